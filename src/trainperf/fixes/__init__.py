@@ -1,0 +1,148 @@
+"""The fixes: one file each, discovered by being there.
+
+A fix is a class with a docstring, `detect`, and where it can edit source, `rewrite`.
+Its id is the name of its file. Adding one edits nothing else: tests, `trainperf
+explain` and docs/fixes.md come from the class itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from trainperf.errors import NotMeasured
+from trainperf.model import Category, Equivalence, Evidence, Finding, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+HEADINGS = ("## Why it is slow", "## What changes", "## When not to")
+"""The headings every fix's docstring has, in this order, after its first line."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A rewrite as source before and after; equal where the code must be left alone.
+
+    `finding` is what `detect` would have returned; its sites point into `before`.
+    The text `▸…◂` in `before` marks the call expression (or `def`) of a site; the
+    marks are taken out before the rewrite. Several marked spans give several sites.
+    """
+
+    before: str
+    after: str
+    data: dict[str, Any] | None = None
+
+
+class Fix:
+    """One cause of slow training and its repair.
+
+    Subclasses have a docstring whose first line is the repair in the imperative,
+    followed by the three `HEADINGS`. `silent` and `fires` are evidence in which
+    `detect` must not, and must, find it.
+    """
+
+    category: ClassVar[Category]
+    equivalence: ClassVar[Equivalence] = Equivalence.EXACT
+    framework: ClassVar[str] = "tensorflow"
+    silent: ClassVar[list[Evidence]]
+    fires: ClassVar[list[Evidence]]
+    examples: ClassVar[list[Example]] = []
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Return the finding if `evidence` shows this cause, else None.
+
+        May raise `NotMeasured` by reading what was not taken: that means abstain.
+        """
+        raise NotImplementedError
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make the repair in `script` at the sites of `finding`."""
+        raise NotImplementedError
+
+    @property
+    def id(self) -> str:
+        """The name of the file the fix stands in."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(type(self)) or "").partition("\n")[0]
+
+    @property
+    def documentation(self) -> str:
+        """The whole docstring, dedented: Markdown."""
+        return inspect.getdoc(type(self)) or ""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the fix can edit source; derived from `rewrite` being there."""
+        return type(self).rewrite is not Fix.rewrite
+
+    def finding(
+        self,
+        *,
+        title: str,
+        text: str,
+        bound: float | None,
+        bound_basis: str,
+        where: tuple[Site, ...] = (),
+        advice: str = "",
+        snippet: str = "",
+        data: dict[str, Any] | None = None,
+        equivalence: Equivalence | None = None,
+        rewritable: bool | None = None,
+    ) -> Finding:
+        """Build a `Finding` of this fix: id, category and equivalence filled in."""
+        exact = bool(where) and all(site.exact for site in where)
+        return Finding(
+            id=self.id,
+            category=self.category,
+            title=title,
+            text=text,
+            bound=bound,
+            bound_basis=bound_basis,
+            equivalence=equivalence or self.equivalence,
+            where=where,
+            advice=advice or self.summary,
+            snippet=snippet,
+            rewritable=(self.rewrites and exact) if rewritable is None else rewritable,
+            data=data or {},
+        )
+
+
+@cache
+def all_fixes() -> tuple[Fix, ...]:
+    """Return one instance of every fix in this folder, in order of their ids."""
+    return tuple(_discover())
+
+
+def _discover() -> Iterator[Fix]:
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
+        if info.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for value in vars(module).values():
+            if inspect.isclass(value) and issubclass(value, Fix) and value.__module__ == module.__name__:
+                yield value()
+
+
+def detect_all(evidence: Evidence) -> tuple[Finding, ...]:
+    """Ask every fix of the script's framework; those that lack a number abstain."""
+    found = []
+    for fix in all_fixes():
+        if fix.framework not in (evidence.framework.name, "any"):
+            continue
+        try:
+            finding = fix.detect(evidence)
+        except NotMeasured:
+            continue
+        if finding is not None:
+            found.append(finding)
+    return tuple(found)

@@ -1,0 +1,289 @@
+"""Drive a training loop through its phases from the place where it asks for a step.
+
+A step begins where the loop asks for one and ends where it asks for the next. What
+trainperf does in between counts for nobody: the clock is read again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP, Plan
+from .stacks import StackSampler
+
+if TYPE_CHECKING:
+    from .observer import Observer
+
+MIN_DRAINED = 4
+
+
+class Exhausted(Exception):
+    """The input has no further batch, and re-opening it gives none either."""
+
+
+class Driver:
+    """Base of the drivers: counting, phases, epochs. Subclasses say how to pull and replay.
+
+    `kind` names the loop ("fit", "iterator", "call", "update"); `phases` are those
+    it can be put through.
+    """
+
+    kind = ""
+
+    def __init__(self, observer: Observer, phases: tuple[str, ...], **facts: Any) -> None:
+        settings = observer.settings
+        self.observer = observer
+        self.record = observer.record
+        self.clock = observer.clock
+        self.plan = Plan(self.clock, settings["measure_s"], settings.get("steps"), phases)
+        self.busy = 0.0
+        self.disturbed = False
+        self.epochs_ended = 0
+        self.ending = False
+        self.extras: list[tuple[str, Callable[[float], None]]] = []
+        self._at: float | None = None
+        self._gap_from: float | None = None
+        self._first = False
+        self._block_gap = 0.0
+        self._stacks: StackSampler | None = None
+        self._closed = False
+        self._broken = False
+        self._between_seen = False
+        self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
+        self.record.write("phase", p=WARM_UP, b=0)
+
+    # ---------------------------------------------------- what the subclasses say
+
+    def serves(self, owner: Any) -> bool:
+        """Whether this driver times the loop of `owner` (a model, a function)."""
+        return False
+
+    def pull(self, count: int) -> int:
+        """Take up to `count` batches from the input, no model; return how many came."""
+        raise NotImplementedError
+
+    def prepare_resident(self) -> str:
+        """Get the batches to replay; return "" or why there are none."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Wait until the device has done what was queued."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the loop that are known once it runs."""
+        return {}
+
+    # ----------------------------------------------------------------- the loop
+
+    @property
+    def resident(self) -> bool:
+        """Whether the step that begins now gets replayed batches."""
+        return self.plan.phase == RESIDENT
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the loop should not end yet."""
+        return self.plan.wants_more and not self._closed
+
+    def boundary(self) -> None:
+        """The loop asks for its next step: the last one ends, the next one begins.
+
+        A fault of ours ends the measuring, not the user's program.
+        """
+        if self._broken:
+            return
+        try:
+            self._boundary()
+        except Exception as error:
+            self.observer.failed("timing the loop", error)
+            self._broken = self._closed = True
+
+    def _boundary(self) -> None:
+        now = self.clock()
+        if self._at is not None:
+            self._step_ended(self._at, now)
+        elif self._gap_from is not None:
+            self.record.write("between", s=self._gap_from, seconds=now - self._gap_from)
+            self._between_seen = self.ending
+            self._gap_from = None
+            self._first = True
+        while self.plan.phase == INPUT:
+            self._input_phase()
+        if self.plan.phase == DONE and not self._closed:
+            self._complete()
+        if not self.plan.settling and self.plan.block.started is None:
+            self.sync()
+            self._block_gap = 0.0
+            self.plan.begin_if_settled()
+        self.busy = 0.0
+        self.disturbed = False
+        self._at = self.clock()
+
+    def epoch_ended(self, at: float, complete: bool = True) -> None:
+        """The input ran out at `at`; `complete` says that a step ended there."""
+        self.epochs_ended += 1
+        if self._at is not None and complete:
+            self._step_ended(self._at, at)
+        self._at = None
+        self._gap_from = at
+        self.record.write("epoch", s=at)
+
+    def end_epoch(self) -> bool:
+        """Whether the loop is to end its epoch now, so that what follows can be timed."""
+        if not self.ending or self._gap_from is not None or self._between_seen:
+            return False
+        self.epoch_ended(self.clock())
+        return True
+
+    def counts_callbacks(self) -> bool:
+        """Whether what a callback costs now is what it costs in a usual step."""
+        return self.plan.phase in (REAL, RESIDENT)
+
+    def reopened(self) -> None:
+        """The input was opened again by us: the next step pays for its first batch."""
+        self._gap_from = None
+        self._first = True
+
+    def stale(self) -> bool:
+        """Whether the loop has not asked for a step for a while: it is over."""
+        if self._closed and not self.ending:
+            return False
+        since = self._gap_from if self._at is None else self._at
+        quiet = max(3.0, 20 * self.plan.step_estimate())
+        return since is not None and self.clock() - since > quiet
+
+    def interrupted(self) -> None:
+        """The process ends: keep what the open block has."""
+        if self._stacks is not None:
+            self._profiled()
+        self.record.flush()
+
+    # ------------------------------------------------------------------ internal
+
+    def _step_ended(self, began: float, now: float) -> None:
+        plan = self.plan
+        block = plan.block
+        if self._first or self._closed:
+            if self._first:
+                self.record.step("first", block.index, began, now, self.busy)
+            self._first = False
+            self._block_gap += now - began
+            if self._between_seen:
+                self.observer.finish()
+            return
+        phase = block.phase + ("~" if plan.settling else "")
+        self.record.step(phase, block.index, began, now, self.busy)
+        if not plan.step_ended(now - began, usual=not self.disturbed):
+            return
+        if block.phase != WARM_UP and block.started is not None:
+            self.sync()
+            self.record.write(
+                "block",
+                p=block.phase,
+                b=block.index,
+                s=block.started,
+                d=self.clock() - block.started - self._block_gap,
+                n=block.steps,
+            )
+        self._next_block()
+
+    def _next_block(self) -> None:
+        if self._stacks is not None:
+            self._profiled()
+        self.plan.advance()
+        if self.plan.phase == RESIDENT:
+            try:
+                reason = self.prepare_resident()
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            if reason:
+                self.record.write("missing", what="resident", reason=reason)
+                self.plan.give_up(RESIDENT)
+        if self.plan.phase == PROFILE:
+            self._stacks = StackSampler()
+            self._stacks.start()
+        self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
+
+    def _profiled(self) -> None:
+        if self._stacks is not None:
+            counts = self._stacks.stop()
+            self.record.write("stacks", total=self._stacks.samples, counts=counts)
+            self._stacks = None
+
+    def _input_phase(self) -> None:
+        """Drain the input alone; record when each batch came."""
+        block = self.plan.block
+        try:
+            marks, began = self._drain(block.seconds)
+            self.record.write("input", b=block.index, s=began, marks=marks)
+        except Exhausted:
+            self.record.write("missing", what="input", reason="the input ran out")
+            self.plan.give_up(INPUT)
+            self._announce()
+            return
+        except Exception as error:
+            reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
+            self.record.write("missing", what="input", reason=reason)
+            self.plan.give_up(INPUT)
+            self._announce()
+            return
+        self._next_block()
+
+    def _announce(self) -> None:
+        self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
+
+    def _drain(self, seconds: float) -> tuple[list[tuple[float, int]], float]:
+        marks: list[tuple[float, int]] = []
+        began = self.clock()
+        drained, chunk = 0, 1
+        while True:
+            before = self.clock()
+            drained += self.pull(chunk)
+            now = self.clock()
+            marks.append((round(now - began, 7), drained))
+            if now - began >= seconds and drained >= MIN_DRAINED:
+                return marks, began
+            if now - before < 0.004 and chunk < 1024:
+                chunk *= 2
+
+    def _complete(self) -> None:
+        """All blocks are done: take the extra measurements, then end the run."""
+        self._closed = True
+        self.record.write("facts", **self._safely(self.describe))
+        deadline = self.clock() + self.observer.settings["extra_s"]
+        for name, extra in self.extras:
+            if self.clock() > deadline:
+                self.record.write("missing", what=name, reason="no time was left for it")
+                continue
+            self.record.write("phase", p=name, b=0)
+            self.record.flush()
+            self.observer.off = True
+            try:
+                extra(deadline)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"[:500]
+                self.record.write("missing", what=name, reason=reason)
+            finally:
+                self.observer.off = False
+        self.record.write("measured")
+        if self.epochs_ended and self.can_end():
+            self.ending = True
+            self.record.write("phase", p="between", b=0)
+            self.record.flush()
+            return
+        self.observer.finish()
+
+    def can_end(self) -> bool:
+        """Whether the loop can be let end here, to see what comes between epochs."""
+        return True
+
+    def _safely(self, describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return describe()
+        except Exception as error:
+            self.observer.failed("describing the loop", error)
+            return {}
+
+
+__all__ = ["INPUT", "REAL", "RESIDENT", "Driver", "Exhausted"]

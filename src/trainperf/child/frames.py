@@ -1,0 +1,110 @@
+"""Where in the user's own source something was called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any
+
+_LIBRARIES = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (path := sysconfig.get_paths().get(name))
+    }
+    | {os.path.dirname(os.path.realpath(__file__)) + os.sep}
+)
+
+
+@lru_cache(maxsize=8192)
+def is_users(filename: str) -> bool:
+    """Whether a code object's file is the user's: no library, not ours, no `<string>`."""
+    if not filename or filename.startswith("<") or "__autograph_generated" in filename:
+        return False
+    if f"{os.sep}site-packages{os.sep}" in filename or f"{os.sep}dist-packages{os.sep}" in filename:
+        return False
+    return not os.path.realpath(filename).startswith(_LIBRARIES)
+
+
+def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
+    """Return the innermost frame of the user's, and the library function it called.
+
+    Constructors of the user's own subclasses are passed over: with `skip_self`, the
+    frames whose `self` is that object.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    called = ""
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename) and not (
+            skip_self is not None and _first_argument(frame) is skip_self
+        ):
+            return frame, called
+        called = code.co_name
+        frame = frame.f_back
+    return None, called
+
+
+def _first_argument(frame: FrameType) -> object:
+    code = frame.f_code
+    if code.co_argcount == 0:
+        return None
+    return frame.f_locals.get(code.co_varnames[0])
+
+
+def site(frame: FrameType | None) -> dict[str, Any] | None:
+    """Describe the call a frame is in: file, line and extent (columns in characters)."""
+    if frame is None:
+        return None
+    code = frame.f_code
+    position = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, end_line, col, end_col = position
+    described: dict[str, Any] = {
+        "file": os.path.abspath(code.co_filename),
+        "line": line or frame.f_lineno,
+        "function": code.co_name,
+    }
+    if line and end_line and col is not None and end_col is not None:
+        path = described["file"]
+        described |= {
+            "end_line": end_line,
+            "col": _characters(path, line, col),
+            "end_col": _characters(path, end_line, end_col),
+        }
+    return described
+
+
+@lru_cache(maxsize=64)
+def _lines(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def _characters(path: str, line: int, column: int) -> int:
+    """Turn a column in bytes of UTF-8, as code objects have it, into characters."""
+    lines = _lines(path)
+    if line > len(lines) or lines[line - 1].isascii():
+        return column
+    return len(lines[line - 1][:column].decode("utf-8", errors="replace"))
+
+
+def here(skip_self: object = None) -> dict[str, Any] | None:
+    """Describe the innermost call in the user's source."""
+    frame, _ = users_frame(skip_self)
+    return site(frame)
+
+
+def definition(code: CodeType) -> dict[str, Any]:
+    """Describe where a function is defined; `line` is that of its `def`."""
+    return {
+        "file": os.path.abspath(code.co_filename),
+        "line": code.co_firstlineno,
+        "function": code.co_name,
+    }

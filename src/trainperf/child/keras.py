@@ -1,0 +1,315 @@
+"""See Keras 3 train: `fit`, `train_on_batch`, callbacks, and where things were built."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import ModuleType
+from typing import Any
+
+from . import frames
+from .observer import Observer
+from .tensorflow import loops_of, replace
+from .tf_loops import TensorFlowLoops
+
+CALLBACK_HOOKS = (
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_epoch_begin",
+    "on_epoch_end",
+)
+
+
+def hook(observer: Observer, module: ModuleType) -> None:
+    """Set the hooks of one Keras module that was just imported."""
+    loops = loops_of(observer)
+    any_module: Any = module
+    name = module.__name__.removeprefix("keras.src.")
+    if name == "backend.tensorflow.trainer":
+        _trainer(loops, any_module)
+    elif name == "callbacks.callback":
+        remember_site(loops, any_module.Callback, "__init__")
+    elif name == "callbacks.callback_list":
+        time_callbacks(loops, any_module.CallbackList)
+    elif name == "layers.rnn.rnn":
+        remember_site(loops, any_module.RNN, "__init__")
+    elif name == "optimizers.base_optimizer":
+        watch_apply(loops, any_module.BaseOptimizer, "apply")
+    elif name == "trainers.data_adapters.py_dataset_adapter":
+        remember_site(loops, any_module.PyDataset, "__init__")
+    elif name == "trainers.trainer":
+        remember_compile(loops, any_module.Trainer)
+    observer.record.write("hook", name=module.__name__)
+
+
+def _trainer(loops: TensorFlowLoops, module: Any) -> None:
+    trainer = module.TensorFlowTrainer
+    epochs = _Epochs(loops)
+
+    def make_function(original: Any) -> Any:
+        def make_train_function(self: Any, force: bool = False) -> Any:
+            result = original(self, force)
+            drive_train_function(loops, self, epochs)
+            return result
+
+        return make_train_function
+
+    def make_next(original: Any) -> Any:
+        def __next__(self: Any) -> Any:  # noqa: N807
+            return epochs.next(self, original)
+
+        return __next__
+
+    replace(trainer, "make_train_function", make_function)
+    replace(trainer, "train_on_batch", make_train_on_batch(loops))
+    remember_call(loops, trainer, "fit")
+    time_evaluation(loops, trainer)
+    replace(module.TFEpochIterator, "__next__", make_next)
+
+
+class _Epochs:
+    """Keeps Keras's loop going past the end of an epoch, and ends it when told."""
+
+    def __init__(self, loops: TensorFlowLoops) -> None:
+        self._loops = loops
+        self._current: Any = None
+        self._latest: Any = None
+
+    def next(self, epoch: Any, original: Any) -> Any:
+        """The next `(first step, last step, iterator)` of Keras's loop."""
+        driver: Any = self._loops.observer.driver
+        training = epoch is self._current and getattr(driver, "epochs", None) is self
+        if training and driver.end_epoch():
+            raise StopIteration
+        try:
+            item = original(epoch)
+        except StopIteration:
+            if training and driver.resident and driver.wants_more:
+                return 0, epoch.steps_per_execution - 1, driver.given
+            if training and driver.wants_more and (iterator := self.again()) is not None:
+                driver.epoch_went_on(iterator)
+                return 0, epoch.steps_per_execution - 1, iterator
+            if training:
+                driver.epoch_ended(self._loops.observer.clock())
+            raise
+        self._latest = epoch
+        return item
+
+    def begins(self) -> None:
+        """The train function was called: the epoch iterator used last is training's."""
+        self._current = self._latest
+
+    def steps(self) -> int | None:
+        """Steps of an epoch, if Keras knows."""
+        return self._current.num_batches if self._current is not None else None
+
+    def again(self) -> Any:
+        """Begin another epoch; return its iterator, or None if there is none."""
+        epoch = self._current
+        if epoch is None:
+            return None
+        adapter = epoch.data_adapter
+        if getattr(adapter, "_within_epoch", False):
+            adapter.on_epoch_end()
+        epoch._current_iterator = None
+        epoch._epoch_iterator = epoch._enumerate_iterator()
+        try:
+            return next(epoch._epoch_iterator)[2]
+        except StopIteration:
+            return None
+
+
+def drive_train_function(loops: TensorFlowLoops, model: Any, epochs: Any) -> None:
+    """Wrap `model.train_function`, once, so that its calls are the loop's steps."""
+    function = model.train_function
+    if function is None or isinstance(function, _TrainFunction):
+        return
+    model.train_function = _TrainFunction(loops, model, function, epochs)
+
+
+class _TrainFunction:
+    """Stands for `model.train_function`: calls it, as a step of the loop."""
+
+    def __init__(self, loops: TensorFlowLoops, model: Any, function: Any, epochs: Any) -> None:
+        self._loops = loops
+        self._model = weakref.ref(model)
+        self._function = function
+        self._epochs = epochs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, iterator: Any) -> Any:
+        from tensorflow.python.data.ops.iterator_ops import IteratorBase
+        from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+        loops = self._loops
+        if (
+            loops.observer.off
+            or loops.depth
+            or threading.get_ident() != loops.main
+            or not isinstance(iterator, (IteratorBase, DistributedIteratorBase))
+        ):
+            return self._function(iterator)
+        self._epochs.begins()
+        model = self._model()
+        return loops.step_with_iterator(
+            model, iterator, self._function, kind="fit", epochs=self._epochs, model=model
+        )
+
+    def unwrapped(self) -> Any:
+        """The function Keras made."""
+        return self._function
+
+
+def make_train_on_batch(loops: TensorFlowLoops) -> Any:
+    """Make the wrapper of `train_on_batch`: each call is a step."""
+
+    def make(original: Any) -> Any:
+        def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.observer.off or loops.depth or threading.get_ident() != loops.main:
+                return original(self, *args, **kwargs)
+            return loops.step_call(
+                ("train_on_batch", id(self)), lambda: original(self, *args, **kwargs)
+            )
+
+        return train_on_batch
+
+    return make
+
+
+def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+    """Count each application of an optimizer as an update of the weights."""
+
+    def make(original: Any) -> Any:
+        def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.observer.off:
+                return original(self, *args, **kwargs)
+            loops.applying += 1
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                loops.applying -= 1
+                if not loops.applying:
+                    loops.weights_updated(("optimizer", id(self)))
+
+        return apply
+
+    replace(owner, name, make)
+
+
+def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+    """Note on each object where in the user's source `name` was called for it."""
+
+    def make(original: Any) -> Any:
+        def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
+            key = (name, id(self))
+            if not loops.observer.off and key not in loops.sites:
+                try:
+                    loops.sites[key] = frames.here(skip_self=self)
+                    weakref.finalize(self, loops.sites.pop, key, None).atexit = False
+                except Exception as error:
+                    loops.observer.failed(f"site of {name}", error)
+            return original(self, *args, **kwargs)
+
+        return remembering
+
+    replace(owner, name, make)
+
+
+def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time each evaluation: during `fit` it is what validation costs."""
+
+    def make(original: Any) -> Any:
+        def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+            began = loops.observer.clock()
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                seconds = loops.observer.clock() - began
+                loops.observer.record.write("evaluate", s=began, seconds=seconds)
+
+        return evaluate
+
+    replace(owner, "evaluate", make)
+
+
+def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
+    """Note where a model was compiled last, and with what."""
+
+    def make(original: Any) -> Any:
+        def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not loops.observer.off:
+                loops.sites["compile", id(self)] = frames.here(skip_self=self)
+                loops.compile_arguments[id(self)] = kwargs
+            return original(self, *args, **kwargs)
+
+        return compile
+
+    replace(owner, "compile", make)
+
+
+def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+    """Note the site and the arguments of the latest outermost call of `fit`."""
+
+    def make(original: Any) -> Any:
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not loops.observer.off:
+                loops.fit_call = (frames.here(), args, kwargs)
+            return original(self, *args, **kwargs)
+
+        return fit
+
+    replace(owner, name, make)
+
+
+def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time every callback's hooks by standing in for them while the list runs them."""
+
+    def make_init(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if not loops.observer.off:
+                try:
+                    self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
+                except Exception as error:
+                    loops.observer.failed("callbacks", error)
+
+        return __init__
+
+    replace(owner, "__init__", make_init)
+
+
+def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
+    """The same callback, with the four hooks that cost time measured.
+
+    The hooks are shadowed on the instance, so the object stays what it was for
+    `isinstance`, attributes and other callbacks.
+    """
+    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
+    for name in CALLBACK_HOOKS:
+        method = getattr(callback, name, None)
+        if method is None or name in vars(callback):
+            continue
+        setattr(callback, name, _timing(loops, method, costs, name))
+    return callback
+
+
+def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
+    clock = loops.observer.clock
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = clock()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds = clock() - began
+            entry = costs.setdefault(name, [0, 0.0, 0.0])
+            driver = loops.observer.driver
+            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
+                entry[0] += 1
+                entry[1] += seconds
+                entry[2] = max(entry[2], seconds)
+
+    timed._trainperf_original = method  # type: ignore[attr-defined]
+    return timed

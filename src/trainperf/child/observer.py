@@ -1,0 +1,218 @@
+"""The observer of one process: what it records, which hooks it sets, how it stops."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .importing import Hook, PostImport
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+OWN_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+WAIT_TO_BE_STOPPED_S = 20.0
+
+
+class Observer:
+    """Everything the hooks share.
+
+    `off` is true while trainperf itself uses the framework, so that hooks let calls
+    through; `driver` is the one that times the current training loop.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.record = Recorder(settings["folder"])
+        self.clock = time.monotonic
+        self.off = False
+        self.driver: Driver | None = None
+        self.pid = os.getpid()
+        self.facts: dict[str, Any] = {}
+        self._noted: set[str] = set()
+        self._watching = False
+
+    def note(self, text: str) -> None:
+        """Record something the report should say; each text once."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self.record.write("note", text=text)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Record that a part of the observer did not work; the program goes on."""
+        self.note(f"{what}: {type(error).__name__}: {error}"[:500])
+
+    def fact(self, name: str, value: Any) -> None:
+        """Record a fact by name; a later value replaces an earlier one."""
+        self.record.write("fact", k=name, v=value)
+
+    def framework_imported(self) -> None:
+        """Start what only a process that may train needs."""
+        if self._watching:
+            return
+        self._watching = True
+        thread = threading.Thread(target=self._watch_parent, name="trainperf-watch", daemon=True)
+        thread.start()
+
+    def forked(self) -> None:
+        """Become the observer of a forked child, which starts with a clean record."""
+        self.record.forked()
+        self.driver = None
+        self.pid = os.getpid()
+        self._watching = False
+
+    def finish(self) -> None:
+        """Say that all is measured and wait for trainperf to stop the process.
+
+        It waits rather than exits so that nothing that stands after the training
+        script in a launcher's script is run.
+        """
+        self.record.write("done")
+        self.record.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass
+        time.sleep(WAIT_TO_BE_STOPPED_S)
+        os._exit(0)
+
+    def _watch_parent(self) -> None:
+        parent = self.settings["parent"]
+        while True:
+            time.sleep(1.0)
+            try:
+                os.kill(parent, 0)
+            except ProcessLookupError:
+                self._die()
+            except PermissionError:
+                pass
+
+    def _die(self) -> None:
+        import signal
+
+        if os.getsid(0) == self.settings.get("session"):
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+        os._exit(1)
+
+
+def start(run_file: str) -> None:
+    """Read what is asked for and set the hooks; called once per interpreter."""
+    with open(run_file, encoding="utf-8") as file:
+        settings = json.load(file)
+    observer = Observer(settings)
+    observer.record.write(
+        "hello",
+        pid=os.getpid(),
+        ppid=os.getppid(),
+        argv=list(sys.orig_argv),
+        python=sys.version.split()[0],
+    )
+    observer.record.flush()
+    os.register_at_fork(after_in_child=observer.forked)
+    atexit.register(_exits, observer)
+    _watch_errors(observer)
+    PostImport(
+        _hooks(observer), lambda name, error: observer.failed(f"hook {name}", error)
+    ).install()
+
+
+def _hooks(observer: Observer) -> dict[str, Hook]:
+    """Name the modules to hook; what does the hooking is imported when one comes."""
+
+    def tensorflow(module: ModuleType, seconds: float) -> None:
+        from . import tensorflow as part
+
+        observer.framework_imported()
+        part.hook(observer, module, seconds)
+
+    def keras(module: ModuleType, seconds: float) -> None:
+        from . import keras as part
+
+        part.hook(observer, module)
+
+    def tf_keras(module: ModuleType, seconds: float) -> None:
+        from . import keras_legacy as part
+
+        part.hook(observer, module)
+
+    hooks: dict[str, Hook] = dict.fromkeys(
+        (
+            "tensorflow",
+            "tensorflow.python.data.ops.dataset_ops",
+            "tensorflow.python.data.ops.iterator_ops",
+            "tensorflow.python.distribute.input_lib",
+            "tensorflow.python.eager.backprop",
+            "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+            "tensorflow.python.framework.func_graph",
+            "tensorflow.python.ops.resource_variable_ops",
+        ),
+        tensorflow,
+    )
+    hooks |= dict.fromkeys(
+        (
+            "keras.src.backend.tensorflow.trainer",
+            "keras.src.callbacks.callback",
+            "keras.src.callbacks.callback_list",
+            "keras.src.layers.rnn.rnn",
+            "keras.src.optimizers.base_optimizer",
+            "keras.src.trainers.data_adapters.py_dataset_adapter",
+            "keras.src.trainers.trainer",
+        ),
+        keras,
+    )
+    hooks |= dict.fromkeys(
+        (
+            "tf_keras.src.callbacks",
+            "tf_keras.src.engine.data_adapter",
+            "tf_keras.src.engine.training",
+            "tf_keras.src.layers.rnn.base_rnn",
+            "tf_keras.src.optimizers.legacy.optimizer_v2",
+            "tf_keras.src.optimizers.optimizer",
+        ),
+        tf_keras,
+    )
+    return hooks
+
+
+def _exits(observer: Observer) -> None:
+    if os.getpid() != observer.pid:
+        return
+    if observer.driver is not None:
+        observer.driver.interrupted()
+    observer.record.write("exit")
+    observer.record.flush()
+
+
+def _watch_errors(observer: Observer) -> None:
+    """Record an uncaught exception, and keep our frames out of the printed traceback."""
+    shown = sys.excepthook
+
+    def excepthook(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        try:
+            observer.record.write("error", type=kind.__name__, text=str(error)[:2000])
+            observer.record.flush()
+            trace = _without_ours(trace)
+        finally:
+            shown(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = excepthook
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    if trace is None:
+        return None
+    rest = _without_ours(trace.tb_next)
+    if trace.tb_frame.f_code.co_filename.startswith(OWN_PACKAGE):
+        return rest
+    trace.tb_next = rest
+    return trace

@@ -1,0 +1,191 @@
+"""See training loops in TensorFlow: iterators, compiled functions, tapes, updates.
+
+A step is an update of the weights: an optimizer applied, or a trainable variable
+assigned after a tape gave gradients. Compiled functions do both while they are
+traced; such a function is marked, and each later call of it is an update.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from . import frames
+from .observer import Observer
+from .tf_loops import TensorFlowLoops
+
+
+def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+    """Set the hooks of one TensorFlow module that was just imported."""
+    loops = loops_of(observer)
+    name = module.__name__.rpartition(".")[2]
+    if name == "tensorflow":
+        version = getattr(module, "__version__", "")
+        observer.record.write("import", name="tensorflow", version=version, seconds=seconds)
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
+            observer.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+        return
+    {
+        "dataset_ops": _datasets,
+        "iterator_ops": _iterators,
+        "input_lib": _distributed,
+        "backprop": _tapes,
+        "polymorphic_function": _functions,
+        "func_graph": _tracing,
+        "resource_variable_ops": _variables,
+    }[name](loops, module)
+    observer.record.write("hook", name=module.__name__)
+
+
+def loops_of(observer: Observer) -> TensorFlowLoops:
+    """Return what the TensorFlow hooks of a process share, made at the first call."""
+    loops = observer.facts.get("tensorflow loops")
+    if loops is None:
+        loops = observer.facts["tensorflow loops"] = TensorFlowLoops(observer)
+    return loops
+
+
+def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Put `make(original)` in place of `owner.name`, looking like the original.
+
+    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code.
+    """
+    original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    wrapper = functools.wraps(original)(make(original))
+    wrapper._trainperf_original = original
+    setattr(owner, name, wrapper)
+
+
+def undo(owner: Any, name: str) -> None:
+    """Take a `replace` back."""
+    current = owner.__dict__.get(name)
+    original = getattr(current, "_trainperf_original", None)
+    if original is not None:
+        setattr(owner, name, original)
+
+
+def _datasets(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if loops.observer.off or hasattr(self, "_trainperf_site"):
+                return
+            try:
+                frame, called = frames.users_frame()
+                self._trainperf_site = frames.site(frame)
+                self._trainperf_call = called
+            except Exception as error:
+                loops.observer.failed("dataset site", error)
+
+        return __init__
+
+    replace(module.DatasetV2, "__init__", make)
+
+
+def _iterators(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def __next__(self: Any) -> Any:  # noqa: N807
+            if loops.passive():
+                return original(self)
+            return loops.next(self, original)
+
+        return __next__
+
+    replace(module.OwnedIterator, "__next__", make)
+
+
+def _distributed(loops: TensorFlowLoops, module: Any) -> None:
+    def make_next(original: Any) -> Any:
+        def __next__(self: Any) -> Any:  # noqa: N807
+            if loops.passive():
+                return original(self)
+            return loops.next(self, original)
+
+        return __next__
+
+    def make_iter(original: Any) -> Any:
+        def __iter__(self: Any) -> Any:  # noqa: N807
+            iterator = original(self)
+            try:
+                iterator._trainperf_dataset = self
+            except Exception as error:
+                loops.observer.failed("distributed iterator", error)
+            return iterator
+
+        return __iter__
+
+    replace(module.DistributedIteratorBase, "__next__", make_next)
+    for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
+        if "__iter__" in vars(getattr(module, name)):
+            replace(getattr(module, name), "__iter__", make_iter)
+
+
+def _tapes(loops: TensorFlowLoops, module: Any) -> None:
+    def make_gradient(original: Any) -> Any:
+        def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if not loops.observer.off:
+                loops.gradient_taken()
+            return result
+
+        return gradient
+
+    def make_enter(original: Any) -> Any:
+        def __enter__(self: Any) -> Any:  # noqa: N807
+            if loops.wants_tape and not loops.observer.off:
+                loops.tape_entered()
+            return original(self)
+
+        return __enter__
+
+    replace(module.GradientTape, "gradient", make_gradient)
+    replace(module.GradientTape, "__enter__", make_enter)
+
+
+def _functions(loops: TensorFlowLoops, module: Any) -> None:
+    main = threading.main_thread().ident
+
+    def make(original: Any) -> Any:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if loops.depth or loops.observer.off or threading.get_ident() != main:
+                return original(self, *args, **kwargs)
+            return loops.function_called(self, original, args, kwargs)
+
+        return __call__
+
+    replace(module.Function, "__call__", make)
+
+
+def _tracing(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.observer.off or loops.tracing:
+                return original(name, python_func, *args, **kwargs)
+            loops.tracing = True
+            began = loops.observer.clock()
+            try:
+                return original(name, python_func, *args, **kwargs)
+            finally:
+                loops.tracing = False
+                loops.traced(str(name), began)
+
+        return func_graph_from_py_func
+
+    replace(module, "func_graph_from_py_func", make)
+
+
+def _variables(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if loops.gradient_pending and not loops.observer.off:
+                loops.assigned(self)
+            return result
+
+        return assign
+
+    for name in ("assign", "assign_add", "assign_sub"):
+        replace(module.BaseResourceVariable, name, make)

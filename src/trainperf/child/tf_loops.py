@@ -1,0 +1,286 @@
+"""Which calls and iterators make up the training loop, and which driver times it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import frames
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .observer import Observer
+    from .tf_drivers import IteratorDriver
+
+BARE_UPDATES = 3
+"""So many updates without a batch from an iterator, and the loop makes its own batches."""
+
+
+class TensorFlowLoops:
+    """What the TensorFlow and Keras hooks share; see `tensorflow.py` for the hooks.
+
+    `depth` is above 0 inside a step (a marked function, `train_function`): what
+    happens there belongs to the step. `gradient_pending` is set from a tape's
+    gradients to the first assignment of a trainable variable.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.main = threading.main_thread().ident
+        self.depth = 0
+        self.tracing = False
+        self.gradient_pending = False
+        self.applying = 0
+        self.updates = 0
+        self.marked: dict[int, Any] = {}
+        self.step_frame: dict[str, Any] | None = None
+        self.step_code: Any = None
+        self.step_arguments: dict[str, Any] | None = None
+        self.wants_tape = True
+        self.sites: dict[Any, Any] = {}
+        self.fit_call: Any = None
+        self.compile_arguments: dict[int, dict[str, Any]] = {}
+        self.callback_costs: dict[int, Any] = {}
+        self.longest_trace = 0.0
+        self._frames: list[Any] = []
+        self._own_function: bool | None = None
+        self._current: Any = None
+        self._nexts = 0
+        self._bare = 0
+        self._first_update = False
+
+    # ------------------------------------------------------------ from the hooks
+
+    def passive(self) -> bool:
+        """Whether an iterator's `next` is none of the loop's own, eager, main-thread ones."""
+        if self.observer.off or self.depth or threading.get_ident() != self.main:
+            return True
+        from tensorflow.python.eager import context
+
+        return not context.executing_eagerly()
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """An eager `next(iterator)` of the user's loop."""
+        self._nexts += 1
+        driver = self.observer.driver
+        if driver is not None and driver.kind == "iterator":
+            answer: IteratorDriver = driver  # type: ignore[assignment]
+            if answer.owns(iterator):
+                return answer.next(iterator, original)
+            if answer.companion(iterator):
+                return answer.next_companion(iterator, original)
+        if driver is None or driver.stale():
+            seen = getattr(iterator, "_trainperf_updates", None)
+            if seen is not None and self.updates > seen:
+                return self._drive_iterator(iterator).next(iterator, original)
+        iterator._trainperf_updates = self.updates
+        batch = original(iterator)
+        if driver is None:
+            iterator._trainperf_last = batch
+        return batch
+
+    def function_called(
+        self, function: Any, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """An outermost call of a `tf.function` on the main thread."""
+        trains = id(function) in self.marked
+
+        def again() -> Any:
+            return original(function, *args, **kwargs)
+
+        if trains:
+            iterator = _iterator_among(args)
+            if iterator is not None:
+
+                def with_iterator(other: Any) -> Any:
+                    swapped = tuple(other if value is iterator else value for value in args)
+                    return original(function, *swapped, **kwargs)
+
+                return self.step_with_iterator(function, iterator, with_iterator)
+            return self.step_call(("function", id(function)), again)
+        self._current = function
+        began = self.observer.clock()
+        self.depth += 1
+        try:
+            return again()
+        finally:
+            self.depth -= 1
+            self._current = None
+            if id(function) in self.marked:
+                self._busy(self.observer.clock() - began)
+                self.update()
+
+    def step_call(self, key: Any, again: Callable[[], Any]) -> Any:
+        """A call that updates the weights with batches the loop made itself."""
+        driver = self.observer.driver
+        if driver is not None and driver.kind == "call":
+            driver.called(key, again)  # type: ignore[attr-defined]
+        elif self._nexts == 0 and (driver is None or driver.stale()):
+            self._bare += 1
+            if self._bare > BARE_UPDATES:
+                self._drive_calls().called(key, again)
+        else:
+            self._bare = 0
+        began = self.observer.clock()
+        self.depth += 1
+        try:
+            return again()
+        finally:
+            self.depth -= 1
+            self._busy(self.observer.clock() - began)
+            self.update()
+
+    def step_with_iterator(
+        self, owner: Any, iterator: Any, invoke: Callable[[Any], Any], **facts: Any
+    ) -> Any:
+        """A step that takes its batch from the iterator it is given."""
+        driver = self.observer.driver
+        if driver is None or not driver.serves(owner):
+            from .tf_drivers import ArgumentDriver
+
+            if driver is not None and driver.wants_more and not driver.stale():
+                driver.interrupted()
+            driver = ArgumentDriver(self, owner, iterator, **facts)
+            self.observer.driver = driver
+        self.depth += 1
+        try:
+            return driver.call(iterator, invoke)  # type: ignore[attr-defined]
+        finally:
+            self.depth -= 1
+            self.update(counts=False)
+
+    def gradient_taken(self) -> None:
+        """A tape gave gradients."""
+        self.gradient_pending = True
+
+    def assigned(self, variable: Any) -> None:
+        """A variable was assigned while gradients were pending."""
+        if self.applying or not getattr(variable, "trainable", False):
+            return
+        self.gradient_pending = False
+        self.weights_updated(("assign",))
+
+    def weights_updated(self, key: Any) -> None:
+        """An update of weights: eager, in an eager step, or while a function is traced."""
+        self.gradient_pending = False
+        if self._current is not None and self.depth:
+            self.marked[id(self._current)] = self._current
+            return
+        if self.depth:
+            return
+        from tensorflow.python.eager import context
+
+        if context.executing_eagerly() and threading.get_ident() == self.main:
+            self._eager_update(key)
+
+    def traced(self, name: str, began: float) -> None:
+        """A function was traced; `began` is when that started."""
+        now = self.observer.clock()
+        driver = self.observer.driver
+        if driver is not None:
+            driver.disturbed = True
+        if self.depth:
+            self.longest_trace = max(self.longest_trace, now - began)
+        self.observer.record.write(
+            "trace", name=name, s=began, d=now - began, in_step=self.depth > 0
+        )
+
+    def tape_entered(self) -> None:
+        """Remember which function of the user's holds the tape, with its arguments."""
+        try:
+            frame, _ = frames.users_frame()
+            if frame is None:
+                return
+            code = frame.f_code
+            self._notice_frame(frame)
+            self.step_frame = {**frames.definition(code), "tape": frames.site(frame)}
+            self.step_code = code
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            self.step_arguments = {name: frame.f_locals.get(name) for name in names}
+        except Exception as error:
+            self.observer.failed("tape", error)
+
+    def update(self, counts: bool = True) -> None:
+        """Count an update of the weights that has just ended."""
+        self.updates += 1
+        if not self._first_update:
+            self._first_update = True
+            self.observer.record.write("first_update")
+            self.observer.record.flush()
+        if counts:
+            self._nexts = 0
+
+    def step_is_own_function(self) -> bool:
+        """Whether the tape stands in a function that is called anew for each step."""
+        return bool(self._own_function)
+
+    def find_step_function(self) -> Any:
+        """The function object that holds the tape, if it is called once per step."""
+        if not self._own_function or self.step_code is None:
+            return None
+        import gc
+        from types import FunctionType
+
+        for value in gc.get_referrers(self.step_code):
+            if isinstance(value, FunctionType) and value.__code__ is self.step_code:
+                return value
+        return None
+
+    # ------------------------------------------------------------------ internal
+
+    def _notice_frame(self, frame: Any) -> None:
+        """Compare the frames of two steps: the same one means that it holds the loop.
+
+        A frame keeps its locals alive, so it is let go as soon as the question is
+        answered.
+        """
+        if self._own_function is not None:
+            return
+        if self._frames:
+            self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
+            self._frames.clear()
+        else:
+            self._frames.append(frame)
+
+    def _eager_update(self, key: Any) -> None:
+        driver = self.observer.driver
+        if driver is not None and driver.kind == "update":
+            driver.updated(key)  # type: ignore[attr-defined]
+        elif self._nexts == 0 and (driver is None or driver.stale()):
+            self._bare += 1
+            if self._bare > BARE_UPDATES:
+                from .tf_drivers import UpdateDriver
+
+                self.observer.driver = UpdateDriver(self)
+        else:
+            self._bare = 0
+        self.update()
+
+    def _busy(self, seconds: float) -> None:
+        if self.observer.driver is not None:
+            self.observer.driver.busy += seconds
+
+    def _drive_iterator(self, iterator: Any) -> Driver:
+        from .tf_drivers import IteratorDriver
+
+        driver = IteratorDriver(self, iterator)
+        self.observer.driver = driver
+        return driver
+
+    def _drive_calls(self) -> Driver:
+        from .tf_drivers import CallDriver
+
+        driver = CallDriver(self)
+        self.observer.driver = driver
+        return driver
+
+
+def _iterator_among(args: tuple[Any, ...]) -> Any:
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+    from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+    for value in args:
+        if isinstance(value, (OwnedIterator, DistributedIteratorBase)):
+            return value
+    return None

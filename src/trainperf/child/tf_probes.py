@@ -1,0 +1,206 @@
+"""Time a step against a variation of it, in alternating blocks inside the process.
+
+Identical code against itself reads 0.996–1.005 this way, where whole runs repeated
+one after the other spread by 14 %. Probes run when all else has been recorded: they
+go on training the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import tf_batches
+
+if TYPE_CHECKING:
+    from .tf_drivers import ArgumentDriver, TensorFlowDriver
+
+BLOCKS = 6
+PROBE_S = 1.2
+SLOW_TRACING_S = 4.0
+"""A step that took longer to trace than this is not traced again for a probe."""
+TINY_STEP_S = 0.010
+STEPS_PER_EXECUTION = 16
+
+
+def alternate(
+    driver: TensorFlowDriver,
+    name: str,
+    deadline: float,
+    base: Callable[[], Any],
+    candidate: Callable[[], Any],
+    per_candidate: int = 1,
+    **detail: Any,
+) -> None:
+    """Time `base` and `candidate` in turn; record seconds per step of every block.
+
+    `per_candidate` is how many steps one call of the candidate does. The first call
+    of the candidate is timed apart: it traces and compiles.
+    """
+    began = time.monotonic()
+    candidate()
+    driver.sync()
+    one_off = time.monotonic() - began
+    base()
+    candidate()
+    driver.sync()
+    began = time.monotonic()
+    base()
+    driver.sync()
+    once = max(1e-6, time.monotonic() - began)
+    spare = max(0.2, min(PROBE_S, deadline - time.monotonic()))
+    count = max(1, int(spare / (2 * BLOCKS) / once))
+    blocks: dict[str, list[float]] = {"base": [], "candidate": []}
+    for index in range(BLOCKS):
+        order = (("base", base, 1), ("candidate", candidate, per_candidate))
+        for label, call, steps in order if index % 2 == 0 else reversed(order):
+            calls = max(1, count // steps)
+            began = time.monotonic()
+            for _ in range(calls):
+                call()
+            driver.sync()
+            blocks[label].append((time.monotonic() - began) / (calls * steps))
+        if time.monotonic() > deadline + PROBE_S and index >= 3:
+            break
+    driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
+    driver.record.flush()
+
+
+def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
+    """Run the probes that make sense for a Keras model, cheapest first."""
+    iterator = driver.resident_iterator()
+    if iterator is None or not hasattr(model, "_make_function"):
+        reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
+        driver.record.write("missing", what="probes", reason=reason)
+        return
+    base = _function(model)
+    tracing = driver.loops.longest_trace
+    step = driver.plan.step_estimate()
+    for name, wanted, run in (
+        ("compiled", model.run_eagerly, _compiled),
+        ("steps_per_execution", not model.run_eagerly and step < TINY_STEP_S, _multi_step),
+        ("double_batch", not model.run_eagerly, _double_batch),
+        ("jit_compile", not model.run_eagerly and not model.jit_compile, _jit),
+    ):
+        if not wanted:
+            continue
+        if tracing > SLOW_TRACING_S or time.monotonic() + 2 * tracing > deadline:
+            reason = f"tracing the step takes {tracing:.1f} s, and too little time was left"
+            driver.record.write("missing", what=f"probe {name}", reason=reason)
+            continue
+        try:
+            run(driver, model, base, iterator, deadline)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:300]
+            driver.record.write("missing", what=f"probe {name}", reason=reason)
+
+
+def _function(model: Any) -> Any:
+    function = model.train_function
+    return function.unwrapped() if hasattr(function, "unwrapped") else function
+
+
+def _with(model: Any, **settings: Any) -> Any:
+    """A train function made with other settings of the model, which are put back."""
+    before = {name: getattr(model, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            setattr(model, name, value)
+        return model._make_function(model.train_step)
+    finally:
+        # The function reads some settings when it is traced, at its first call.
+        model._trainperf_before = before
+
+
+def _restore(model: Any) -> None:
+    for name, value in getattr(model, "_trainperf_before", {}).items():
+        setattr(model, name, value)
+
+
+def _compiled(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
+    try:
+        function = _with(model, run_eagerly=False)
+        alternate(
+            driver,
+            "compiled",
+            deadline,
+            base=lambda: base(iterator),
+            candidate=lambda: function(iterator),
+        )
+    finally:
+        _restore(model)
+
+
+def _multi_step(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
+    """The base function was traced with one step; only the candidate's count changes."""
+    if model.steps_per_execution != 1:
+        return
+    try:
+        function = _with(model, steps_per_execution=STEPS_PER_EXECUTION)
+        function(iterator)
+    finally:
+        _restore(model)
+    alternate(
+        driver,
+        "steps_per_execution",
+        deadline,
+        base=lambda: base(iterator),
+        candidate=lambda: function(iterator),
+        per_candidate=STEPS_PER_EXECUTION,
+        k=STEPS_PER_EXECUTION,
+    )
+
+
+def _jit(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
+    try:
+        function = _with(model, jit_compile=True)
+        if not model.jit_compile:
+            raise ValueError("the model has layers that do not support XLA")
+        alternate(
+            driver,
+            "jit_compile",
+            deadline,
+            base=lambda: base(iterator),
+            candidate=lambda: function(iterator),
+        )
+    finally:
+        _restore(model)
+
+
+def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
+    """The same step on two batches joined; its time is compared per sample."""
+    import tensorflow as tf
+
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        raise TypeError("not done under a distribution strategy")
+    batch = driver.batch
+    doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), batch)
+    spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
+    double = _repeat(doubled, spec)
+    single = _repeat(batch, spec)
+    alternate(
+        driver,
+        "double_batch",
+        deadline,
+        base=lambda: base(single),
+        candidate=lambda: base(double),
+        per_candidate=2,
+        batch_size=tf_batches.leaves(batch)[0].shape[0],
+    )
+
+
+def _repeat(batch: Any, spec: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    dataset = tf.data.Dataset.from_tensors(batch).repeat()
+    return iter(dataset_ops._RestructuredDataset(dataset, spec))
+
+
+def _any_batch(spec: Any) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec) or spec.shape.rank in (None, 0):
+        return spec
+    return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)

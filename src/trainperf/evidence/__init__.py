@@ -1,0 +1,60 @@
+"""Turn a recording into evidence. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from trainperf.evidence.events import Observed, choose
+from trainperf.evidence.facts import (
+    callbacks,
+    device,
+    framework,
+    loop,
+    models,
+    padding,
+    retracing,
+    step_function,
+)
+from trainperf.evidence.pipeline import stages
+from trainperf.evidence.stacks import functions
+from trainperf.evidence.timing import between_epochs, probes, startup, times
+from trainperf.evidence.usage import usage
+from trainperf.model import Evidence, Machine, Missing, Recording
+
+
+def read(recording: Recording, machine: Machine) -> Evidence:
+    """Read the evidence off a recording.
+
+    Raises `NoLoop` if no training loop was seen in it.
+    """
+    observed = choose(recording)
+    probe_values = probes(observed)
+    found = stages(observed)
+    return Evidence(
+        framework=framework(observed),
+        device=device(observed, machine),
+        machine=machine,
+        loop=loop(observed),
+        times=times(observed),
+        stages_=found,
+        stage_input_s=_pipeline(found),
+        callbacks=callbacks(observed),
+        functions=functions(observed),
+        models=models(observed),
+        step_function=step_function(observed),
+        retracing=retracing(observed),
+        padding=padding(observed),
+        probes=probe_values,
+        between_epochs=between_epochs(observed),
+        startup=startup(observed),
+        use=usage(recording, observed),
+        facts={event["k"]: event["v"] for event in observed.process if event["e"] == "fact"},
+    )
+
+
+def _pipeline(found: object) -> float | None:
+    if isinstance(found, Missing) or not isinstance(found, tuple) or not found:
+        return None
+    last = found[-1].cumulative_
+    return None if isinstance(last, Missing) else float(last)
+
+
+__all__ = ["Observed", "choose", "read"]

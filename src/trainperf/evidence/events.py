@@ -1,0 +1,134 @@
+"""Find the training loop among the events of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainperf.errors import TrainperfError
+from trainperf.model import Event, Missing, Recording, Site
+
+
+class NoLoop(TrainperfError):
+    """No training loop was seen. `seen` says what was seen instead, line by line."""
+
+    def __init__(self, message: str, hint: str, seen: tuple[str, ...]) -> None:
+        super().__init__(message, hint)
+        self.seen = seen
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The events of the process that trained, and those of its main training loop.
+
+    `start` is the event that began the loop; `loop` holds what followed it, up to
+    the next loop.
+    """
+
+    process: tuple[Event, ...]
+    start: Event
+    loop: tuple[Event, ...]
+
+    def of(self, kind: str) -> Iterator[Event]:
+        """The events of the loop of one kind, in order."""
+        return (event for event in self.loop if event["e"] == kind)
+
+    def first(self, kind: str) -> Event | None:
+        """The first event of the whole process of one kind."""
+        return next((event for event in self.process if event["e"] == kind), None)
+
+    @property
+    def facts(self) -> Event:
+        """What the loop said of itself; empty if it ended before that."""
+        found: Event = {}
+        for event in self.of("facts"):
+            found |= event
+        return found
+
+    def missing(self, what: str, otherwise: str) -> Missing:
+        """Why something was not measured, in the words of the process."""
+        for event in self.of("missing"):
+            if event["what"] == what:
+                return Missing(str(event["reason"]))
+        return Missing(otherwise)
+
+    @property
+    def steps_per_call(self) -> int:
+        """How many steps one turn of the loop holds (`steps_per_execution`)."""
+        return int(self.facts.get("steps_per_execution") or 1)
+
+
+def choose(recording: Recording) -> Observed:
+    """Return the loop with most steps of the process with most steps.
+
+    Raises `NoLoop` with what was seen instead.
+    """
+    loops = [observed for events in recording.events.values() for observed in _loops(events)]
+    if not loops:
+        raise _no_loop(recording)
+    return max(loops, key=lambda one: (_complete(one), sum(1 for _ in one.of("step"))))
+
+
+def _complete(observed: Observed) -> bool:
+    return any(event["p"] == "real" for event in observed.of("block"))
+
+
+def _loops(events: tuple[Event, ...]) -> Iterator[Observed]:
+    starts = [index for index, event in enumerate(events) if event["e"] == "loop"]
+    for start, end in zip(starts, [*starts[1:], len(events)], strict=True):
+        yield Observed(events, events[start], events[start + 1 : end])
+
+
+def _no_loop(recording: Recording) -> NoLoop:
+    events = [event for one in recording.events.values() for event in one]
+    kinds = {event["e"] for event in events}
+    if "hello" not in kinds:
+        return NoLoop(
+            "no Python process reported back",
+            "python -I, -E and -S ignore PYTHONPATH, as does a launcher that resets it; "
+            "run without them",
+            ("no process loaded the observer",),
+        )
+    seen = list(_what_was_seen(events))
+    if "import" not in kinds:
+        return NoLoop(
+            "no training loop was seen: the script never imported a framework",
+            "trainperf sees TensorFlow and Keras; is this the script that trains?",
+            tuple(seen),
+        )
+    return NoLoop(
+        "no training loop was seen: no step that updates weights was repeated",
+        "does the script train in this process, for at least a few steps, with these arguments?",
+        tuple(seen),
+    )
+
+
+def _what_was_seen(events: list[Event]) -> Iterator[str]:
+    hooks = [event["name"] for event in events if event["e"] == "hook"]
+    for event in events:
+        if event["e"] == "import":
+            yield f"{event['name']} {event['version']} was imported"
+    if hooks:
+        yield f"{len(hooks)} hooks were live in TensorFlow and Keras"
+    updates = sum(1 for event in events if event["e"] == "first_update")
+    yield "weights were updated, but not in a loop" if updates else "no weights were updated"
+    evaluations = sum(1 for event in events if event["e"] == "evaluate")
+    if evaluations:
+        yield f"{evaluations} evaluations"
+    for event in events:
+        if event["e"] == "error":
+            yield f"it ended with {event['type']}: {event['text'][:200]}"
+
+
+def site(value: object) -> Site | None:
+    """Read a site from an event."""
+    if not isinstance(value, dict) or not value.get("line"):
+        return None
+    return Site(
+        file=str(value["file"]),
+        line=int(value["line"]),
+        function=str(value.get("function", "")),
+        col=int(value.get("col") or 0),
+        end_line=int(value.get("end_line") or 0),
+        end_col=int(value.get("end_col") or 0),
+    )

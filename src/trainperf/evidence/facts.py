@@ -1,0 +1,207 @@
+"""What the script's process said of itself: framework, loop, models, callbacks, tracing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.evidence.events import Observed, site
+from trainperf.model import (
+    CallbackCost,
+    Device,
+    Framework,
+    LayerFacts,
+    Loop,
+    Machine,
+    ModelFacts,
+    Padding,
+    Retracing,
+    StepFunction,
+)
+
+KINDS = {
+    "fit": "fit",
+    "iterator": "iterator",
+    "argument": "iterator",
+    "call": "call",
+    "update": "update",
+}
+
+
+def framework(observed: Observed) -> Framework:
+    """The framework, from the facts or, if the run ended early, from its import."""
+    for event in observed.of("framework"):
+        return Framework(
+            "tensorflow", event["version"], event["keras"], event["legacy"], event["cuda"]
+        )
+    imported = observed.first("import")
+    return Framework("tensorflow", imported["version"] if imported else "")
+
+
+def device(observed: Observed, machine: Machine) -> Device:
+    """What the framework computes on; a run that ended early says it did on the CPU."""
+    for event in observed.of("framework"):
+        if event["gpus"]:
+            return Device("GPU", event["gpus"][0] or "GPU", len(event["gpus"]))
+        return Device("CPU", machine.cpu_model, int(event["logical"]))
+    return Device("CPU", machine.cpu_model, 1)
+
+
+def loop(observed: Observed) -> Loop:
+    """The training loop: how it takes batches, their size, epochs, what feeds it."""
+    facts = observed.facts
+    steps = facts.get("steps_per_epoch") or facts.get("epoch_steps")
+    return Loop(
+        kind=KINDS[observed.start["kind"]],  # type: ignore[arg-type]
+        where=site(facts.get("where") or observed.start.get("where")),
+        batch_size=_times(facts.get("batch_size"), facts.get("batches_per_step")),
+        batch_bytes=facts.get("batch_bytes"),
+        batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
+        epochs=facts.get("epochs"),
+        epoch_steps=steps,
+        steps_per_execution=observed.steps_per_call,
+        input_kind=str(facts.get("input_kind") or ""),
+        has_validation=bool(facts.get("has_validation")),
+        early_stopping=bool(facts.get("early_stopping")),
+        callbacks_given=tuple(facts.get("callbacks_given") or ()),
+        strategy=str(facts.get("strategy") or ""),
+        replicas=int(facts.get("replicas") or 1),
+        updates_per_step=int(facts.get("updates_per_step") or 1),
+        pydataset=site(facts.get("pydataset")),
+        pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
+    )
+
+
+def _times(one: int | None, other: int | None) -> int | None:
+    return None if one is None else one * (other or 1)
+
+
+def models(observed: Observed) -> tuple[ModelFacts, ...]:
+    """The models that were trained."""
+    return tuple(_model(event) for event in observed.of("model"))
+
+
+def _model(event: dict[str, Any]) -> ModelFacts:
+    return ModelFacts(
+        name=event["name"],
+        cls=event["cls"],
+        parameters=event["parameters"],
+        run_eagerly=event["run_eagerly"],
+        jit_requested=event["jit_requested"],
+        jit=event["jit"],
+        jit_blocker=event.get("jit_blocker", ""),
+        steps_per_execution=event["steps_per_execution"],
+        optimizer=event["optimizer"],
+        learning_rate=event.get("learning_rate"),
+        learning_rate_scheduled=event.get("learning_rate_scheduled", False),
+        policy=event["policy"],
+        compute_layers=dict(event["compute_layers"]),
+        recurrent=tuple(
+            LayerFacts(
+                layer["name"],
+                layer["cls"],
+                dict(layer["config"]),
+                site(layer["where"]),
+                layer["supports_jit"],
+            )
+            for layer in event["recurrent"]
+        ),
+        jit_blocking_layers=tuple(event["jit_blocking"]),
+        compile_where=site(event["compile_where"]),
+    )
+
+
+def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
+    """What each callback costs per batch and per epoch, the dearest first."""
+    costs = [_callback(event) for event in observed.of("callback")]
+    return tuple(sorted(costs, key=lambda cost: -cost.batch_s))
+
+
+def _callback(event: dict[str, Any]) -> CallbackCost:
+    hooks = {name: total / count for name, (count, total, _) in event["hooks"].items() if count}
+    batches = event["hooks"].get("on_train_batch_end", (0, 0, 0))[0]
+    epoch = [hooks[name] for name in ("on_epoch_begin", "on_epoch_end") if name in hooks]
+    return CallbackCost(
+        name=event["name"],
+        batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
+        batches=int(batches),
+        epoch_s=sum(epoch) if epoch else None,
+        where=site(event["where"]),
+        builtin=event["builtin"],
+        hooks=hooks,
+        arguments=dict(event["arguments"]),
+    )
+
+
+def step_function(observed: Observed) -> StepFunction | None:
+    """The function that updates the weights in a loop the user wrote."""
+    if observed.start["kind"] == "fit":
+        return None
+    for event in observed.of("step_function"):
+        own = event.get("own", True)
+        return StepFunction(
+            name=event["name"],
+            compiled=event["compiled"],
+            where=site(event.get("where")) if own else None,
+            jit=event.get("jit"),
+            tape_where=site(event.get("tape")),
+        )
+    return None
+
+
+def retracing(observed: Observed) -> Retracing | None:
+    """Tracings inside steps after the first step of the loop, while it was timed."""
+    update = observed.first("first_update")
+    facts = next(observed.of("facts"), None)
+    if update is None:
+        return None
+    until = facts["t"] if facts else float("inf")
+    counted = ("warmup", "real", "real~", "first")
+    steps = [event for event in observed.of("step") if event["p"] in counted]
+    traces = [
+        event
+        for event in observed.of("trace")
+        if event["in_step"] and update["t"] < event["t"] <= until
+    ]
+    if not traces or not steps:
+        return None
+    functions = list(observed.of("step_function"))
+    described = functions[0] if functions else {}
+    return Retracing(
+        function=str(described.get("name") or traces[-1]["name"]),
+        count=len(traces),
+        steps=len(steps),
+        seconds=sum(event["d"] for event in traces),
+        cause=_cause(described.get("signatures") or []),
+        where=site(described.get("where")),
+    )
+
+
+def _cause(signatures: list[str]) -> str:
+    """What differs between two signatures a function was traced for, in words."""
+    if len(signatures) < 2:
+        return ""
+    first, second = signatures[-2], signatures[-1]
+    if first.count("TensorSpec") == second.count("TensorSpec"):
+        shapes = [part.split(")")[0] for part in first.split("shape=(")[1:]]
+        others = [part.split(")")[0] for part in second.split("shape=(")[1:]]
+        for shape, other in zip(shapes, others, strict=False):
+            if shape != other:
+                return f"the shape of an argument changes: ({shape}) and ({other})"
+    if first != second:
+        return "a Python value among the arguments changes from call to call"
+    return ""
+
+
+def padding(observed: Observed) -> Padding | None:
+    """How much of the padded sequences is padding, and what batching by length would leave."""
+    for event in observed.of("padding"):
+        lengths = sorted(event["lengths"])
+        size = max(1, int(event["batch"]))
+        buckets = [max(lengths[start : start + size]) for start in range(0, len(lengths), size)]
+        return Padding(
+            mean_length=sum(lengths) / len(lengths),
+            padded_length=event["padded"],
+            bucketed_length=sum(buckets) / len(buckets),
+            sequences=len(lengths),
+        )
+    return None

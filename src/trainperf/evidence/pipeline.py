@@ -1,0 +1,68 @@
+"""The stages of the input pipeline, with what each adds to a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.evidence.events import Observed, site
+from trainperf.model import Event, Function, Missing, Stage
+
+
+def stages(observed: Observed) -> tuple[Stage, ...] | Missing:
+    """The stages from source to last, or why the pipeline was not taken apart."""
+    described = list(observed.of("stage"))
+    if not described:
+        return observed.missing("stages", "the run ended before the pipeline was taken apart")
+    timed = {event["index"]: event for event in observed.of("stage_time")}
+    built: list[Stage] = []
+    before = 0.0
+    for event in described:
+        cumulative = _cumulative(timed.get(event["index"]))
+        own: float | Missing
+        if isinstance(cumulative, Missing):
+            own = cumulative
+        else:
+            own = max(0.0, cumulative - before)
+            before = max(before, cumulative)
+        built.append(_stage(event, timed.get(event["index"], {}), own, cumulative))
+    return tuple(built)
+
+
+def _cumulative(event: Event | None) -> float | Missing:
+    if event is None:
+        return Missing("the run ended before this stage was timed")
+    if "missing" in event:
+        return Missing(str(event["missing"]))
+    if event.get("elements_per_step") is None:
+        return Missing("how many of its elements make a step cannot be told")
+    return float(event["seconds"] * event["elements_per_step"])
+
+
+def _stage(event: Event, timed: Event, own: float | Missing, cumulative: float | Missing) -> Stage:
+    ops: tuple[str, ...] = tuple(event.get("ops") or ())
+    serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
+    return Stage(
+        index=event["index"],
+        op=event["op"],
+        seconds_per_step_=own,
+        cumulative_=cumulative,
+        where=site(event.get("where")),
+        function=function(event.get("function")),
+        arguments=dict(event["arguments"]),
+        elements_per_step=timed.get("elements_per_step"),
+        element_bytes=timed.get("element_bytes"),
+        cardinality=event.get("cardinality"),
+        first_s=timed.get("first_s"),
+        ops=ops,
+        stateful_random=bool(event.get("random")),
+        python=bool(event.get("python")),
+        parallelised_by_default=serial and not event.get("stateful"),
+        by_user=bool(event.get("by_user")),
+    )
+
+
+def function(value: Any) -> Function | None:
+    """Read a function of the user's from an event."""
+    if not isinstance(value, dict):
+        return None
+    return Function(str(value["name"]), str(value["file"]), int(value["line"]))

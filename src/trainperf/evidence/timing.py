@@ -1,0 +1,221 @@
+"""The times: of a step, of start-up, between epochs, and of the probes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from trainperf.evidence.events import Observed
+from trainperf.model import (
+    BetweenEpochs,
+    Event,
+    Measure,
+    Missing,
+    Probe,
+    StartUp,
+    Times,
+)
+
+T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""Student's t, two-sided 95 %, for 1 to 9 degrees of freedom."""
+
+MIN_STEPS = 3
+
+
+def student(values: Sequence[float]) -> float | None:
+    """Half the width of the 95 % interval of the mean of a few values; None below two."""
+    if len(values) < 2:
+        return None
+    t = T95[min(len(values) - 1, len(T95)) - 1]
+    return t * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def times(observed: Observed) -> Times:
+    """The three times of one step, each a measure or the reason why there is none."""
+    return Times(
+        real_=_measure(observed, "real"),
+        resident_=_measure(observed, "resident"),
+        input_=_input(observed),
+        host_=_host(observed),
+    )
+
+
+def _measure(observed: Observed, phase: str) -> Measure | Missing:
+    per_call = observed.steps_per_call
+    blocks = [
+        (event["d"], event["n"] * per_call)
+        for event in observed.of("block")
+        if event["p"] == phase and event["n"] > 0 and event["d"] > 0
+    ]
+    if not blocks:
+        return _partial(observed, phase)
+    seconds = sum(d for d, _ in blocks) / sum(n for _, n in blocks)
+    means = tuple(d / n for d, n in blocks)
+    half = student(means)
+    return Measure(
+        seconds,
+        sum(n for _, n in blocks),
+        means,
+        None if half is None else max(0.0, seconds - half),
+        None if half is None else seconds + half,
+    )
+
+
+def _partial(observed: Observed, phase: str) -> Measure | Missing:
+    """A measure from single steps, for a run that ended before a block was full."""
+    phases = ("real", "real~", "warmup") if phase == "real" else (phase,)
+    steps = [event for event in observed.of("step") if event["p"] in phases]
+    durations = [event["t"] - event["s"] for event in steps]
+    if phase == "real" and len(durations) > MIN_STEPS:
+        durations = durations[1:]  # the first step traces and compiles
+    if len(durations) < (MIN_STEPS if phase != "real" else 1):
+        reason = f"the run ended before the {phase} phase was complete"
+        return observed.missing(phase, reason)
+    return Measure(
+        statistics.fmean(durations) / observed.steps_per_call,
+        len(durations) * observed.steps_per_call,
+        (),
+    )
+
+
+def _input(observed: Observed) -> Measure | Missing:
+    if "input" not in observed.start["phases"]:
+        return Missing("the loop makes its own batches, so they cannot be drained apart from it")
+    per_step = int(observed.facts.get("batches_per_step") or 1)
+    slopes = [_slope(event["marks"]) for event in observed.of("input")]
+    means = tuple(slope[0] * per_step for slope in slopes if slope is not None)
+    if not means:
+        return observed.missing("input", "the run ended before the input phase was complete")
+    seconds = statistics.fmean(means)
+    half = student(means)
+    batches = sum(slope[1] for slope in slopes if slope is not None)
+    return Measure(
+        seconds,
+        max(1, batches // per_step),
+        means,
+        None if half is None else max(0.0, seconds - half),
+        None if half is None else seconds + half,
+    )
+
+
+def _slope(marks: list[tuple[float, int]]) -> tuple[float, int] | None:
+    """Seconds per batch over the later half of a drain.
+
+    The first batches come from buffers that were full when the drain began, and say
+    nothing about what the pipeline can deliver.
+    """
+    end, total = marks[-1]
+    for t, count in marks:
+        if t >= end / 2 and count < total:
+            return (end - t) / (total - count), total - count
+    if len(marks) > 1:
+        t, count = marks[0]
+        if total > count:
+            return (end - t) / (total - count), total - count
+    return None
+
+
+def _host(observed: Observed) -> float | Missing:
+    if observed.start["kind"] not in ("fit", "argument"):
+        return Missing("host work cannot be told from the step in a loop of this kind")
+    resident = [event for event in observed.of("step") if event["p"] == "resident"]
+    if not resident:
+        return Missing("no step ran on a resident batch")
+    host = [event["t"] - event["s"] - event["w"] for event in resident]
+    return max(0.0, statistics.fmean(host)) / observed.steps_per_call
+
+
+def startup(observed: Observed) -> StartUp | None:
+    """What passed before the first step, taken apart."""
+    hello, update = observed.first("hello"), observed.first("first_update")
+    if hello is None or update is None:
+        return None
+    total = update["t"] - hello["t"]
+    imports = sum(event["seconds"] for event in observed.process if event["e"] == "import")
+    before = [
+        event
+        for event in observed.process
+        if event["e"] == "trace" and event["in_step"] and event["t"] <= update["t"]
+    ]
+    tracing = sum(event["d"] for event in before)
+    first = update["t"] - min((event["s"] for event in before), default=update["t"])
+    return StartUp(
+        to_first_step_s=total,
+        imports_s=imports,
+        setup_s=max(0.0, total - imports - max(first, tracing)),
+        tracing_s=tracing if before else None,
+        first_step_s=first if before else None,
+        warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
+    )
+
+
+def between_epochs(observed: Observed) -> BetweenEpochs | None:
+    """What passes between two epochs: in all where one ended, else the restart alone."""
+    gaps = list(observed.of("between"))
+    firsts = [event for event in observed.of("step") if event["p"] == "first"]
+    real = _measure(observed, "real")
+    usual = real.seconds * observed.steps_per_call if isinstance(real, Measure) else 0.0
+    excess = [max(0.0, event["t"] - event["s"] - usual) for event in firsts]
+    restart = statistics.median(excess) if excess else None
+    epoch_steps = observed.facts.get("epoch_steps")
+    if not gaps:
+        if restart is None:
+            return None
+        return BetweenEpochs(restart, len(firsts), epoch_steps, restart_s=restart)
+    seconds = statistics.fmean(event["seconds"] for event in gaps)
+    validation = list(_within(observed.of("evaluate"), gaps))
+    return BetweenEpochs(
+        seconds=seconds + (restart or 0.0),
+        epochs_seen=len(gaps),
+        epoch_steps=epoch_steps,
+        validation_s=sum(validation) / len(gaps) if validation else None,
+        callbacks_s=_epoch_callbacks(observed),
+        restart_s=restart,
+    )
+
+
+def _within(events: Iterator[Event], gaps: list[Event]) -> Iterator[float]:
+    for event in events:
+        if any(gap["s"] <= event["s"] <= gap["s"] + gap["seconds"] for gap in gaps):
+            yield event["seconds"]
+
+
+def _epoch_callbacks(observed: Observed) -> float | None:
+    seconds = []
+    for event in observed.of("callback"):
+        for name in ("on_epoch_begin", "on_epoch_end"):
+            count, total, _ = event["hooks"].get(name, (0, 0.0, 0.0))
+            if count:
+                seconds.append(total / count)
+    return sum(seconds) if seconds else None
+
+
+def probes(observed: Observed) -> dict[str, Probe | Missing]:
+    """The probes by name, each with its ratio and interval, or why it was not run."""
+    found: dict[str, Probe | Missing] = {}
+    for event in observed.of("missing"):
+        what = str(event["what"])
+        if what.startswith("probe "):
+            found[what.removeprefix("probe ")] = Missing(str(event["reason"]))
+    for event in observed.of("probe"):
+        found[event["name"]] = _probe(event)
+    return found
+
+
+def _probe(event: Event) -> Probe:
+    """The geometric mean of the paired ratios, with a t interval on their logarithms."""
+    pairs = list(zip(event["base"], event["candidate"], strict=False))
+    logs = [math.log(base / candidate) for base, candidate in pairs]
+    middle = statistics.fmean(logs)
+    half = student(logs) or math.log(2)
+    return Probe(
+        name=event["name"],
+        base_s=statistics.fmean(base for base, _ in pairs),
+        candidate_s=statistics.fmean(candidate for _, candidate in pairs),
+        ratio=math.exp(middle),
+        low=math.exp(middle - half),
+        high=math.exp(middle + half),
+        one_off_s=event["one_off"],
+        detail=event["detail"],
+    )

@@ -1,0 +1,66 @@
+"""How busy host and GPUs were in each phase."""
+
+from __future__ import annotations
+
+import bisect
+import statistics
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trainperf.evidence.events import Observed
+from trainperf.model import HostSample, PhaseUse, Recording, Sample
+
+PHASES = ("real", "resident", "input")
+
+
+def usage(recording: Recording, observed: Observed) -> tuple[PhaseUse, ...]:
+    """Mean use of cores, memory, disk and GPUs per phase, for phases with samples."""
+    marks = [(event["t"], event["p"]) for event in observed.of("phase")]
+    times = [t for t, _ in marks]
+    groups: dict[str, list[Sample]] = {}
+    for sample in recording.samples:
+        index = bisect.bisect_right(times, sample.t) - 1
+        if index >= 0:
+            groups.setdefault(marks[index][1], []).append(sample)
+    return tuple(_use(phase, groups[phase]) for phase in PHASES if phase in groups)
+
+
+def _use(phase: str, samples: list[Sample]) -> PhaseUse:
+    hosts = [sample.host for sample in samples if sample.host is not None]
+    indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
+    return PhaseUse(
+        phase=phase,
+        samples=len(samples),
+        cpu_cores=_mean(hosts, lambda host: host.cpu_cores),
+        machine_cpu_cores=_mean(hosts, lambda host: host.machine_cpu_cores),
+        rss_peak=max((host.rss for host in hosts), default=None),
+        read_bytes_s=_mean(hosts, lambda host: host.read_bytes_s),
+        gpu=tuple(_gpu(index, samples) for index in indices),
+    )
+
+
+def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
+    own = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
+    fields = (
+        "utilization_percent",
+        "power_w",
+        "sm_clock_mhz",
+        "sm_active",
+        "tensor_active",
+        "dram_active",
+        "pcie_rx_bytes_s",
+        "pcie_tx_bytes_s",
+    )
+    use: dict[str, Any] = {"index": index, "samples": len(own)}
+    for name in fields:
+        values = [value for gpu in own if (value := getattr(gpu, name)) is not None]
+        use[name] = statistics.fmean(values) if values else None
+    memory = [gpu.memory_used for gpu in own if gpu.memory_used is not None]
+    use["memory_used_peak"] = max(memory) if memory else None
+    use["throttle"] = sorted({reason for gpu in own for reason in gpu.throttle})
+    return use
+
+
+def _mean(hosts: Iterable[HostSample], read: Callable[[HostSample], float | None]) -> float | None:
+    values = [value for host in hosts if (value := read(host)) is not None]
+    return statistics.fmean(values) if values else None

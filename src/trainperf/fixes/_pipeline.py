@@ -1,0 +1,90 @@
+"""What the input fixes ask of a pipeline: which stages cost, on how many cores, named how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from trainperf.fixes._words import at
+from trainperf.model import Evidence, Site, Stage, is_taken
+
+REAL_SHARE = 0.10
+"""A stage below this share of the pipeline's time is not worth repairing: the same tenth
+that separates input-bound from not (MLPerf Storage)."""
+
+
+def costly(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
+    """Return the user's stages that suit and take a real share of the input, dearest first.
+
+    Empty unless the loop is input-bound. Raises `NotMeasured` where the three times
+    or the stages were not taken; a single stage that was not timed is left out.
+    """
+    if not evidence.input_bound:
+        return ()
+    found = [
+        stage
+        for stage in evidence.stages
+        if stage.by_user
+        and is_taken(stage.seconds_per_step_)
+        and suits(stage)
+        and share(evidence, stage) >= REAL_SHARE
+    ]
+    return tuple(sorted(found, key=lambda stage: -stage.seconds_per_step))
+
+
+def pipeline_seconds(evidence: Evidence) -> float:
+    """Return what the whole pipeline needs for one step; raises `NotMeasured`."""
+    if evidence.stage_input_s is not None:
+        return evidence.stage_input_s
+    return evidence.times.input
+
+
+def share(evidence: Evidence, stage: Stage) -> float:
+    """Return the share of the pipeline's time that `stage` adds; raises `NotMeasured`."""
+    whole = max(pipeline_seconds(evidence), stage.seconds_per_step)
+    return stage.seconds_per_step / whole if whole > 0 else 0.0
+
+
+def cores(evidence: Evidence) -> int:
+    """Return the whole cores the process may use (affinity and cgroup quota counted)."""
+    return int(evidence.machine.cores)
+
+
+def saved_on(width: float, seconds: float) -> float:
+    """Return what `seconds` of serial work save when spread over `width` at best."""
+    return seconds * (1 - 1 / max(1.0, width))
+
+
+def upper(evidence: Evidence, basis: str) -> str:
+    """Say what the bound rests on; on a CPU-only run, that training takes cores too."""
+    if evidence.device.kind == "CPU":
+        return f"{basis}; at most, as training runs on the same cores"
+    return basis
+
+
+def sites(stages: Iterable[Stage]) -> tuple[Site, ...]:
+    """Return where the stages were built, each place once, in source order of the stages."""
+    return tuple(dict.fromkeys(stage.where for stage in stages if stage.where is not None))
+
+
+def label(stage: Stage) -> str:
+    """Name a stage by the user's function in it, with its line: "`load` (train.py:14)"."""
+    if stage.function is None or stage.function.name == "<lambda>":
+        place = at(stage.where)
+        name = f"the lambda in `{stage.op}`" if stage.function else f"`{stage.op}`"
+    else:
+        own = Site(stage.function.file, stage.function.line) if stage.function.line else stage.where
+        place, name = at(own), f"`{stage.function.name}`"
+    return f"{name} ({place})" if place else name
+
+
+def function_name(stage: Stage, otherwise: str) -> str:
+    """Return the name of the stage's function for a snippet, or `otherwise`."""
+    name = stage.function.name if stage.function else ""
+    return name if name.isidentifier() else otherwise
+
+
+def version(evidence: Evidence) -> tuple[int, int]:
+    """Return the framework's major and minor version; (0, 0) if it cannot be read."""
+    match = re.match(r"(\d+)\.(\d+)", evidence.framework.version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

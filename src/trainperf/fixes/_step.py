@@ -1,0 +1,64 @@
+"""What a faster step is worth to the whole loop, input included."""
+
+from __future__ import annotations
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes._words import worth
+from trainperf.model import Evidence, Missing, Probe, is_taken
+
+PROBE_LEAST = 1.05
+"""The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
+
+
+def saved_by(evidence: Evidence, probe: Probe) -> float:
+    """Seconds per step saved if the resident step ran as the probe's candidate does.
+
+    The probe's own base stands in where the resident step was not timed.
+    """
+    resident = evidence.times.resident_
+    step = probe.base_s if isinstance(resident, Missing) else resident.seconds
+    return step * (1 - 1 / probe.ratio)
+
+
+def bound_if_saved(evidence: Evidence, seconds: float) -> float:
+    """Upper bound of the speed-up if the step itself took `seconds` less.
+
+    The loop can never run faster than its input where the two overlap, so the
+    shortened step is at least as long as the input, where that was measured.
+    Raises `NotMeasured` without a real time.
+    """
+    real = evidence.times.real
+    bound = evidence.bound_if_step_saves(seconds)
+    if is_taken(evidence.times.input_):
+        bound = min(bound, real / max(evidence.times.input, 1e-9))
+    return max(1.0, bound)
+
+
+def bound_by(evidence: Evidence, probe: Probe) -> float:
+    """Upper bound of the speed-up of the loop by what `probe` saves in each step."""
+    return bound_if_saved(evidence, saved_by(evidence, probe))
+
+
+def step_may_matter(evidence: Evidence) -> bool:
+    """Say whether a step that cost nothing would speed up the loop beyond noise.
+
+    True where the times that would tell are missing.
+    """
+    try:
+        return worth(evidence, bound_if_saved(evidence, evidence.times.resident))
+    except NotMeasured:
+        return True
+
+
+def gpu_utilization(evidence: Evidence, phase: str = "resident") -> float | None:
+    """Mean share of time a kernel ran on the busiest GPU in `phase`; None if unknown.
+
+    NVML's figure: an upper bound of how busy the GPU was.
+    """
+    try:
+        gpus = evidence.phase(phase).gpu
+    except NotMeasured:
+        return None
+    seen = [gpu.get("utilization_percent") for gpu in gpus]
+    known = [float(value) / 100 for value in seen if value is not None]
+    return max(known, default=None)

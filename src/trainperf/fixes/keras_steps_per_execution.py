@@ -1,0 +1,148 @@
+"""Steps so short that starting them costs as much as running them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import SITE, evidence, probe
+from trainperf.fixes._step import PROBE_LEAST, bound_by
+from trainperf.fixes._words import at, ms, times, worth
+from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, ModelFacts
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+STEPS = 16
+"""Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
+
+DOES_SOMETHING_S = 5e-6
+"""A callback that takes longer than this per batch does something in its batch hooks."""
+
+MODEL = ModelFacts("model", "Functional", compile_where=SITE)
+LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="tf.data")
+TINY = {"steps_per_execution": probe(1.8)}
+
+
+class StepsPerExecution(Fix):
+    """Let Keras run several steps per call with `steps_per_execution`.
+
+    ## Why it is slow
+    For each step Keras returns to Python, starts the compiled function, hands the
+    batch over and runs the callbacks. When a step takes only a few milliseconds,
+    that is a large part of it.
+
+    ## What changes
+    One call runs 16 steps in a loop inside the graph. The numbers stay the same.
+    Callbacks, the progress bar and `on_train_batch_end` run once in 16 steps.
+
+    ## When not to
+    - Callbacks that must see every batch (a learning rate set per batch, a log of each
+      loss, a checkpoint every few batches).
+    - Steps longer than about 20 ms: there is little to gain.
+    - The first call traces and compiles a larger graph.
+    """
+
+    category = "host"
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        evidence(),
+        evidence(model=MODEL, probes={"steps_per_execution": probe(1.02)}),
+        # the interval reaches down to no gain
+        evidence(model=MODEL, probes={"steps_per_execution": probe(1.25, spread=0.2)}),
+        # set already
+        evidence(model=MODEL, loop=replace(LOOP, steps_per_execution=8), probes=TINY),
+        # not driven by Keras
+        evidence(model=MODEL, loop=replace(LOOP, kind="call"), probes=TINY),
+        # the step is short, but the input is not
+        evidence(model=MODEL, real=0.010, resident=0.002, input=0.0098, probes=TINY),
+        # debugging mode has a finding of its own
+        evidence(model=replace(MODEL, run_eagerly=True), probes=TINY),
+        # an epoch of a single step cannot be run several at a time
+        evidence(model=MODEL, loop=replace(LOOP, epoch_steps=1), probes=TINY),
+    ]
+    fires = [
+        evidence(model=MODEL, real=0.002, resident=0.0019, input=0.0003, probes=TINY),
+        evidence(
+            model=MODEL,
+            real=0.002,
+            resident=0.0019,
+            input=0.0003,
+            loop=replace(LOOP, epoch_steps=10),
+            callbacks=(CallbackCost("LossLog", 20e-6, 30, where=SITE),),
+            probes=TINY,
+        ),
+    ]
+    examples = [
+        Example(
+            before="""\
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+model = build()
+model.compile(optimizer="adam", loss="mse", steps_per_execution=16)
+""",
+            data={"steps": 16},
+        ),
+        Example(
+            before="""\
+▸model.compile(
+    optimizer="adam",
+    loss="mse",
+    steps_per_execution=1,
+)◂
+""",
+            after="""\
+model.compile(
+    optimizer="adam",
+    loss="mse",
+    steps_per_execution=10,
+)
+""",
+            data={"steps": 10},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a `fit` whose steps ran faster several per call."""
+        loop, model = evidence.loop, evidence.model
+        if loop.kind != "fit" or loop.steps_per_execution > 1 or model.run_eagerly:
+            return None
+        steps = min(STEPS, loop.epoch_steps or STEPS)
+        probe = evidence.probe("steps_per_execution")
+        bound = bound_by(evidence, probe)
+        if steps < 2 or probe.low < PROBE_LEAST or not worth(evidence, bound):
+            return None
+        where = model.compile_where
+        return self.finding(
+            title=f"Steps of {ms(evidence.times.real)} are too short to be started one by one",
+            text=f"With {STEPS} steps per call, a step took {ms(probe.candidate_s)} instead of "
+            f"{ms(probe.base_s)} ({times(probe.ratio)}). "
+            f"Callbacks then run once in {steps} steps.{_seen_by(evidence, steps)}",
+            bound=bound,
+            bound_basis="measured by a probe of the step in this run",
+            where=(where,) if where else (),
+            advice=f"Set steps_per_execution={steps} in compile.",
+            snippet=f"model.compile(..., steps_per_execution={steps})",
+            data={"steps": steps},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the keyword in the call of `compile`."""
+        steps = finding.data.get("steps", STEPS)
+        script.set_keyword(finding.where[0], "steps_per_execution", str(steps))
+
+
+def _seen_by(evidence: Evidence, steps: int) -> str:
+    """Name the user's callbacks that would be called less often."""
+    names = [
+        f"{callback.name} ({at(callback.where)})" if callback.where else callback.name
+        for callback in evidence.callbacks
+        if not callback.builtin and callback.batch_s > DOES_SOMETHING_S
+    ]
+    if not names:
+        return ""
+    return f" Check whether that suits {', '.join(names)}, which act on every batch."

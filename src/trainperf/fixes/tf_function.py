@@ -1,0 +1,179 @@
+"""An eager training step in a loop of the user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import SITE, evidence, probe
+from trainperf.fixes._step import PROBE_LEAST, bound_by, step_may_matter
+from trainperf.fixes._words import at, ms, times, worth
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, StepFunction
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
+EAGER = StepFunction("train_step", compiled=False, where=SITE)
+TAPE_IN_LOOP = StepFunction("main", compiled=False, tape_where=SITE)
+
+
+class CompileStep(Fix):
+    """Compile the training step of a custom loop with `@tf.function`.
+
+    ## Why it is slow
+    Without `tf.function`, Python starts every operation of the step one by one:
+    forward, backward and the update of each weight. For small and middle-sized models
+    this costs more than the arithmetic, and a GPU waits between the operations.
+
+    ## What changes
+    The step is traced once into a graph, and each call runs that graph. The
+    mathematics is the same; rounding and the stream of random numbers may differ.
+
+    ## When not to
+    - The step must not depend on Python side effects: `print`, `.numpy()`, counters
+      and lists are seen only while tracing. Use `tf.print` and `tf.Variable`.
+    - Python numbers among the arguments cause a new trace for each value. Pass tensors.
+    - Keep what makes variables (a new optimizer, a new layer) out of the step.
+    """
+
+    category = "host"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        evidence(),
+        evidence(step_function=StepFunction("train_step", compiled=True, where=SITE), loop=LOOP),
+        # compiling was tried and gives nothing
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
+        # the interval of the probe reaches down to no gain
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
+        # the input takes nearly all of the step
+        evidence(
+            step_function=EAGER,
+            loop=LOOP,
+            resident=0.004,
+            input=0.098,
+            probes={"compiled": probe(3.0)},
+        ),
+        # the same, and compiling was not tried
+        evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.098),
+    ]
+    fires = [
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(4.0)}),
+        evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(2.0)}),
+        # compiling could not be tried: said, without a bound
+        evidence(
+            step_function=TAPE_IN_LOOP,
+            loop=LOOP,
+            probes={"compiled": Missing("the step is not a function of its own")},
+        ),
+        evidence(
+            step_function=EAGER,
+            loop=LOOP,
+            resident=None,
+            input=None,
+            probes={"compiled": probe(4.0)},
+        ),
+    ]
+    examples = [
+        Example(
+            before="""\
+import tensorflow as tf
+
+
+▸def train_step(model, optimizer, x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(model(x), y)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss◂
+""",
+            after="""\
+import tensorflow as tf
+
+
+@tf.function
+def train_step(model, optimizer, x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(model(x), y)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+""",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find an eager step that ran faster compiled, or could not be compiled here."""
+        step = evidence.step_function
+        if step is None or step.compiled:
+            return None
+        taken = evidence.probes.get("compiled", Missing("compiling the step was not tried"))
+        if isinstance(taken, Missing):
+            return self._unpriced(evidence, step, taken.reason)
+        bound = bound_by(evidence, taken)
+        if taken.low < PROBE_LEAST or not worth(evidence, bound):
+            return None
+        return self._finding(
+            step,
+            f"Compiled with tf.function, the same step ran {times(taken.ratio)} as fast in this "
+            f"run ({ms(taken.base_s)} → {ms(taken.candidate_s)}); tracing it took "
+            f"{ms(taken.one_off_s)} once.",
+            bound,
+            "measured by a probe of the step in this run",
+        )
+
+    def _unpriced(self, evidence: Evidence, step: StepFunction, reason: str) -> Finding | None:
+        if not step_may_matter(evidence):
+            return None
+        return self._finding(
+            step,
+            "Python starts each operation of the step one by one. "
+            f"What compiling it would give was not measured: {reason}.",
+            None,
+            "not measured",
+        )
+
+    def _finding(self, step: StepFunction, text: str, bound: float | None, basis: str) -> Finding:
+        name = step.name or "the training step"
+        if step.where is not None:
+            title = f"`{name}` ({at(step.where)}) runs eagerly, operation by operation"
+            return self.finding(
+                title=title,
+                text=text,
+                bound=bound,
+                bound_basis=basis,
+                where=(step.where,),
+                advice=f"Put @tf.function above `def {name}`.",
+                snippet=f"@tf.function\ndef {name}(...):",
+            )
+        place = f" at {at(step.tape_where)}" if step.tape_where else ""
+        return self.finding(
+            title=f"The training step{place} runs eagerly, operation by operation",
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=(step.tape_where,) if step.tape_where else (),
+            advice="Move the tape and the update into a function of their own, compiled.",
+            snippet=MOVED,
+            rewritable=False,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Decorate the step function."""
+        site = finding.where[0]
+        tensorflow = script.module_name(site.file, "tensorflow")
+        script.decorate(site, f"{tensorflow}.function")
+
+
+MOVED = """\
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(y, model(x, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+for x, y in dataset:
+    loss = train_step(x, y)"""

@@ -1,0 +1,157 @@
+"""Many files read one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import machine, stage
+from trainperf.fixes._input_cases import fed, starved
+from trainperf.fixes._pipeline import cores, costly, label, pipeline_seconds, saved_on, sites, upper
+from trainperf.fixes._words import ms, worth
+from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Stage
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+IDLE_CORES = 0.5
+"""A serial stage that keeps less than half a core busy waits for storage, not for the
+CPU: then more files at once help beyond the number of cores."""
+
+
+class InterleaveParallel(Fix):
+    """Read the files of `Dataset.interleave` at the same time.
+
+    ## Why it is slow
+    Without `num_parallel_calls`, `interleave` takes turns between its files but reads
+    one block at a time. Each wait for the disk or the network is a wait of the model.
+
+    ## What changes
+    `num_parallel_calls=tf.data.AUTOTUNE` is added: the files of a cycle are read at once.
+    With a `cycle_length` in the call the order of elements stays as it was.
+    Without one, tf.data chooses another cycle for the parallel form: the order changes.
+
+    ## When not to
+    When a spinning disk holds the files: it reads one after the other faster.
+    When memory is short: each open file holds a buffer.
+    """
+
+    category = "input"
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        fed(stage("interleave", 0.07, arguments={"cycle_length": 8})),
+        starved(stage("interleave", 0.09, arguments={"num_parallel_calls": -1})),
+        starved(stage("interleave", 0.09, arguments={"num_parallel_calls": 4, "cycle_length": 4})),
+        starved(stage("interleave", 0.09, parallelised_by_default=True)),
+        # nothing to overlap: one file at a time was asked for
+        starved(stage("interleave", 0.09, arguments={"cycle_length": 1})),
+        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), machine=machine(cores=1)),
+        starved(stage("interleave", 0.09, python=True)),
+        starved(stage("interleave", 0.004), stage("map", 0.096)),
+        starved(stage("interleave", None)),
+    ]
+    fires = [
+        starved(stage("interleave", 0.09, arguments={"cycle_length": 8})),
+        starved(stage("interleave", 0.06), stage("map", 0.04)),
+        starved(
+            stage("interleave", 0.09, arguments={"cycle_length": 8}),
+            machine=machine(cores=1),
+            use=(PhaseUse("input", 20, cpu_cores=0.1),),
+        ),
+    ]
+    examples = [
+        Example(
+            before=(
+                "import tensorflow as tf\n\n"
+                "ds = ▸files.interleave(tf.data.TFRecordDataset, cycle_length=8)◂\n"
+            ),
+            after=(
+                "import tensorflow as tf\n\n"
+                "ds = files.interleave(tf.data.TFRecordDataset, cycle_length=8, "
+                "num_parallel_calls=tf.data.AUTOTUNE)\n"
+            ),
+        ),
+        Example(
+            before=(
+                "import tensorflow as tf\n\n"
+                "ds = ▸files.interleave(open_file, 8, 1, None)◂.batch(32)\n"
+            ),
+            after=(
+                "import tensorflow as tf\n\n"
+                "ds = files.interleave(open_file, 8, 1, tf.data.AUTOTUNE).batch(32)\n"
+            ),
+        ),
+        Example(
+            before="import tensorflow as tf\n\nds = ▸files.interleave(open_file, **how)◂\n",
+            after="import tensorflow as tf\n\nds = files.interleave(open_file, **how)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find interleaves that read one file at a time while the model waits."""
+        serial = costly(evidence, _serial)
+        if not serial:
+            return None
+        dearest = serial[0]
+        width = _width(evidence, dearest)
+        bound = evidence.bound_if_input_saves(saved_on(width, dearest.seconds_per_step))
+        if not worth(evidence, bound):
+            return None
+        in_order = _cycle(dearest) is not None and not dearest.stateful_random
+        return self.finding(
+            title="Files are read one at a time",
+            text=(
+                f"{label(dearest)} reads one file at a time and takes "
+                f"{ms(dearest.seconds_per_step)} of the {ms(pipeline_seconds(evidence))} "
+                f"the pipeline needs for a step."
+            ),
+            bound=bound,
+            bound_basis=upper(evidence, f"{width} files read at once"),
+            where=sites((dearest,)),
+            advice="Give `interleave` `num_parallel_calls=tf.data.AUTOTUNE`.",
+            snippet=(
+                "dataset = files.interleave(\n"
+                "    tf.data.TFRecordDataset,\n"
+                f"    cycle_length={_cycle(dearest) or width},\n"
+                "    num_parallel_calls=tf.data.AUTOTUNE,\n"
+                ")"
+            ),
+            equivalence=Equivalence.EXACT if in_order else Equivalence.NUMERICS,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Add `num_parallel_calls` to the interleave."""
+        for site in finding.where:
+            tf = script.module_name(site.file, "tensorflow")
+            script.set_keyword(site, "num_parallel_calls", f"{tf}.data.AUTOTUNE", position=3)
+
+
+def _serial(stage: Stage) -> bool:
+    return (
+        stage.op == "interleave"
+        and stage.arguments.get("num_parallel_calls") is None
+        and not stage.parallelised_by_default
+        and not stage.python
+    )
+
+
+def _cycle(stage: Stage) -> int | None:
+    """The cycle length given in the call; None where tf.data chooses it."""
+    given = stage.arguments.get("cycle_length")
+    return given if isinstance(given, int) and given > 0 else None
+
+
+def _width(evidence: Evidence, stage: Stage) -> int:
+    """How many files can be read at once: the cycle, capped by the cores if they are busy."""
+    cycle = _cycle(stage)
+    if cycle is None:
+        return cores(evidence)
+    try:
+        busy = evidence.phase("input").cpu_cores
+    except NotMeasured:
+        busy = None
+    if busy is not None and busy < IDLE_CORES:
+        return cycle
+    return min(cycle, cores(evidence))

@@ -1,0 +1,173 @@
+"""A shuffle buffer that takes long to fill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import OTHER_SITE, SITE, evidence, stage
+from trainperf.fixes._input_cases import LOAD
+from trainperf.fixes._pipeline import label
+from trainperf.fixes._words import at, ms, worth
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+LONG_FILL = 20
+"""Steps a fill must cost to be spoken of: fewer drown in what an epoch's start costs anyway."""
+
+_SHORT_EPOCHS = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=100)
+
+
+class ShuffleBuffer(Fix):
+    """Shuffle what is cheap to hold: file names or records, not decoded samples.
+
+    ## Why it is slow
+    `shuffle(k)` reads k elements before it hands out the first, in every epoch.
+    Where each of them is a decoded image, the model waits for k decodes, and memory
+    holds k images.
+
+    ## What changes
+    `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or
+    records. The order of samples stays the same, for the same seed.
+    Where another stage stands before the shuffle, a smaller buffer fills sooner, but
+    mixes less.
+
+    ## When not to
+    When the data lies sorted in a few files and a small buffer would not mix it.
+    When the decoded samples are cached before the shuffle: then filling is cheap.
+    """
+
+    category = "input"
+    equivalence = Equivalence.SEMANTICS
+
+    silent = [
+        # filled in a few steps
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=1.0)),
+        ),
+        # long epochs pay for it
+        evidence(stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=4.0))),
+        # it was slow to start before the shuffle
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=29.5), stage("shuffle", 0.0, first_s=30.0)),
+        ),
+        # not measured
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01), stage("shuffle", 0.0, first_s=30.0)),
+        ),
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0)),
+        ),
+        # it happens once: epochs restart at once
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=30.0)),
+            between_epochs=BetweenEpochs(0.1, 2, epoch_steps=100, restart_s=0.05),
+        ),
+        # the length of an epoch is not known
+        evidence(
+            loop=Loop("iterator", where=SITE),
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=30.0)),
+        ),
+    ]
+    fires = [
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(
+                stage("map", 0.01, first_s=0.2, function=LOAD),
+                stage("shuffle", 0.0, first_s=9.0, where=OTHER_SITE),
+            ),
+        ),
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(
+                stage("interleave", 0.01, first_s=0.2),
+                stage("shuffle", 0.0, first_s=9.0, arguments={"buffer_size": 5000}),
+            ),
+            between_epochs=BetweenEpochs(8.0, 2, epoch_steps=100, restart_s=7.0),
+        ),
+    ]
+    examples = [
+        Example(
+            before="ds = ▸▸files.map(load)◂.shuffle(1000)◂.batch(32)\n",
+            after="ds = files.shuffle(1000).map(load).batch(32)\n",
+        ),
+        Example(
+            before="ds = ▸ds.map(load)◂\nds = ▸ds.shuffle(1000)◂\n",
+            after="ds = ds.shuffle(1000)\nds = ds.map(load)\n",
+        ),
+        Example(  # two names: more than two statements would have to change
+            before="images = ▸ds.map(load)◂\nds = ▸images.shuffle(1000)◂\n",
+            after="images = ds.map(load)\nds = images.shuffle(1000)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a buffer whose filling costs many steps in every epoch."""
+        shuffle, before, fill = _slowest(evidence.stages)
+        real, steps = evidence.times.real, evidence.loop.epoch_steps
+        if steps is None:
+            raise NotMeasured("the number of steps in an epoch is not known")
+        between = evidence.between_epochs
+        if between is not None and between.restart_s is not None:
+            fill = min(fill, between.restart_s)
+        bound = 1 + fill / (steps * real)
+        if fill < LONG_FILL * real or not worth(evidence, bound):
+            return None
+        movable = before.op == "map" and before.by_user and not before.stateful_random
+        sites = tuple(each.where for each in (shuffle, before) if each.where is not None)
+        buffer = shuffle.arguments.get("buffer_size")
+        of = f" of {buffer} elements" if isinstance(buffer, int) and buffer > 0 else ""
+        return self.finding(
+            title="The shuffle buffer takes long to fill",
+            text=(
+                f"`shuffle` ({at(shuffle.where)}) fills a buffer{of} for {ms(fill)} before its "
+                f"first element: as long as {fill / real:.0f} of the {steps} steps of an epoch. "
+                f"Each element goes through {label(before)} first."
+            ),
+            bound=bound,
+            bound_basis="filling costs nothing, once per epoch",
+            where=sites if movable else sites[:1],
+            advice=(
+                "Put `shuffle` before this `map`."
+                if movable
+                else "Shuffle file names or records before they are read, with a smaller buffer here."
+            ),
+            snippet=(
+                "dataset = files.shuffle(number_of_files)  # names: cheap to hold, all of them\n"
+                "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)"
+            ),
+            equivalence=Equivalence.EXACT if movable else Equivalence.SEMANTICS,
+            rewritable=movable and len(sites) == 2 and all(site.exact for site in sites),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Let the shuffle and the map before it change places."""
+        first, second = finding.where
+        if (first.file, first.line, first.col) == (second.file, second.line, second.col):
+            outer = max(first, second, key=lambda site: (site.end_line, site.end_col))
+            script.swap_last_two_calls(outer)
+        else:
+            script.swap_statements(*sorted((first, second), key=lambda site: site.line))
+
+
+def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
+    """The shuffle that takes longest to fill, the stage before it, and the seconds."""
+    fills = [
+        (shuffle, before, shuffle.first_s - before.first_s)
+        for before, shuffle in zip(stages, stages[1:], strict=False)
+        if shuffle.op == "shuffle"
+        and shuffle.by_user
+        and shuffle.first_s is not None
+        and before.first_s is not None
+    ]
+    if not fills:
+        raise NotMeasured("the time to the first element of a shuffle was not measured")
+    return max(fills, key=lambda fill: fill[2])

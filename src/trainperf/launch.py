@@ -1,0 +1,267 @@
+"""Start a command under observation, follow it, stop it, and collect its recording."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from trainperf.errors import TrainperfError
+from trainperf.model import Ending, Event, Recording, Run
+from trainperf.samplers.sampling import Sampling
+
+BOOTSTRAP = Path(__file__).parent / "child" / "bootstrap"
+POLL_S = 0.05
+TAIL_BYTES = 16 * 1024
+BETWEEN_EPOCHS_S = 10.0
+"""How long an epoch's end may take to be timed before the run is stopped."""
+GRACE_S = 15.0
+"""How long the last measurement may overrun its time before the run is stopped."""
+
+OnEvent = Callable[[Event], None]
+
+
+def launch(run: Run, folder: Path, on_event: OnEvent = lambda event: None) -> Recording:
+    """Run `run.command` observed until it is measured, ends, or must be stopped.
+
+    `folder` is the run's own: events and output go there. Every process that the
+    command started is gone when this returns, however it returns. A Ctrl-C ends the
+    run, not the measurement: what was recorded until then is returned.
+
+    Raises `TrainperfError` if the command cannot be started.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "output.log"
+    following = _Following(run, folder, on_event)
+    started = time.monotonic()
+    with output.open("wb") as log:
+        process = _start(run, folder, log)
+        try:
+            with Sampling(process.pid) as sampling, _interruptible() as interrupted:
+                ending = _follow(process, following, interrupted)
+        finally:
+            stop_session(process.pid, str(folder))
+            status = process.wait()
+    following.read()
+    return Recording(
+        run=run,
+        ending=_ending(ending, status, following),
+        exit_status=status,
+        started=started,
+        ended=time.monotonic(),
+        events={pid: tuple(events) for pid, events in following.events.items()},
+        samples=tuple(sampling.samples),
+        gpus=tuple(sampling.gpus),
+        gpu_reason=sampling.gpu_reason,
+        output_tail=_tail(output),
+    )
+
+
+@dataclass
+class _Following:
+    """The events of all processes of a run, read as they are written."""
+
+    run: Run
+    folder: Path
+    on_event: OnEvent
+    events: dict[int, list[Event]] = field(default_factory=dict)
+    last_event: float = field(default_factory=time.monotonic)
+    first_step: float | None = None
+    extras_from: float | None = None
+    measured: float | None = None
+    done: bool = False
+    _offsets: dict[Path, int] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read what was appended to the event files since the last time."""
+        for path in sorted(self.folder.glob("events-*.jsonl")):
+            with path.open("rb") as file:
+                file.seek(self._offsets.get(path, 0))
+                data = file.read()
+            complete = data.rfind(b"\n") + 1
+            if not complete:
+                continue
+            self._offsets[path] = self._offsets.get(path, 0) + complete
+            pid = int(path.stem.partition("-")[2])
+            for line in data[:complete].splitlines():
+                with suppress(ValueError):
+                    self._take(pid, json.loads(line))
+
+    def _take(self, pid: int, event: Event) -> None:
+        self.events.setdefault(pid, []).append(event)
+        now = self.last_event = time.monotonic()
+        kind = event["e"]
+        if kind == "first_update" and self.first_step is None:
+            self.first_step = now
+        elif kind == "facts":
+            self.extras_from = now
+        elif kind == "measured":
+            self.measured = now
+        elif kind == "done":
+            self.done = True
+        self.on_event(event)
+
+    def must_stop(self) -> Ending | None:
+        """Say whether the run has to be stopped now, and what that makes of it."""
+        now = time.monotonic()
+        if self.done:
+            return Ending.MEASURED
+        if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
+            return Ending.MEASURED
+        if self.extras_from is not None and self.measured is None:
+            if now - self.extras_from > self.run.extra_s + GRACE_S:
+                return Ending.MEASURED
+            return None
+        if self.first_step is not None and now - self.first_step > self.run.budget_s:
+            return Ending.OUT_OF_BUDGET
+        if now - self.last_event > self.run.stall_s:
+            return Ending.STALLED
+        return None
+
+
+def _follow(
+    process: subprocess.Popen[bytes], following: _Following, interrupted: Callable[[], bool]
+) -> Ending | None:
+    """Poll until the run ends by itself (None) or has to be stopped."""
+    while True:
+        following.read()
+        stop = following.must_stop()
+        if stop is not None:
+            return stop
+        if process.poll() is not None:
+            return None
+        if interrupted():
+            return Ending.INTERRUPTED
+        time.sleep(POLL_S)
+
+
+def _ending(ending: Ending | None, status: int, following: _Following) -> Ending:
+    if ending is not None:
+        return ending
+    if following.measured is not None:
+        return Ending.MEASURED
+    if status < 0 or status > 128:
+        return Ending.SIGNALLED
+    return Ending.FINISHED if status == 0 else Ending.FAILED
+
+
+def _start(run: Run, folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    run_file = folder / "run.json"
+    settings = {
+        "folder": str(folder.resolve()),
+        "parent": os.getpid(),
+        "steps": run.steps,
+        "measure_s": run.measure_s,
+        "extra_s": run.extra_s,
+    }
+    run_file.write_text(json.dumps(settings), encoding="utf-8")
+    env = {**os.environ, **run.env, "TRAINPERF_RUN": str(run_file.resolve())}
+    before = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(
+            run.command,
+            cwd=run.cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot start {run.command[0]}: {error.strerror}",
+            hint="check the command after `--`, as you would type it in this folder",
+        ) from error
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a question that can be asked."""
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with suppress(ValueError):  # not in the main thread: nothing to catch
+            before[number] = signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_session(leader: int, folder: str) -> None:
+    """Stop every process of a run and wait until none is left.
+
+    All are frozen before any is killed, so that a launcher cannot go on with what
+    stands after the training. Python's resource trackers are let finish: they remove
+    the shared memory and semaphores their dead owners left.
+    """
+    processes = _processes(leader, folder)
+    for process in processes:
+        _signal(process, signal.SIGSTOP)
+    trackers = [process for process in processes if _is_tracker(process)]
+    for process in processes:
+        if process not in trackers:
+            _signal(process, signal.SIGKILL)
+    for process in trackers:
+        _signal(process, signal.SIGCONT)
+    psutil.wait_procs(trackers, timeout=3.0)
+    for process in _processes(leader, folder):
+        _signal(process, signal.SIGKILL)
+    psutil.wait_procs(processes, timeout=5.0)
+
+
+def _processes(leader: int, folder: str) -> list[psutil.Process]:
+    """Processes of the session, and those that left it but carry our variable."""
+    mark = str(Path(folder).resolve() / "run.json")
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
+        with suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == leader or process.environ().get("TRAINPERF_RUN") == mark:
+                found.append(process)
+    return found
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return any("resource_tracker" in part for part in process.cmdline())
+    return False
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.Error, OSError):
+        process.send_signal(number)
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - TAIL_BYTES))
+        return file.read().decode(errors="replace")

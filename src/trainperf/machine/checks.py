@@ -1,0 +1,200 @@
+"""The checks that need no framework: GPUs, cores, memory and disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trainperf.machine.checkup import Check
+from trainperf.machine.host import Memory
+from trainperf.model import Machine
+from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
+
+MIB, GIB = 1024**2, 1024**3
+
+SHM_DOCKER_DEFAULT = 64 * MIB
+"""Docker's default for --shm-size; PyTorch's loader workers hand batches over there."""
+
+DISK_LOW = 5 * GIB
+"""Free disk below which a checkpoint of a middling model may not fit; our choice."""
+
+MEMORY_LOW = 0.10
+"""Share of memory left below which a run is likely to be killed or to swap; our choice."""
+
+
+def check_gpus(machine: Machine, on_the_bus: int) -> tuple[Check, ...]:
+    """Describe GPUs and driver, or say why there are none."""
+    if not machine.gpus:
+        return (_no_gpu(machine, on_the_bus),)
+    checks = []
+    for gpu in machine.gpus:
+        facts = [gpu.name]
+        if gpu.memory_total is not None:
+            facts.append(size(gpu.memory_total))
+        if gpu.compute_capability is not None:
+            facts.append(f"compute capability {gpu.compute_capability}")
+        if gpu.power_limit_w is not None:
+            facts.append(f"{gpu.power_limit_w:.0f} W")
+        checks.append(Check(f"GPU {gpu.index}", "ok", ", ".join(facts)))
+    if machine.gpu_reason:
+        checks.append(Check("GPU", "problem", _sentence(machine.gpu_reason), "try nvidia-smi"))
+    driver = machine.driver or "version not known"
+    cuda = f", supports CUDA up to {machine.driver_cuda}" if machine.driver_cuda else ""
+    return (*checks, Check("NVIDIA driver", "ok", driver + cuda))
+
+
+def _no_gpu(machine: Machine, on_the_bus: int) -> Check:
+    """Say why no GPU was checked: it is a problem only where there should be one."""
+    reason = machine.gpu_reason
+    if reason.startswith(NO_BINDING):
+        return Check("GPU", "unknown", _sentence(reason), "pip install nvidia-ml-py")
+    if on_the_bus:
+        return Check(
+            "GPU",
+            "problem",
+            f"{on_the_bus} NVIDIA GPU(s) on the PCI bus, but: {reason}. GPU checks were not made.",
+            "install or reload the driver; in a container, start it with --gpus all",
+        )
+    if reason == NO_DRIVER:
+        return Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made.")
+    if reason in (NOT_LOADED, NO_GPU):
+        return Check("GPU", "unknown", _sentence(f"{reason}; none is on the PCI bus"))
+    return Check("GPU", "problem", _sentence(reason), "try nvidia-smi")
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:]}."
+
+
+def check_visible_devices(environment: Mapping[str, str]) -> tuple[Check, ...]:
+    """Warn where CUDA_VISIBLE_DEVICES hides every GPU; nothing where it is not set."""
+    value = environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return ()
+    if value.strip() in ("", "-1", "none", "NoDevFiles"):
+        return (
+            Check(
+                "CUDA_VISIBLE_DEVICES",
+                "warning",
+                f"is set to {value!r}, which hides every GPU from the frameworks",
+                "unset it to train on a GPU",
+            ),
+        )
+    return (Check("CUDA_VISIBLE_DEVICES", "ok", value),)
+
+
+def check_cores(machine: Machine) -> Check:
+    """Compare the cores that are visible with those that may be used."""
+    visible, cores = machine.visible_cores, machine.cores
+    if cores >= visible:
+        return Check("CPU cores", "ok", f"{visible}, all usable ({machine.cpu_model})")
+    limits = []
+    if machine.affinity_cores < visible:
+        limits.append(f"the affinity mask allows {machine.affinity_cores}")
+    if machine.quota_cores is not None and machine.quota_cores < visible:
+        limits.append(f"the cgroup quota is {machine.quota_cores:g}")
+    return Check(
+        "CPU cores",
+        "warning",
+        f"{visible} visible, {cores:g} usable: {' and '.join(limits)} ({machine.cpu_model})",
+        f"size thread pools and loader workers for {_whole(cores)}, not by os.cpu_count()",
+    )
+
+
+def check_omp(machine: Machine, environment: Mapping[str, str]) -> Check:
+    """Compare OMP_NUM_THREADS with the cores that may be used."""
+    name, cores = "OMP_NUM_THREADS", _whole(machine.cores)
+    value = environment.get("OMP_NUM_THREADS")
+    if value is None:
+        # OpenMP and TensorFlow count the affinity mask; nothing counts the quota.
+        if machine.cores < machine.affinity_cores:
+            return Check(
+                name,
+                "warning",
+                f"not set: libraries start {machine.affinity_cores} threads on"
+                f" {machine.cores:g} cores",
+                f"export OMP_NUM_THREADS={cores}",
+            )
+        return Check(name, "ok", "not set: libraries use every core they may")
+    first = value.split(",")[0].strip()
+    if not first.isdigit() or int(first) == 0:
+        return Check(name, "warning", f"is {value!r}, not a number", f"set it to {cores}")
+    if int(first) > cores:
+        return Check(
+            name,
+            "warning",
+            f"is {first}, more than the {machine.cores:g} usable cores",
+            f"export OMP_NUM_THREADS={cores}",
+        )
+    if int(first) == 1 and cores > 1:
+        return Check(
+            name,
+            "warning",
+            f"is 1, with {machine.cores:g} usable cores (torchrun and some containers set this)",
+            f"for one process on this machine: export OMP_NUM_THREADS={cores}",
+        )
+    return Check(name, "ok", f"{first}, with {machine.cores:g} usable cores")
+
+
+def check_memory(machine: Machine) -> Check:
+    """Say how much memory may be used, and how much is left."""
+    limit, available = machine.memory_limit, machine.memory_available
+    text = f"{size(limit)}, {size(available)} available"
+    if limit < machine.memory_total:
+        text += f" (cgroup limit; the machine has {size(machine.memory_total)})"
+    if available < MEMORY_LOW * limit:
+        return Check("Memory", "warning", text, "end other programs, or take smaller batches")
+    return Check("Memory", "ok", text)
+
+
+def check_shm(machine: Machine, torch: bool) -> Check:
+    """Say whether /dev/shm can carry the batches of loader workers."""
+    name, total, free = "/dev/shm", machine.shm_total, machine.shm_free
+    if total is None or free is None:
+        return Check(name, "unknown", "cannot be read: is it mounted?")
+    if total <= SHM_DOCKER_DEFAULT:
+        return Check(
+            name,
+            "problem" if torch else "warning",
+            f"{size(total)}: too small for PyTorch DataLoader workers, which then die with"
+            " a bus error",
+            "start the container with --shm-size=8g or --ipc=host",
+        )
+    text = f"{size(total)}, {size(free)} free"
+    if free < MEMORY_LOW * total:
+        return Check(name, "warning", text, "look for files that ended programs left there")
+    return Check(name, "ok", text)
+
+
+def check_swap(memory: Memory) -> Check:
+    """Say whether the machine swaps."""
+    used = memory.swap_total - memory.swap_free
+    if memory.swap_total == 0:
+        return Check("Swap", "ok", "none: what needs more memory than there is gets killed")
+    text = f"{size(used)} of {size(memory.swap_total)} used"
+    if used > memory.swap_total / 2 and memory.available < MEMORY_LOW * memory.total:
+        return Check("Swap", "warning", text, "the machine is short of memory: training will crawl")
+    return Check("Swap", "ok", text)
+
+
+def check_disk(machine: Machine) -> Check:
+    """Say how much disk is free in the current directory."""
+    free = machine.disk_free
+    if free is None:
+        return Check("Disk", "unknown", "the free space of this directory cannot be read")
+    text = f"{size(free)} free in this directory"
+    if free < DISK_LOW:
+        return Check("Disk", "warning", text, "make room before training writes checkpoints")
+    return Check("Disk", "ok", text)
+
+
+def size(value: int) -> str:
+    """Return bytes as a person reads them: "64 MiB", "23.5 GiB"."""
+    if value < GIB:
+        return f"{value / MIB:.0f} MiB"
+    amount, unit = (value / GIB, "GiB") if value < 1024 * GIB else (value / GIB / 1024, "TiB")
+    return f"{amount:.1f} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
+
+
+def _whole(cores: float) -> int:
+    return max(1, math.floor(cores))

@@ -1,0 +1,172 @@
+"""Whether a framework build, the driver and the GPUs fit each other."""
+
+from __future__ import annotations
+
+import re
+
+from trainperf.machine.checkup import Check
+from trainperf.machine.frameworks import Build
+from trainperf.model import Gpu, Machine
+
+_INSTALL_GPU = {
+    "TensorFlow": 'pip uninstall tensorflow-cpu, then pip install "tensorflow[and-cuda]"',
+    "PyTorch": "install the PyTorch build for CUDA in place of the CPU one",
+}
+
+
+def check_fit(build: Build, machine: Machine) -> tuple[Check, ...]:
+    """Say whether `build` can use the GPUs of `machine`; nothing where there are none."""
+    if build.failure or not machine.gpus:
+        return ()
+    name = f"{build.name} and the GPU"
+    if not build.built_with_gpu:
+        return (
+            Check(
+                name,
+                "problem",
+                f"this {build.name} was built for the CPU only: the GPU stays idle",
+                _INSTALL_GPU.get(build.name, ""),
+            ),
+        )
+    checks = [
+        check
+        for check in (_cuda(name, build, machine), _generations(name, build, machine.gpus))
+        if check is not None
+    ]
+    seen = _seen(name, build, machine)
+    if seen.status != "ok" or not checks:
+        checks.append(seen)
+    return tuple(checks)
+
+
+def _seen(name: str, build: Build, machine: Machine) -> Check:
+    there, seen = len(machine.gpus), len(build.gpus)
+    if seen == 0:
+        return Check(
+            name,
+            "problem",
+            f"{build.name} sees none of the {_gpus(there)}",
+            _why_none(build),
+        )
+    if seen < there:
+        return Check(
+            name,
+            "warning",
+            f"{build.name} sees {seen} of the {_gpus(there)}",
+            "look at CUDA_VISIBLE_DEVICES if all of them should be used",
+        )
+    return Check(name, "ok", f"{build.name} sees {_gpus(seen)}")
+
+
+def _why_none(build: Build) -> str:
+    if "Cannot dlopen some GPU libraries" in build.messages:
+        return (
+            "its CUDA libraries were not found:"
+            ' pip install "tensorflow[and-cuda]" brings them along'
+        )
+    if "Could not find cuda drivers" in build.messages:
+        return (
+            "libcuda.so.1, the driver's own library, is not found: in a container, start it"
+            " with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        )
+    if "CUDA_ERROR" in build.messages:
+        error = re.search(r"CUDA_ERROR_\w+", build.messages)
+        return f"CUDA does not start ({error[0] if error else 'CUDA_ERROR'}): try nvidia-smi"
+    return "look at CUDA_VISIBLE_DEVICES, and whether the CUDA libraries it was built for are there"
+
+
+def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
+    """Compare the CUDA of the build with what the driver supports.
+
+    A driver runs programs of its own CUDA major version and of older ones ("CUDA
+    Compatibility" in NVIDIA's documentation). Within one major version a newer minor
+    one works too, except for what must be compiled on the spot.
+    """
+    needs, offers = _version(build.cuda), _version(machine.driver_cuda)
+    if needs is None or offers is None or needs[:2] <= offers[:2]:
+        return None
+    if needs[0] > offers[0]:
+        return Check(
+            name,
+            "problem",
+            f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
+            f" {machine.driver_cuda} at most",
+            f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
+        )
+    if any(_best(build, gpu) == "compiled on the spot" for gpu in machine.gpus):
+        return Check(
+            name,
+            "problem",
+            f"{build.name} has no machine code for this GPU, and the driver (CUDA"
+            f" {machine.driver_cuda}) is too old to compile its CUDA {build.cuda} code",
+            "update the NVIDIA driver",
+        )
+    return Check(
+        name,
+        "warning",
+        f"{build.name} is built for CUDA {build.cuda}, the driver is of CUDA"
+        f" {machine.driver_cuda}: it runs, but code that is compiled on the spot may not",
+        "update the NVIDIA driver",
+    )
+
+
+def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None:
+    if not build.capabilities:
+        return None
+    fits = {gpu: _best(build, gpu) for gpu in gpus}
+    held = ", ".join(build.capabilities)
+    for gpu, fit in fits.items():
+        if fit == "none":
+            return Check(
+                name,
+                "problem",
+                f"{build.name} has no code for {gpu.name} (compute capability"
+                f" {gpu.compute_capability}); it was built for {held}",
+                f"install a {build.name} release that supports this GPU",
+            )
+    for gpu, fit in fits.items():
+        if fit == "compiled on the spot":
+            return Check(
+                name,
+                "warning",
+                f"{build.name} has no machine code for {gpu.name} (compute capability"
+                f" {gpu.compute_capability}), only code that the driver compiles at the first"
+                f" start, which can take minutes; it was built for {held}",
+                "keep the driver's cache between runs (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE),"
+                " or install a newer release",
+            )
+    return None
+
+
+def _best(build: Build, gpu: Gpu) -> str:
+    """How the build's code runs on `gpu`: "native", "compiled on the spot" or "none".
+
+    Machine code runs on the same major generation with the same or a higher minor
+    number, intermediate code on everything newer ("CUDA C++ Programming Guide",
+    application compatibility). A suffix (sm_90a) ties code to exactly that generation.
+    """
+    has = _version(gpu.compute_capability)
+    if has is None or not build.capabilities:
+        return "unknown"
+    best = "none"
+    for held in build.capabilities:
+        parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([a-z]?)", held)
+        if parts is None:
+            continue
+        kind, major, minor, suffix = parts[1], int(parts[2]), int(parts[3]), parts[4]
+        if suffix and (major, minor) != has[:2]:
+            continue
+        if kind == "sm" and major == has[0] and minor <= has[1]:
+            return "native"
+        if kind == "compute" and (major, minor) <= has[:2]:
+            best = "compiled on the spot"
+    return best
+
+
+def _version(text: str | None) -> tuple[int, ...] | None:
+    numbers = re.findall(r"\d+", text or "")
+    return tuple(int(number) for number in [*numbers, "0"][:2]) if numbers else None
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

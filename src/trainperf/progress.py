@@ -1,0 +1,124 @@
+"""What is going on, for a person who waits: one line on stderr, gone when done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from trainperf.reporters._plain import one_line
+
+_BAR = 20
+_ENOUGH = 0.05  # of a phase done: below this its pace says nothing about its end
+
+
+class Progress:
+    """Shows the phase of the work, how far it is and how long still.
+
+    Only where `console` (one that writes to stderr) is a terminal; elsewhere nothing
+    is written but notes, as lines that start with "trainperf: ". With `quiet`,
+    nothing at all. Never fails: where stderr is gone, it falls silent.
+    """
+
+    def __init__(
+        self, console: Console, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._clock = clock
+        self._noted: set[str] = set()
+        self._live: Live | None = None
+        self._text = ""
+        self._started = 0.0
+        self._expected_s: float | None = None
+        self._fraction: float | None = None
+        self._spinner = Spinner("line")
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._quiet:
+            self._live = Live(
+                self,
+                console=self._console,
+                transient=True,
+                refresh_per_second=8,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._safely(self._live.start)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        live, self._text = self._live, ""
+        if live is not None:
+            self._safely(live.stop)
+        self._live = None
+
+    def phase(self, text: str, expected_s: float | None = None) -> None:
+        """Begin a phase, named in a few words, that takes `expected_s` seconds or so."""
+        self._text, self._expected_s = one_line(text), expected_s
+        self._started, self._fraction = self._clock(), None
+
+    def advance(self, fraction: float) -> None:
+        """Say how much of the phase is done, 0 to 1; without it, time tells."""
+        self._fraction = min(1.0, max(0.0, fraction))
+
+    def note(self, text: str) -> None:
+        """Write a line that stays; the same one is written once only."""
+        if self._quiet or text in self._noted:
+            return
+        self._noted.add(text)
+        line = Text(f"trainperf: {one_line(text)}")
+        self._safely(lambda: self._console.print(line, soft_wrap=True, highlight=False))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the line as it is now; it never takes more than one."""
+        if not self._text:
+            return
+        line = Text(no_wrap=True, overflow="crop", end="")
+        line.append_text(Text(str(self._spinner.render(self._clock()))))
+        line.append(f" {self._text}  ")
+        done = self._done()
+        if done is not None and options.max_width >= 60:
+            full, empty = "━─" if options.encoding.startswith("utf") else "=-"
+            columns = round(done * _BAR)
+            line.append(full * columns, "cyan").append(empty * (_BAR - columns), "dim")
+        line.append(f"  {self._times()}", "dim")
+        line.truncate(options.max_width, overflow="crop")
+        yield line
+
+    def _done(self) -> float | None:
+        """Return the share of the phase that is done, None if nobody can know."""
+        if self._fraction is not None:
+            return self._fraction
+        if self._expected_s:
+            return min(1.0, (self._clock() - self._started) / self._expected_s)
+        return None
+
+    def _times(self) -> str:
+        elapsed = self._clock() - self._started
+        text = f"{elapsed:.0f} s"
+        if self._fraction is not None and self._fraction >= _ENOUGH:
+            left = elapsed / self._fraction * (1 - self._fraction)
+        elif self._expected_s is not None:
+            left = self._expected_s - elapsed
+        else:
+            return text
+        if left <= 0:
+            return f"{text}, longer than expected" if self._fraction is None else text
+        return f"{text}, about {max(1, round(left))} s left"
+
+    def _safely(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (OSError, ValueError):  # stderr was closed, or its terminal is gone
+            self._quiet = True

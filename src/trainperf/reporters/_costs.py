@@ -1,0 +1,203 @@
+"""Where the time goes: input stages, between epochs, callbacks, functions, devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from trainperf.model import CallbackCost, Diagnosis, Site
+from trainperf.reporters import _units as units
+from trainperf.reporters._paper import Paper
+from trainperf.reporters._places import defined, place
+
+INPUT_MATTERS = 0.10
+"""Input time, as a share of the real step, from which its stages are worth a table."""
+
+CALLBACK_MATTERS = 0.01
+"""Share of the time from which a callback is named."""
+
+FUNCTION_MATTERS = 0.02
+"""Share of the stack samples from which a function is named: fewer are chance."""
+
+FUNCTIONS = 5
+"""How many of the user's functions are named."""
+
+
+def input_stages(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the stages of the input pipeline, where the input takes long enough."""
+    times = diagnosis.times
+    if not diagnosis.stages or times.input_s is None or times.real_s is None:
+        return
+    if times.input_s < INPUT_MATTERS * times.real_s:
+        return
+    paper.heading("Input, stage by stage")
+    rows: list[list[Text | str]] = []
+    for stage in diagnosis.stages:
+        seconds, share = stage.seconds_per_step, stage.share
+        function = stage.function
+        where = "" if stage.where is None else place(stage.where, diagnosis.cwd)
+        rows.append(
+            [
+                stage.name,
+                "" if function is None else function.name,
+                where or ("" if function is None else defined(function, diagnosis.cwd)),
+                "not timed" if seconds is None else units.seconds(seconds),
+                _share(share, paper),
+                stage.detail,
+            ]
+        )
+    paper.table(
+        rows,
+        header=("stage", "function", "where", "per step", "share", ""),
+        right=(3, 4),
+        elastic=(0, 1, 2, 5),
+    )
+
+
+def between_epochs(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print what passes between two epochs, and what that is of a whole epoch."""
+    between = diagnosis.between_epochs
+    if between is None:
+        return
+    paper.heading("Between epochs")
+    text = units.seconds(between.seconds)
+    epoch = _epoch_seconds(diagnosis)
+    if epoch is not None:
+        text += f", {units.share(between.seconds / epoch)} of the time"
+    parts = {
+        "validation": between.validation_s,
+        "callbacks": between.callbacks_s,
+        "restarting the input": between.restart_s,
+    }
+    told = [f"{name} {units.seconds(value)}" for name, value in parts.items() if value is not None]
+    seen = f"; seen {between.epochs_seen} times" if between.epochs_seen > 1 else "; seen once"
+    paper.prose(text + (f": {', '.join(told)}" if told else "") + seen, indent=2)
+
+
+def callbacks(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the callbacks that cost a hundredth of the time or more."""
+    rows: list[list[Text | str]] = []
+    for callback in diagnosis.callbacks:
+        share = _callback_share(callback, diagnosis)
+        if share is None or share < CALLBACK_MATTERS:
+            continue
+        epoch = callback.epoch_s
+        rows.append(
+            [
+                callback.name,
+                "" if callback.where is None else place(callback.where, diagnosis.cwd),
+                units.seconds(callback.batch_s),
+                "" if epoch is None else units.seconds(epoch),
+                _share(share, paper),
+            ]
+        )
+    if rows:
+        paper.heading("Callbacks")
+        paper.table(
+            rows,
+            header=("callback", "where", "per step", "per epoch", "share"),
+            right=(2, 3, 4),
+            elastic=(0, 1),
+        )
+
+
+def functions(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the functions of the user's that were seen at work most often."""
+    seen = sorted(diagnosis.functions, key=lambda function: -function.share)
+    top = [function for function in seen if function.share >= FUNCTION_MATTERS][:FUNCTIONS]
+    if not top:
+        return
+    paper.heading("Your functions, by how often they were seen at work")
+    rows: list[list[Text | str]] = [
+        [
+            function.name,
+            place(Site(function.file, function.line), diagnosis.cwd),
+            f"{function.thread} thread",
+            _share(function.share, paper),
+            f"in {function.calls_into}" if function.calls_into else "",
+        ]
+        for function in top
+    ]
+    paper.table(
+        rows,
+        header=("function", "line", "thread", "share", "mostly"),
+        right=(3,),
+        elastic=(0, 1, 4),
+    )
+
+
+def devices(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print how busy GPUs and host were while the script trained."""
+    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
+    if use is None:
+        return
+    rows: list[list[Text | str]] = [
+        [f"GPU {gpu.get('index', place)}", "; ".join(_gpu(gpu))]
+        for place, gpu in enumerate(use.gpu)
+        if _gpu(gpu)
+    ]
+    host = []
+    if use.cpu_cores is not None:
+        host.append(f"{use.cpu_cores:.2g} of {units.cores(diagnosis.machine.cores)} busy")
+    if use.rss_peak is not None:
+        host.append(f"memory {units.size(use.rss_peak)}")
+    if use.read_bytes_s:
+        host.append(f"reading {units.size(use.read_bytes_s)}/s")
+    if host:
+        rows.append(["Host", "; ".join(host)])
+    if rows:
+        paper.heading("Machine while training")
+        for name, text in rows:
+            paper.prose(text, indent=2, first=paper.raw(f"{name:<7}", "dim"))
+
+
+def _gpu(gpu: dict[str, Any]) -> list[str]:
+    """Say in words what is known of a GPU; what the driver did not say is left out."""
+    told = []
+    if (busy := gpu.get("utilization_percent")) is not None:
+        told.append(f"a kernel ran {busy:.0f} % of the time")
+    for key, words in (
+        ("sm_active", "SMs active"),
+        ("tensor_active", "tensor cores"),
+        ("dram_active", "memory bandwidth"),
+    ):
+        if (value := gpu.get(key)) is not None:
+            told.append(f"{words} {units.share(value)}")
+    if (used := gpu.get("memory_used")) is not None:
+        total = gpu.get("memory_total")
+        of = f" ({units.share(used / total)})" if total else ""
+        told.append(f"memory {units.size(used)}{of}")
+    if (power := gpu.get("power_w")) is not None:
+        told.append(f"{power:.0f} W")
+    if (clock := gpu.get("sm_clock_mhz")) is not None:
+        told.append(f"{clock:.0f} MHz")
+    if throttle := gpu.get("throttle"):
+        told.append(f"slowed down by {', '.join(throttle)}")
+    return told
+
+
+def _share(share: float | None, paper: Paper) -> Text | str:
+    """Write a share; half of the whole and more stands out."""
+    if share is None:
+        return ""
+    return paper.say(units.share(share), "bold yellow" if share >= 0.5 else "")
+
+
+def _epoch_seconds(diagnosis: Diagnosis) -> float | None:
+    """Seconds of one epoch with what follows it; None if its length is not known."""
+    between, real = diagnosis.between_epochs, diagnosis.times.real_s
+    if between is None or between.epoch_steps is None or real is None:
+        return None
+    return between.epoch_steps * real + between.seconds
+
+
+def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | None:
+    """Share of the time the callback takes; None where that cannot be said."""
+    real = diagnosis.times.real_s
+    if real is None or real <= 0:
+        return None
+    epoch, between = _epoch_seconds(diagnosis), diagnosis.between_epochs
+    if callback.epoch_s is None or epoch is None or between is None or not between.epoch_steps:
+        return callback.batch_s / real
+    return (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch

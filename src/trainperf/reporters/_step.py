@@ -1,0 +1,213 @@
+"""The first screen: what the verdict is, and the step taken apart."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    Device,
+    Diagnosis,
+    Ending,
+    Framework,
+    Loop,
+    Machine,
+    ReportedTimes,
+    StartUp,
+)
+from trainperf.reporters import _units as units
+from trainperf.reporters._paper import Paper
+from trainperf.reporters._places import place
+
+LABEL = 16
+"""Columns of the labels at the left of the facts."""
+
+WORTH_NAMING = 0.05
+"""Share of a step below which what neither model nor data explain is left out as noise."""
+
+_PARTIAL = {
+    Ending.FAILED: "The script failed",
+    Ending.SIGNALLED: "The script was killed by a signal",
+    Ending.STALLED: "The script stood still and was stopped",
+    Ending.OUT_OF_BUDGET: "The time allowed ran out",
+    Ending.INTERRUPTED: "Interrupted",
+}
+
+_WITH_OUTPUT = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
+
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+
+
+def partial(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Say that the run ended early, and so that the numbers are partial."""
+    if diagnosis.ending not in _PARTIAL:
+        return
+    what = _PARTIAL[diagnosis.ending]
+    if diagnosis.times.real_s is None:
+        text = f"{what} before a step could be timed."
+    else:
+        text = f"{what}: the measurements are partial, taken before that."
+    paper.prose(paper.say(text, "bold red"))
+
+
+def verdict(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the answer, in one sentence."""
+    style = "bold green" if diagnosis.verdict.healthy else "bold"
+    paper.prose(paper.say(diagnosis.verdict.text, style))
+
+
+def last_output(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the last lines of the script's output, where it ended badly."""
+    if diagnosis.ending in _WITH_OUTPUT and diagnosis.output_tail.strip():
+        paper.heading("Last output of the script")
+        paper.output(diagnosis.output_tail)
+
+
+def step(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print the step taken apart, and what was measured on what."""
+    paper.line()
+    times = diagnosis.times
+    if times.real_s is not None:
+        _fact(paper, "One step", _one_step(times))
+        _taken_apart(times, paper)
+    if diagnosis.verdict.utilization is not None:
+        _fact(paper, "Utilisation", _utilization(diagnosis.verdict.utilization, paper))
+    if times.input_s is not None:
+        _fact(paper, "Data alone", f"{units.seconds(times.input_s)} for each step")
+    if diagnosis.loop is not None:
+        _fact(paper, "Loop", _loop(diagnosis.loop, diagnosis.cwd))
+    if diagnosis.framework.name:
+        _fact(paper, "Framework", _framework(diagnosis.framework))
+    _fact(paper, "Device", _device(diagnosis.device, diagnosis.machine))
+    if times.steps:
+        _fact(paper, "Measured", _measured(diagnosis))
+    if times.startup_s is not None:
+        _fact(paper, "Start-up", _startup(diagnosis.startup, times.startup_s))
+
+
+def _fact(paper: Paper, label: str, text: Text | str) -> None:
+    paper.prose(text, indent=2, first=paper.raw(f"{label:<{LABEL}}", "dim"))
+
+
+def _one_step(times: ReportedTimes) -> str:
+    assert times.real_s is not None
+    noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
+    rate = times.samples_per_s
+    speed = "" if rate is None else f", {units.rate(rate, 'samples')}"
+    return f"{units.seconds(times.real_s)}{noise}{speed}"
+
+
+def _taken_apart(times: ReportedTimes, paper: Paper) -> None:
+    parts = _parts(times)
+    if len(parts) < 2:
+        return
+    indent = 2 + LABEL
+    width = min(60, paper.width - indent)
+    if width >= 10:
+        bar = paper.bar([(seconds, sign, style) for _, seconds, sign, style in parts], width)
+        paper.line(bar, indent)
+    whole = sum(seconds for _, seconds, _, _ in parts)
+    rows = [
+        (paper.raw(sign, style), name, units.seconds(seconds), units.share(seconds / whole))
+        for name, seconds, sign, style in parts
+    ]
+    paper.table(rows, right=(2, 3), elastic=(1,), indent=indent)
+
+
+def _parts(times: ReportedTimes) -> list[tuple[str, float, str, str]]:
+    """Split the real step into (name, seconds, sign, style); empty if it cannot be."""
+    real, resident = times.real_s, times.resident_s
+    if real is None or resident is None or real <= 0:
+        return []
+    busy = min(resident, real)
+    host = None if times.host_s is None else min(times.host_s, busy)
+    gap = real - busy
+    waiting = gap if times.input_s is None else min(gap, times.input_s)
+    if gap - waiting < WORTH_NAMING * real:
+        waiting = gap
+    parts = [("model", busy - (host or 0.0), "█", "green")]
+    if host is not None:
+        parts.append(("host work: Python, callbacks", host, "▒", "blue"))
+    parts.append(("waiting for data", waiting, "░", "yellow"))
+    if gap > waiting:
+        parts.append(("neither", gap - waiting, "▚", "magenta"))
+    return parts
+
+
+def _utilization(value: float, paper: Paper) -> Text:
+    line = units.share(INPUT_BOUND_BELOW)
+    figure = units.share(value)
+    if value < INPUT_BOUND_BELOW:
+        return paper.say(figure, "bold yellow") + paper.raw(
+            f", below the {line} line: the data does not keep up"
+        )
+    return paper.say(figure, "bold green") + paper.raw(
+        f", above the {line} line: the data keeps up"
+    )
+
+
+def _loop(loop: Loop, cwd: str) -> str:
+    kinds = {
+        "fit": "Keras `fit`",
+        "iterator": "a loop over a dataset",
+        "call": "a loop that calls the training step",
+        "update": "seen by its weight updates only",
+    }
+    parts = [kinds.get(loop.kind, loop.kind)]
+    if loop.where is not None:
+        parts[0] += f" at {place(loop.where, cwd)}"
+    if loop.batch_size is not None:
+        parts.append(f"batch of {loop.batch_size:,}")
+    if loop.replicas > 1:
+        parts.append(f"{loop.replicas} replicas ({loop.strategy or 'strategy not known'})")
+    if loop.epochs is not None:
+        epochs = units.count(loop.epochs, "epoch")
+        long = "" if loop.epoch_steps is None else f" of {units.count(loop.epoch_steps, 'step')}"
+        parts.append(f"{epochs}{long}")
+    return ", ".join(parts)
+
+
+def _framework(framework: Framework) -> str:
+    text = f"{_FRAMEWORKS.get(framework.name, framework.name)} {framework.version}"
+    if framework.keras:
+        text += f", {'tf_keras' if framework.legacy_keras else 'Keras'} {framework.keras}"
+    return text
+
+
+def _device(device: Device, machine: Machine) -> str:
+    cores = units.cores(machine.cores)
+    if machine.visible_cores > machine.cores:
+        cores = f"{machine.cores:.3g} of {units.cores(machine.visible_cores)}"
+    if device.kind == "GPU":
+        times = f"{device.count} × " if device.count > 1 else ""
+        return f"{times}{device.name}, {cores}"
+    return f"CPU only: {device.name}, {cores}" if device.name else f"CPU only: {cores}"
+
+
+def _measured(diagnosis: Diagnosis) -> str:
+    times = diagnosis.times
+    blocks = len(times.spread.get("real", ()))
+    text = units.count(times.steps, "step")
+    if blocks:
+        text += f" in {units.count(blocks, 'block')}"
+    overhead = diagnosis.overhead
+    if overhead is not None:
+        cost = f"{units.seconds(overhead.per_step_s)} a step ({units.share(overhead.share)})"
+        text += f"; observing costs {cost}"
+    return text
+
+
+def _startup(startup: StartUp | None, total: float) -> str:
+    told = []
+    if startup is not None:
+        if startup.imports_s is not None:
+            told.append(f"imports {units.seconds(startup.imports_s)}")
+        if startup.setup_s is not None:
+            told.append(f"set-up {units.seconds(startup.setup_s)}")
+        if startup.first_step_s is not None:
+            told.append(f"first step {units.seconds(startup.first_step_s)}")
+        if startup.tracing_s is not None:
+            of_that = "" if startup.first_step_s is None else " of that"
+            told.append(f"tracing {units.seconds(startup.tracing_s)}{of_that}")
+    parts = f": {', '.join(told)}" if told else ""
+    return f"{units.seconds(total)} to the end of the first step{parts}"

@@ -1,0 +1,73 @@
+"""Numbers as a reader wants them: three significant digits, and always a unit."""
+
+from __future__ import annotations
+
+import math
+
+
+def rounded(value: float, digits: int = 3) -> float:
+    """Return `value` rounded to that many significant digits."""
+    return float(f"{value:.{digits - 1}e}")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number to that many significant digits, thousands set apart by commas."""
+    value = rounded(value, digits)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+
+
+def seconds(value: float) -> str:
+    """Write a time, given in seconds, in µs, ms or s; in minutes from ten of them."""
+    size = abs(rounded(value))
+    if size >= 600:
+        return f"{number(value / 60)} min"
+    if size >= 1 or size == 0:
+        return f"{number(value)} s"
+    if size >= 1e-3:
+        return f"{number(value * 1e3)} ms"
+    return f"{number(value * 1e6)} µs"
+
+
+def share(value: float) -> str:
+    """Write a fraction of 1 as per cent: whole above 10 %, one decimal below."""
+    percent = value * 100
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    if percent >= 9.95 or percent == 0:
+        return f"{percent:.0f} %"
+    return f"{percent:.1f} %"
+
+
+def ratio(value: float) -> str:
+    """Write a measured speed-up: 0.83×, 1.35×, 12.4×."""
+    return f"{number(value)}×" if value >= 1 else f"{value:.2f}×"
+
+
+def bound(value: float) -> str:
+    """Write an upper bound of a speed-up: 1.35×, 3.2×, 12×; a bound is no finer."""
+    return f"{value:.2f}×" if value < 1.995 else f"{number(value, 2)}×"
+
+
+def rate(value: float, of: str) -> str:
+    """Write a rate: "232 samples/s"."""
+    return f"{number(value)} {of}/s"
+
+
+def size(value: float) -> str:
+    """Write a number of bytes in KiB, MiB, GiB or TiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if rounded(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{number(value)} {unit}"
+        value /= 1024
+    return f"{number(value)} TiB"
+
+
+def count(many: int, thing: str) -> str:
+    """Write a number of things: "1 step", "96 steps"."""
+    return f"{many:,} {thing}" if many == 1 else f"{many:,} {thing}s"
+
+
+def cores(value: float) -> str:
+    """Write a number of processor cores: "8 cores", "1.5 cores"."""
+    return "1 core" if value == 1 else f"{value:.3g} cores"

@@ -1,0 +1,197 @@
+"""Edits inside a call's parentheses, made together so that the commas come out right."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
+from trainperf.rewrite.source import CannotRewrite, Source, Span
+
+
+@dataclass(frozen=True)
+class Added:
+    """A keyword argument to be added."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True)
+class CallChange:
+    """The keywords to take from and to add to one call."""
+
+    call: ast.Call
+    removed: tuple[str, ...] = ()
+    added: tuple[Added, ...] = ()
+
+    def without(self, name: str) -> CallChange:
+        """Also remove keyword `name`."""
+        return replace(self, removed=tuple(dict.fromkeys((*self.removed, name))))
+
+    def plus(self, name: str, value: str) -> CallChange:
+        """Also add keyword `name`; raises `CannotRewrite` if it gets another value."""
+        for each in self.added:
+            if each.name == name and each.value != value:
+                raise CannotRewrite(f"two edits set {name}: to {each.value} and to {value}")
+        return replace(self, added=tuple(dict.fromkeys((*self.added, Added(name, value)))))
+
+
+Argument = ast.expr | ast.keyword
+
+
+def arguments(call: ast.Call) -> list[Argument]:
+    """Return all arguments of a call in the order of the source."""
+    every: list[Argument] = [*call.args, *call.keywords]
+    return sorted(every, key=lambda node: (node.lineno, node.col_offset))
+
+
+def keyword(call: ast.Call, name: str) -> ast.keyword | None:
+    """Return the keyword argument `name` where it is written out."""
+    return next((each for each in call.keywords if each.arg == name), None)
+
+
+def positional(call: ast.Call, index: int) -> ast.expr | None:
+    """Return the positional argument `index`, None if there are fewer.
+
+    Raises `CannotRewrite` where a `*` before it hides which one that is.
+    """
+    for argument in call.args[: index + 1]:
+        if isinstance(argument, ast.Starred):
+            raise CannotRewrite("the arguments are passed as *args")
+    return call.args[index] if index < len(call.args) else None
+
+
+def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
+    """Turn a change of a call's keywords into edits of the text."""
+    opened, closed = _parentheses(source, change.call)
+    items = [_extent(source, node, opened, closed) for node in arguments(change.call)]
+    drop = [
+        index
+        for index, node in enumerate(arguments(change.call))
+        if isinstance(node, ast.keyword) and node.arg in change.removed
+    ]
+    added = list(change.added)
+    while drop and added:  # a new keyword takes the place of one that goes
+        yield Replace(items[drop.pop()], str(added.pop(0)))
+    if drop:
+        yield from _deletions(source, items, drop)
+    if not added:
+        return
+    whole = (opened - 1, closed + 1)
+    if not items:
+        text = ", ".join(str(each) for each in added)
+        yield Insert(opened, text, Rank.AFTER_EXPRESSION, whole)
+        return
+    only = change.call.args[0] if len(items) == 1 and change.call.args else None
+    if isinstance(only, ast.GeneratorExp) and source.span(only) == whole:
+        yield Insert(items[0][0], "(", Rank.BEFORE_EXPRESSION, whole)
+        yield Insert(items[0][1], ")", Rank.AFTER_EXPRESSION, whole)
+    yield from _additions(source, items[-1], added, whole)
+
+
+def _parentheses(source: Source, call: ast.Call) -> Span:
+    """Return the offsets after the opening and before the closing parenthesis."""
+    end = source.span(call)[1]
+    for token in source.tokens_from(source.span(call.func)[1]):
+        if token.string == "(":
+            return token.end, end - 1
+    raise CannotRewrite("the call's parentheses were not found")
+
+
+def _extent(source: Source, node: Argument, opened: int, closed: int) -> Span:
+    """Return where an argument starts and ends, with the parentheses around it."""
+    start, end = source.span(node)
+    if (start, end) == (opened - 1, closed + 1):  # f(x for x in y)
+        inside = [t for t in source.tokens_from(opened) if t.end <= closed]
+        return inside[0].start, inside[-1].end
+    for token in source.tokens_before(start):
+        if token.string != "(" or token.start < opened:
+            break
+        start = token.start
+    for token in source.tokens_from(end):
+        if token.string != ")" or token.start >= closed:
+            break
+        end = token.end
+    return start, end
+
+
+def _deletions(source: Source, items: list[Span], drop: list[int]) -> Iterator[Replace]:
+    inline = []
+    for index in drop:
+        lines = _own_lines(source, items[index])
+        if lines and len(items) > 1:
+            yield Replace(lines, "")
+        else:
+            inline.append(index)
+    kept = [index for index in range(len(items)) if index not in drop]
+    for run in _runs(inline):
+        before = [index for index in kept if index < run[0]]
+        after = [index for index in kept if index > run[-1]]
+        if before and before[-1] == run[0] - 1:
+            yield Replace((items[before[-1]][1], items[run[-1]][1]), "")
+        elif after and after[0] == run[-1] + 1:
+            yield Replace((items[run[0]][0], items[after[0]][0]), "")
+        else:
+            yield Replace((items[run[0]][0], _after_comma(source, items[run[-1]][1])), "")
+
+
+def _runs(indices: list[int]) -> Iterator[list[int]]:
+    run: list[int] = []
+    for index in sorted(indices):
+        if run and index != run[-1] + 1:
+            yield run
+            run = []
+        run.append(index)
+    if run:
+        yield run
+
+
+def _after_comma(source: Source, end: int) -> int:
+    """Return where the comma after an argument ends, or `end` if there is none."""
+    for token in source.tokens_from(end):
+        if token.string == ",":
+            return token.end
+        if not token.string.startswith("#"):
+            break
+    return end
+
+
+def _own_lines(source: Source, item: Span) -> Span | None:
+    """Return the lines of an argument that shares them with nothing but a comment."""
+    start, end = item
+    if source.indent(start) is None:
+        return None
+    stop = source.line_end(end)
+    rest = takewhile(lambda token: token.start < stop, source.tokens_from(end))
+    if any(token.string != "," and not token.string.startswith("#") for token in rest):
+        return None
+    return source.line_start(start), source.next_line(end)
+
+
+def _additions(source: Source, last: Span, added: list[Added], whole: Span) -> Iterator[Insert]:
+    indent = source.indent(last[0])
+    end = last[1]
+    comma = _after_comma(source, end)
+    if indent is None:
+        text = "".join(f", {each}" for each in added)
+        yield Insert(end, text, Rank.AFTER_EXPRESSION, whole)
+        return
+    line = source.newline + indent
+    comment = source.comment_after(comma)
+    place = comment[1] if comment else comma
+    if comma > end:
+        text = "".join(f"{line}{each}," for each in added)
+        yield Insert(place, text, Rank.AFTER_EXPRESSION, whole)
+    elif comment:
+        yield Insert(end, ",", Rank.AFTER_EXPRESSION, whole)
+        text = ",".join(f"{line}{each}" for each in added)
+        yield Insert(place, text, Rank.AFTER_EXPRESSION, whole)
+    else:
+        text = "".join(f",{line}{each}" for each in added)
+        yield Insert(end, text, Rank.AFTER_EXPRESSION, whole)

@@ -1,0 +1,184 @@
+"""What the top of a file imports, under which names, and where a line may be added."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Sequence
+
+from trainperf.rewrite.source import CannotRewrite, Source
+
+PREFERRED = {"tensorflow": "tf", "numpy": "np"}
+"""The name a module is imported under where a file does not import it yet."""
+
+SAME = {"tensorflow": ("tensorflow.compat.v2",)}
+"""Modules that serve as well. Not `compat.v1`: its `data` and `function` differ."""
+
+
+def imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Return the imports that run when `body` runs, those in `try` and `if` among them."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If):
+            if "TYPE_CHECKING" not in ast.unparse(node.test):
+                yield from imports(node.body)
+            yield from imports(node.orelse)
+        elif isinstance(node, ast.Try):
+            yield from imports(node.body)
+            for handler in node.handlers:
+                yield from imports(handler.body)
+            yield from imports(node.orelse)
+            yield from imports(node.finalbody)
+        elif isinstance(node, ast.With):
+            yield from imports(node.body)
+
+
+def bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    """Return (dotted module, name it is reached under, first part of that name)."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            name = alias.asname or alias.name
+            yield alias.name, name, name.partition(".")[0]
+        elif node.module and not node.level:
+            name = alias.asname or alias.name
+            yield f"{node.module}.{alias.name}", name, name
+
+
+def name_of(module: str, nodes: Iterable[ast.Import | ast.ImportFrom]) -> str | None:
+    """Return the name under which `nodes` bind `module`."""
+    for node in nodes:
+        for dotted, name, _ in bound(node):
+            if dotted == module or (dotted in SAME.get(module, ()) and name != dotted):
+                return name
+            if name == dotted and dotted.startswith(module + "."):
+                return module  # `import tensorflow.keras` binds tensorflow as well
+    return None
+
+
+def other_bindings(tree: ast.Module, module: str) -> set[str]:
+    """Return every name the file binds anywhere to something else than `module`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {first for dotted, _, first in bound(node) if not _is_of(dotted, module)}
+            if isinstance(node, ast.ImportFrom) and node.level:
+                names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def _is_of(dotted: str, module: str) -> bool:
+    if dotted.startswith("tensorflow.compat.v1"):
+        return False
+    return dotted == module or dotted.startswith(module + ".")
+
+
+# ------------------------------------------------------------------ where a line goes
+
+
+def block_end(tree: ast.Module) -> int:
+    """Return how many statements of the module are its docstring and leading imports.
+
+    Settings between imports (`os.environ[...] = ...`, calls, constants) belong to the
+    block; a definition, a loop or a computed value ends it.
+    """
+    end = 0
+    for index, node in enumerate(tree.body):
+        if (index == 0 and _is_docstring(node)) or _is_import(node):
+            end = index + 1
+        elif not _is_setting(node):
+            break
+    return end
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _is_import(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+        return False
+    if not isinstance(node, ast.If | ast.Try):
+        return False
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt)]
+    plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Pass, ast.Expr, ast.Raise, ast.If, ast.Try)
+    return all(isinstance(each, plain) for each in inner) and any(
+        isinstance(each, ast.Import | ast.ImportFrom) for each in inner
+    )
+
+
+def _is_setting(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return True
+    return isinstance(node, ast.Assign) and (
+        isinstance(node.value, ast.Constant)
+        or all(isinstance(target, ast.Subscript | ast.Attribute) for target in node.targets)
+    )
+
+
+def import_of(tree: ast.Module, module: str) -> int | None:
+    """Return the index of the last statement of the leading block that imports `module`."""
+    found = None
+    for index, node in enumerate(tree.body[: block_end(tree)]):
+        for each in imports([node]):
+            names = [each.module or ""] if isinstance(each, ast.ImportFrom) else []
+            names += [dotted for dotted, _, _ in bound(each)]
+            if any(name == module or name.startswith(module + ".") for name in names):
+                found = index
+    return found
+
+
+def place_for(source: Source, statement: str, added: set[str]) -> int:
+    """Return after how many statements of the module `statement` finds all its names.
+
+    That is after the leading imports, or after a later import that it needs. `added`
+    are names that other edits import. Raises `CannotRewrite` if a name is missing.
+    """
+    tree = source.tree
+    place = block_end(tree)
+    own = {
+        node.id
+        for node in ast.walk(ast.parse(statement))
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    missing = names_read(statement) - added - own - set(dir(builtins))
+    for index, node in enumerate(tree.body):
+        here = {first for each in imports([node]) for _, _, first in bound(each)} & missing
+        if here:
+            place = max(place, index + 1)
+            missing -= here
+    if missing:
+        raise CannotRewrite(f"{source.name} does not import {', '.join(sorted(missing))} at its top")
+    return place
+
+
+def names_read(statement: str) -> set[str]:
+    """Return the names a statement reads."""
+    try:
+        tree = ast.parse(statement)
+    except SyntaxError as error:
+        raise CannotRewrite(f"not a statement: {statement!r}") from error
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def names_imported(statement: str) -> set[str]:
+    """Return the names that a statement's imports bind."""
+    return {first for node in imports(ast.parse(statement).body) for _, _, first in bound(node)}

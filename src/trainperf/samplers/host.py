@@ -1,0 +1,82 @@
+"""The user's processes and the machine around them, through psutil."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from trainperf.model import HostSample
+from trainperf.samplers.process_tree import ProcessTree
+
+# Traffic that passes one of these has been, or will be, counted on a real interface too.
+_VIRTUAL_INTERFACES = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel")
+
+
+class HostSampler:
+    """Samples the process tree that starts at `pid`, and the machine.
+
+    Rates are means since the last sample, or since the sampler was made. The kernel
+    counts CPU time in ticks of 10 ms: one sample of 0.1 s is good to a tenth of a
+    core, the mean of many is exact. Resident memory is the sum over processes, so
+    pages shared by forked workers count once for each. Reads and writes are those
+    that reached storage, not those the page cache answered.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Take the baseline. A `pid` that is gone is no error: samples are None."""
+        self._tree = ProcessTree(pid)
+        self._time = time.monotonic()
+        self._totals = self._tree.read()
+        self._machine_cpu = _machine_cpu_seconds()
+        self._received = _received_bytes()
+
+    def sample(self) -> HostSample | None:
+        """Return one sample, or None when no process of the tree is left."""
+        now = time.monotonic()
+        elapsed = now - self._time
+        totals = self._tree.read()
+        if totals.processes == 0 or elapsed <= 0:
+            return None
+        machine_cpu = _machine_cpu_seconds()
+        received = _received_bytes()
+        cores = (totals.cpu_s - self._totals.cpu_s) / elapsed
+        sample = HostSample(
+            cpu_cores=cores,
+            # The machine does at least what the tree does; its counter may lag a tick.
+            machine_cpu_cores=max(cores, (machine_cpu - self._machine_cpu) / elapsed),
+            rss=totals.rss,
+            processes=totals.processes,
+            threads=totals.threads,
+            read_bytes_s=_rate(totals.read_bytes, self._totals.read_bytes, elapsed),
+            write_bytes_s=_rate(totals.write_bytes, self._totals.write_bytes, elapsed),
+            net_recv_bytes_s=_rate(received, self._received, elapsed),
+        )
+        self._time, self._totals = now, totals
+        self._machine_cpu, self._received = machine_cpu, received
+        return sample
+
+
+def _rate(now: int | None, before: int | None, elapsed: float) -> float | None:
+    if now is None or before is None:
+        return None
+    return max(0.0, (now - before) / elapsed)
+
+
+def _machine_cpu_seconds() -> float:
+    # Steal is what the hypervisor gave to others, guest time is in user time already.
+    times = psutil.cpu_times()
+    busy = times.user + times.nice + times.system + times.irq + times.softirq
+    return float(busy)
+
+
+def _received_bytes() -> int | None:
+    try:
+        counters = psutil.net_io_counters(pernic=True)
+    except (OSError, psutil.Error):
+        return None
+    return sum(
+        interface.bytes_recv
+        for name, interface in counters.items()
+        if not name.startswith(_VIRTUAL_INTERFACES)
+    )

@@ -1,0 +1,148 @@
+"""The GPUs through NVML, NVIDIA's management library, from outside the user's process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from trainperf.model import Gpu, GpuSample
+from trainperf.samplers.nvml_device import GpuDevice, as_text
+
+# Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
+_DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _FUNCTION_NOT_FOUND, _MISMATCH = 9, 12, 13, 18
+
+NO_BINDING = "the Python package nvidia-ml-py cannot be imported"
+NO_DRIVER = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
+NOT_LOADED = (
+    "the NVIDIA driver is installed but not loaded, or this container was started without"
+    " access to the GPUs"
+)
+NO_GPU = "the NVIDIA driver is there, but it sees no GPU"
+
+PCIE_EVERY = 5
+"""One GPU's PCIe counters are read in every so many samples, the GPUs in turn.
+
+The driver counts bytes over 20 ms per direction and call (nvml.h,
+nvmlDeviceGetPcieThroughput), which would stretch every sample of a box with 8 GPUs by
+a third of a second. GPUs with GPM give the same for nothing, in every sample.
+"""
+
+
+class NvmlSampler:
+    """The GPUs of this machine, and what they do at the moment.
+
+    `gpus` describes them, `reason` says why there are none, `driver` and
+    `driver_cuda` are versions ("550.54.14", "12.4") or None. `lost` says of the GPUs
+    that do not answer, or stopped to, since when and why. Nothing here raises.
+    """
+
+    def __init__(self) -> None:
+        """Start NVML and describe the GPUs; takes up to seconds on a cold driver."""
+        self.gpus: tuple[Gpu, ...] = ()
+        self.reason = ""
+        self.driver: str | None = None
+        self.driver_cuda: str | None = None
+        self.lost: dict[int, str] = {}
+        self._devices: list[GpuDevice] = []
+        self._count = 0
+        self._started = time.monotonic()
+        self._nvml, self.reason = _open()
+        if self._nvml is None:
+            return
+        try:
+            self.driver = as_text(_try(self._nvml, "nvmlSystemGetDriverVersion"))
+            self.driver_cuda = _cuda_version(self._nvml)
+            self._find()
+        except Exception as error:  # a broken driver must not end the diagnosis
+            self.reason = f"the NVIDIA driver gave an answer that makes no sense: {error}"
+        self.gpus = tuple(device.gpu for device in self._devices)
+
+    def __enter__(self) -> NvmlSampler:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free what was allocated and shut NVML down; a second call does nothing."""
+        nvml, self._nvml = self._nvml, None
+        if nvml is None:
+            return
+        for device in self._devices:
+            device.close()
+        _try(nvml, "nvmlShutdown")
+
+    def sample(self) -> tuple[GpuSample, ...]:
+        """Return one sample of every GPU that still answers."""
+        if self._nvml is None:
+            return ()
+        alive = [device for device in self._devices if device.gpu.index not in self.lost]
+        turn, due = divmod(self._count, PCIE_EVERY)
+        self._count += 1
+        samples = []
+        for place, device in enumerate(alive):
+            try:
+                samples.append(device.sample(pcie=due == 0 and turn % len(alive) == place))
+            except Exception as error:
+                seconds = time.monotonic() - self._started
+                self.lost[device.gpu.index] = (
+                    f"no more samples after {self._count - 1} ({seconds:.1f} s): {error}"
+                )
+                device.close()
+        return tuple(samples)
+
+    def _find(self) -> None:
+        try:
+            count = self._nvml.nvmlDeviceGetCount()
+        except Exception as error:
+            self.reason = f"the NVIDIA driver does not say how many GPUs there are: {error}"
+            return
+        for index in range(count):
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+                self._devices.append(GpuDevice(self._nvml, index, handle))
+            except Exception as error:
+                self.lost[index] = f"cannot be opened: {error}"
+        if not self._devices:
+            because = "; ".join(f"GPU {index} {why}" for index, why in self.lost.items())
+            self.reason = because or NO_GPU
+
+
+def _open() -> tuple[Any, str]:
+    """Return the started binding, or None and why it could not be started."""
+    try:
+        import pynvml
+    except Exception as error:
+        return None, f"{NO_BINDING}: {error}"
+    try:
+        pynvml.nvmlInit()
+    except Exception as error:
+        return None, _init_reason(error)
+    return pynvml, ""
+
+
+def _init_reason(error: Exception) -> str:
+    known = {
+        _LIBRARY_NOT_FOUND: NO_DRIVER,
+        _DRIVER_NOT_LOADED: NOT_LOADED,
+        _FUNCTION_NOT_FOUND: "the NVIDIA driver is too old for its management library to be used",
+        _MISMATCH: "the NVIDIA driver was updated while it was running"
+        " (library and kernel module differ): reboot, or reload the module",
+    }
+    reason = known.get(getattr(error, "value", -1))
+    return reason or f"the NVIDIA driver's management library does not start: {error}"
+
+
+def _try(nvml: Any, name: str, *arguments: Any) -> Any:
+    try:
+        return getattr(nvml, name)(*arguments)
+    except Exception:
+        return None
+
+
+def _cuda_version(nvml: Any) -> str | None:
+    # nvmlSystemGetCudaDriverVersion counts 1000 for the major and 10 for the minor version.
+    version = _try(nvml, "nvmlSystemGetCudaDriverVersion_v2")
+    if version is None:
+        version = _try(nvml, "nvmlSystemGetCudaDriverVersion")
+    return f"{version // 1000}.{version % 1000 // 10}" if version else None

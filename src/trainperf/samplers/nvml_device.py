@@ -1,0 +1,152 @@
+"""One GPU seen through NVML: what it is, what it does now, what it does not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.model import Gpu, GpuSample
+from trainperf.samplers import gpm, throttle
+
+# Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
+_PERMANENT = {2, 3, 4, 13, 25, 26}  # invalid, not supported, no permission, no function, version
+_LOST = {15, 16}  # GPU is lost, reset required
+
+
+class GpuLost(Exception):  # noqa: N818 - an event, not an error
+    """The GPU has gone and will not come back while the program runs."""
+
+
+class GpuDevice:
+    """One GPU: `gpu` describes it, `sample` asks it.
+
+    What the GPU or its driver refuses for good is not asked again and stays None.
+    Raises `GpuLost` when the GPU is gone.
+    """
+
+    def __init__(self, nvml: Any, index: int, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._refused: set[str] = set()
+        self._gpm = self._open_gpm()
+        try:
+            self.gpu = self._describe(index)
+        except Exception:
+            self.close()
+            raise
+
+    def sample(self, pcie: bool) -> GpuSample:
+        """Return what the GPU does now; the slow PCIe counters only with `pcie`."""
+        nvml = self._nvml
+        use = self._ask("nvmlDeviceGetUtilizationRates")
+        memory = self._ask("nvmlDeviceGetMemoryInfo")
+        power = self._ask("nvmlDeviceGetPowerUsage")
+        bits = self._ask(
+            "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+        )
+        processes = self._ask(
+            "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
+        )
+        counters = self._read_gpm()
+        received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
+        if pcie and received is None:
+            received = _kilo(self._ask_pcie(nvml.NVML_PCIE_UTIL_RX_BYTES))
+        if pcie and sent is None:
+            sent = _kilo(self._ask_pcie(nvml.NVML_PCIE_UTIL_TX_BYTES))
+        return GpuSample(
+            index=self.gpu.index,
+            utilization_percent=None if use is None else float(use.gpu),
+            memory_used=None if memory is None else int(memory.used),
+            power_w=_watts(power),
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
+            throttle=() if bits is None else throttle.words(bits),
+            temperature_c=self._ask(
+                "nvmlDeviceGetTemperature", arguments=(nvml.NVML_TEMPERATURE_GPU,)
+            ),
+            pcie_rx_bytes_s=received,
+            pcie_tx_bytes_s=sent,
+            processes=None if processes is None else len(processes),
+            sm_active=counters.sm_active,
+            tensor_active=counters.tensor_active,
+            dram_active=counters.dram_active,
+        )
+
+    def close(self) -> None:
+        """Free the counters; a second call does nothing."""
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+    def _describe(self, index: int) -> Gpu:
+        memory = self._ask("nvmlDeviceGetMemoryInfo")
+        capability = self._ask("nvmlDeviceGetCudaComputeCapability")
+        return Gpu(
+            index=index,
+            name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
+            memory_total=None if memory is None else int(memory.total),
+            compute_capability=None if capability is None else "{}.{}".format(*capability),
+            power_limit_w=_watts(
+                self._ask("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit")
+            ),
+            max_sm_clock_mhz=self._ask(
+                "nvmlDeviceGetMaxClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)
+            ),
+            pcie_generation=self._ask("nvmlDeviceGetMaxPcieLinkGeneration"),
+            pcie_width=self._ask("nvmlDeviceGetMaxPcieLinkWidth"),
+            gpm=self._gpm is not None,
+        )
+
+    def _ask(self, *names: str, arguments: tuple[Any, ...] = ()) -> Any:
+        """Return the first answer among functions of the same meaning, or None."""
+        for name in names:
+            if name in self._refused:
+                continue
+            try:
+                return getattr(self._nvml, name)(self._handle, *arguments)
+            except Exception as error:
+                self._note(name, error)
+        return None
+
+    def _ask_pcie(self, counter: int) -> int | None:
+        value = self._ask("nvmlDeviceGetPcieThroughput", arguments=(counter,))
+        return None if value is None else int(value)
+
+    def _open_gpm(self) -> gpm.Gpm | None:
+        try:
+            if gpm.supported(self._nvml, self._handle):
+                return gpm.Gpm(self._nvml, self._handle)
+        except Exception as error:
+            self._note("gpm", error)
+        return None
+
+    def _read_gpm(self) -> gpm.GpmReading:
+        if self._gpm is not None:
+            try:
+                return self._gpm.read()
+            except Exception as error:
+                self._note("gpm", error)
+                if "gpm" in self._refused:
+                    self.close()
+        return gpm.GpmReading()
+
+    def _note(self, name: str, error: Exception) -> None:
+        """Remember what is not worth asking again; raise if the GPU is gone."""
+        code = getattr(error, "value", None)
+        if code in _LOST:
+            raise GpuLost(str(error)) from error
+        if code in _PERMANENT or isinstance(error, AttributeError):
+            self._refused.add(name)
+
+
+def as_text(value: Any) -> str | None:
+    """Return a name or version as text, whatever the binding returns."""
+    if isinstance(value, bytes):  # bindings before version 11.5 return bytes
+        return value.decode(errors="replace")
+    return None if value is None else str(value)
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _kilo(kilobytes: int | None) -> float | None:
+    return None if kilobytes is None else kilobytes * 1000.0

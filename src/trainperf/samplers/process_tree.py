@@ -1,0 +1,170 @@
+"""A process, its descendants, and what they have used since they were first seen."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a process tree. `cpu_s` never falls; the bytes are None if denied."""
+
+    cpu_s: float
+    rss: int
+    processes: int
+    threads: int
+    read_bytes: int | None
+    write_bytes: int | None
+
+
+@dataclass(frozen=True)
+class _Usage:
+    own_s: float
+    reaped_s: float  # of children that have ended and were waited for
+    rss: int
+    threads: int
+    io: tuple[int, int] | None  # bytes read and written; None if denied
+    zombie: bool = False
+
+
+class ProcessTree:
+    """The processes that descend from `pid` or stand in the session it leads.
+
+    A process once seen stays in the tree when its parent ends. Only a daemon that
+    starts a session of its own and loses its parent between two reads is missed.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._session = pid if _session(pid) == pid else None
+        self._members: dict[int, psutil.Process] = {}
+        self._strangers: set[int] = set()
+        self._last: dict[psutil.Process, _Usage] = {}
+        self._cpu_s = 0.0
+
+    def read(self) -> Totals:
+        """Find the processes and add up what they use."""
+        self._find()
+        usage: dict[psutil.Process, _Usage] = {}
+        for pid, process in list(self._members.items()):
+            found = _usage(process, self._last.get(process))
+            if found is None:
+                del self._members[pid]
+            else:
+                usage[process] = found
+        self._cpu_s += self._cpu_since(usage)
+        self._last = usage
+        io = [one.io for one in usage.values()]
+        known = [pair for pair in io if pair is not None]
+        denied = len(known) < len(io)
+        return Totals(
+            cpu_s=self._cpu_s,
+            rss=sum(one.rss for one in usage.values()),
+            processes=sum(not one.zombie for one in usage.values()),
+            threads=sum(one.threads for one in usage.values()),
+            # The kernel adds what a reaped child read to its parent, so these sums
+            # go on when a child ends. A sum that lacks a process would be too low.
+            read_bytes=None if denied else sum(pair[0] for pair in known),
+            write_bytes=None if denied else sum(pair[1] for pair in known),
+        )
+
+    def _cpu_since(self, usage: dict[psutil.Process, _Usage]) -> float:
+        """CPU seconds between the last reading and `usage`, with ended processes in it.
+
+        What a child used is added to its parent when it is waited for. Of that, the
+        part seen while the child lived is taken off again, so that only the rest
+        counts: its last moments, and children too short-lived to be seen at all.
+        """
+        seconds = reaped = 0.0
+        for process, now in usage.items():
+            before = self._last.get(process)
+            if before is None:
+                seconds += now.own_s + now.reaped_s
+            else:
+                seconds += max(0.0, now.own_s - before.own_s)
+                reaped += max(0.0, now.reaped_s - before.reaped_s)
+        gone = sum(
+            one.own_s + one.reaped_s for process, one in self._last.items() if process not in usage
+        )
+        return seconds + max(0.0, reaped - gone)
+
+    def _find(self) -> None:
+        alive = psutil.pids()
+        self._strangers.intersection_update(alive)
+        new = [p for p in alive if p not in self._members and p not in self._strangers]
+        parents = {pid: _parent(pid) for pid in new}
+        ours = {pid for pid in new if self._is_root_or_in_session(pid)}
+        # A grandchild may have a smaller number than its parent: go on until none is added.
+        added = True
+        while added:
+            more = {
+                pid
+                for pid, parent in parents.items()
+                if pid not in ours and (parent in self._members or parent in ours)
+            }
+            ours |= more
+            added = bool(more)
+        for pid in new:
+            if pid not in ours:
+                self._strangers.add(pid)
+                continue
+            try:
+                self._members[pid] = psutil.Process(pid)
+            except psutil.Error:
+                pass
+
+    def _is_root_or_in_session(self, pid: int) -> bool:
+        if pid == self._pid:
+            return True
+        return self._session is not None and _session(pid) == self._session
+
+
+def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
+    """Return what `process` uses, or None if it is gone.
+
+    One that has ended but was not waited for still holds its times: its parent gets
+    them only later.
+    """
+    try:
+        with process.oneshot():
+            if not process.is_running():
+                return None
+            times = process.cpu_times()
+            own, reaped = times.user + times.system, times.children_user + times.children_system
+            if process.status() == psutil.STATUS_ZOMBIE:
+                empty = before or _Usage(own, reaped, 0, 0, (0, 0))
+                return replace(empty, own_s=own, reaped_s=reaped, rss=0, threads=0, zombie=True)
+            return _Usage(
+                own_s=own,
+                reaped_s=reaped,
+                rss=process.memory_info().rss,
+                threads=process.num_threads(),
+                io=_io(process),
+            )
+    except psutil.Error:
+        return None
+
+
+def _io(process: psutil.Process) -> tuple[int, int] | None:
+    try:
+        counters = process.io_counters()
+    except (psutil.Error, OSError, NotImplementedError, AttributeError):
+        return None
+    return counters.read_bytes, counters.write_bytes
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        return None
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None

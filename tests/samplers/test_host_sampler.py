@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+
+from trainperf.samplers import host, process_tree
+from trainperf.samplers.host import HostSampler
+
+BURN = "while True: pass"
+SLEEP = "import time; time.sleep(60)"
+
+
+@contextmanager
+def running(code: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def child_code(code: str, after: str = "import time; time.sleep(60)") -> str:
+    return (
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {code!r}])\n"
+        "print(child.pid, flush=True)\n" + after
+    )
+
+
+def test_a_busy_process_is_busier_than_a_sleeping_one() -> None:
+    with running(BURN) as busy, running(SLEEP) as idle:
+        samplers = HostSampler(busy.pid), HostSampler(idle.pid)
+        time.sleep(0.6)
+        hot, cold = (sampler.sample() for sampler in samplers)
+    assert hot is not None
+    assert cold is not None
+    assert hot.cpu_cores > cold.cpu_cores
+    assert hot.machine_cpu_cores >= hot.cpu_cores
+    assert hot.rss > 0
+    assert (hot.processes, hot.threads) == (1, 1)
+
+
+def test_children_count() -> None:
+    with running(child_code(SLEEP)) as process:
+        line(process)
+        sample = HostSampler(process.pid).sample()
+    assert sample is not None
+    assert sample.processes == 2
+
+
+def test_a_process_that_lost_its_parent_counts_by_its_session() -> None:
+    # A shell that ends at once leaves the grandchild to init, in the same session.
+    code = (
+        "import subprocess, sys, time\n"
+        f"subprocess.run(['sh', '-c', sys.executable + ' -c \"{SLEEP}\" >/dev/null & echo done'])\n"
+        "time.sleep(60)"
+    )
+    with running(code) as process:
+        assert line(process) == "done"
+        sampler = HostSampler(process.pid)
+        wait_for(lambda: len(psutil.Process(process.pid).children()) == 0)
+        sample = sampler.sample()
+    assert sample is not None
+    assert sample.processes == 2
+
+
+def test_a_child_with_a_session_of_its_own_stays_known_when_its_parent_ends() -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "middle = subprocess.Popen([sys.executable, '-c', "
+        + repr(
+            "import subprocess, sys, time\n"
+            f"c = subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True,"
+            " stdout=subprocess.DEVNULL)\n"
+            "print(c.pid, flush=True)\n"
+            "sys.stdin.read()"
+        )
+        + "], stdin=subprocess.PIPE)\n"
+        "sys.stdin.readline()\n"
+        "time.sleep(60)"
+    )
+    with running(code) as process:
+        grandchild = int(line(process))
+        try:
+            sampler = HostSampler(process.pid)
+            sampler.sample()
+            middle = psutil.Process(grandchild).ppid()
+            os.kill(middle, signal.SIGKILL)
+            wait_for(lambda: psutil.Process(grandchild).ppid() != middle)
+            sample = sampler.sample()
+            assert sample is not None
+            assert grandchild in sampler._tree._members
+        finally:
+            os.kill(grandchild, signal.SIGKILL)
+
+
+def test_the_session_of_the_caller_is_not_taken_for_the_script() -> None:
+    process = subprocess.Popen([sys.executable, "-c", SLEEP])  # in our session
+    try:
+        sample = HostSampler(process.pid).sample()
+        assert sample is not None
+        assert sample.processes == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_cpu_time_never_falls_when_children_end() -> None:
+    code = (
+        "import subprocess, sys\n"
+        "burn = 'sum(range(2_000_000))'\n"
+        "while True: subprocess.run([sys.executable, '-c', burn])"
+    )
+    with running(code) as process:
+        sampler = HostSampler(process.pid)
+        seen = []
+        for _ in range(40):
+            time.sleep(0.03)
+            seen.append(sampler.sample())
+    assert all(sample is not None and sample.cpu_cores >= 0 for sample in seen)
+
+
+def test_a_tree_that_is_gone_gives_no_sample() -> None:
+    with running(SLEEP) as process:
+        sampler = HostSampler(process.pid)
+    assert sampler.sample() is None
+
+
+def test_a_process_that_ended_and_was_not_waited_for_gives_no_sample() -> None:
+    with running("pass") as process:
+        sampler = HostSampler(process.pid)
+        wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+        assert sampler.sample() is None
+
+
+def test_a_pid_that_never_was_gives_no_sample() -> None:
+    assert HostSampler(2**22 + 5).sample() is None
+
+
+def test_denied_io_counters_are_absent_and_the_rest_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def denied(self: psutil.Process) -> Any:
+        raise psutil.AccessDenied(self.pid)
+
+    monkeypatch.setattr(psutil.Process, "io_counters", denied)
+    monkeypatch.setattr(host, "_received_bytes", lambda: None)
+    with running(SLEEP) as process:
+        sample = HostSampler(process.pid).sample()
+    assert sample is not None
+    assert (sample.read_bytes_s, sample.write_bytes_s) == (None, None)
+    assert sample.net_recv_bytes_s is None
+    assert sample.rss > 0
+
+
+class Tree(process_tree.ProcessTree):
+    """A tree whose readings are given: own and reaped CPU seconds by process."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def seconds(self, **readings: tuple[float, float]) -> float:
+        usage: Any = {
+            name: process_tree._Usage(own, reaped, 0, 1, None)
+            for name, (own, reaped) in readings.items()
+        }
+        seconds = self._cpu_since(usage)
+        self._last = usage
+        return seconds
+
+
+def test_what_a_child_used_is_counted_once_when_its_parent_waits_for_it() -> None:
+    tree = Tree()
+    tree.seconds(parent=(1.0, 0.0), child=(2.0, 0.0))
+    assert tree.seconds(parent=(1.0, 2.5)) == pytest.approx(0.5)  # the child's last moments
+
+
+def test_a_child_too_short_to_be_seen_counts_through_its_parent() -> None:
+    tree = Tree()
+    tree.seconds(parent=(1.0, 0.0))
+    assert tree.seconds(parent=(1.25, 3.0)) == pytest.approx(3.25)
+
+
+def test_a_child_that_nobody_waits_for_takes_nothing_away() -> None:
+    tree = Tree()
+    tree.seconds(parent=(1.0, 0.0), child=(2.0, 0.0))
+    assert tree.seconds(parent=(1.5, 0.0)) == pytest.approx(0.5)
+
+
+def test_a_child_that_waits_to_be_waited_for_is_not_counted_twice() -> None:
+    tree = Tree()
+    tree.seconds(parent=(1.0, 0.0), child=(2.0, 0.0))
+    assert tree.seconds(parent=(1.0, 0.0), child=(2.5, 0.0)) == pytest.approx(0.5)
+    assert tree.seconds(parent=(1.0, 2.5)) == pytest.approx(0.0)

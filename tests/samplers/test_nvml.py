@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nvml_stub import build_nvml_stub, run_against_stub
+from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
+
+PROBE = """
+    import dataclasses, json
+    from trainperf.samplers.nvml import NvmlSampler
+
+    with NvmlSampler() as sampler:
+        samples = [sampler.sample() for _ in range({samples})]
+    after = sampler.sample()
+    print(json.dumps({{
+        "gpus": [dataclasses.asdict(gpu) for gpu in sampler.gpus],
+        "samples": [[dataclasses.asdict(gpu) for gpu in sample] for sample in samples],
+        "after": len(after), "reason": sampler.reason, "driver": sampler.driver,
+        "cuda": sampler.driver_cuda, "lost": sampler.lost,
+    }}))
+"""
+
+
+def watch(stub: Path, samples: int = 1, **settings: object) -> dict[str, Any]:
+    return run_against_stub(stub, PROBE.format(samples=samples), **settings)
+
+
+def calls(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, THROTTLE="0x45")
+    assert seen["gpus"] == [
+        {
+            "index": 0,
+            "name": "NVIDIA Stub",
+            "memory_total": 24 << 30,
+            "compute_capability": "8.6",
+            "power_limit_w": 300.0,
+            "max_sm_clock_mhz": 1710,
+            "pcie_generation": 4,
+            "pcie_width": 16,
+            "gpm": False,
+        }
+    ]
+    assert seen["samples"] == [
+        [
+            {
+                "index": 0,
+                "utilization_percent": 10.0,
+                "memory_used": 1 << 30,
+                "power_w": 150.5,
+                "sm_clock_mhz": 1410,
+                "throttle": ["power cap", "hardware thermal slowdown"],
+                "temperature_c": 61,
+                "pcie_rx_bytes_s": 2_000_000.0,
+                "pcie_tx_bytes_s": 1_000_000.0,
+                "processes": 2,
+                "sm_active": None,
+                "tensor_active": None,
+                "dram_active": None,
+            }
+        ]
+    ]
+    assert (seen["driver"], seen["cuda"], seen["reason"]) == ("550.54.14", "12.4", "")
+    assert seen["lost"] == {}
+
+
+def test_values_change_from_sample_to_sample(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, samples=3)
+    assert [sample[0]["utilization_percent"] for sample in seen["samples"]] == [10.0, 20.0, 30.0]
+
+
+def test_each_of_several_gpus_gives_its_own_numbers(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=4)
+    assert [gpu["index"] for gpu in seen["gpus"]] == [0, 1, 2, 3]
+    assert [gpu["power_w"] for gpu in seen["samples"][0]] == [150.5, 151.5, 152.5, 153.5]
+
+
+def test_the_slow_pcie_counters_are_read_of_one_gpu_at_a_time(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, samples=2 * PCIE_EVERY + 1, GPUS=2)
+    asked = [
+        (number, gpu["index"])
+        for number, sample in enumerate(seen["samples"])
+        for gpu in sample
+        if gpu["pcie_rx_bytes_s"] is not None
+    ]
+    assert asked == [(0, 0), (PCIE_EVERY, 1), (2 * PCIE_EVERY, 0)]
+
+
+def test_nothing_is_sampled_after_closing(nvml_stub: Path) -> None:
+    assert watch(nvml_stub)["after"] == 0
+
+
+def test_hopper_counters_are_read_as_shares_and_the_failed_ones_are_absent(
+    nvml_stub: Path, tmp_path: Path
+) -> None:
+    seen = watch(nvml_stub, samples=2, GPM=1, GPUS=2, CALLS=tmp_path / "calls")
+    assert all(gpu["gpm"] for gpu in seen["gpus"])
+    for sample in seen["samples"]:
+        for gpu in sample:
+            assert (gpu["sm_active"], gpu["tensor_active"]) == (0.8, 0.25)
+            assert gpu["dram_active"] is None  # the stub says "not supported"
+            assert gpu["pcie_tx_bytes_s"] == 10 * 1024 * 1024
+    assert seen["samples"][0][0]["pcie_rx_bytes_s"] == 2_000_000.0  # GPM gave NaN
+    assert calls(tmp_path / "calls")[-1] == "clean"
+
+
+def test_hopper_counters_that_are_denied_leave_the_rest_alone(
+    nvml_stub: Path, tmp_path: Path
+) -> None:
+    seen = watch(
+        nvml_stub, samples=3, GPM=1, ERRORS="nvmlGpmMetricsGet=4", CALLS=tmp_path / "calls"
+    )
+    assert [gpu["sm_active"] for sample in seen["samples"] for gpu in sample] == [None] * 3
+    assert [gpu["power_w"] for sample in seen["samples"] for gpu in sample] == [150.5] * 3
+    assert calls(tmp_path / "calls").count("nvmlGpmMetricsGet") == 1
+    assert calls(tmp_path / "calls")[-1] == "clean"
+
+
+def test_a_failed_start_of_the_counters_leaks_nothing(nvml_stub: Path, tmp_path: Path) -> None:
+    seen = watch(nvml_stub, GPM=1, ERRORS="nvmlGpmSampleGet=3", CALLS=tmp_path / "calls")
+    assert seen["gpus"][0]["gpm"] is False
+    assert calls(tmp_path / "calls")[-1] == "clean"
+
+
+def test_an_old_driver_without_some_functions_gives_the_others(tmp_path: Path) -> None:
+    stub = build_nvml_stub(
+        tmp_path,
+        "NO_nvmlDeviceGetPowerUsage",
+        "NO_nvmlDeviceGetTemperature",
+        "NO_nvmlDeviceGetCurrentClocksEventReasons",
+        "NO_nvmlDeviceGetComputeRunningProcesses_v3",
+        "NO_nvmlDeviceGetEnforcedPowerLimit",
+        "NO_nvmlSystemGetCudaDriverVersion_v2",
+        "NO_GPM",
+    )
+    seen = watch(stub, samples=2, GPM=1, THROTTLE="0x8")
+    assert seen["gpus"][0]["power_limit_w"] is None
+    assert seen["cuda"] == "12.4"
+    for sample in seen["samples"]:
+        assert sample[0]["power_w"] is None
+        assert sample[0]["temperature_c"] is None
+        assert sample[0]["throttle"] == ["hardware slowdown"]
+        assert sample[0]["processes"] == 2
+        assert sample[0]["sm_clock_mhz"] == 1410
+
+
+@pytest.mark.parametrize("code", [3, 4], ids=["not supported", "no permission"])
+def test_what_a_gpu_refuses_is_absent_and_not_asked_again(
+    nvml_stub: Path, tmp_path: Path, code: int
+) -> None:
+    errors = f"nvmlDeviceGetPowerUsage={code},nvmlDeviceGetUtilizationRates={code}"
+    seen = watch(nvml_stub, samples=4, ERRORS=errors, CALLS=tmp_path / "calls")
+    for sample in seen["samples"]:
+        assert sample[0]["power_w"] is None
+        assert sample[0]["utilization_percent"] is None
+        assert sample[0]["memory_used"] == 1 << 30
+    assert calls(tmp_path / "calls").count("nvmlDeviceGetPowerUsage") == 1
+
+
+def test_a_passing_error_is_asked_again(nvml_stub: Path, tmp_path: Path) -> None:
+    seen = watch(
+        nvml_stub, samples=4, ERRORS="nvmlDeviceGetPowerUsage=10", CALLS=tmp_path / "calls"
+    )
+    assert [sample[0]["power_w"] for sample in seen["samples"]] == [None] * 4
+    assert calls(tmp_path / "calls").count("nvmlDeviceGetPowerUsage") == 4
+
+
+def test_one_gpu_may_refuse_what_another_answers(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, samples=2, GPUS=2, ERRORS="nvmlDeviceGetPowerUsage=3@1")
+    assert [[gpu["power_w"] for gpu in sample] for sample in seen["samples"]] == [
+        [150.5, None],
+        [150.5, None],
+    ]
+
+
+@pytest.mark.parametrize("gpm", [0, 1])
+def test_a_gpu_lost_midway_stops_and_the_others_go_on(
+    nvml_stub: Path, tmp_path: Path, gpm: int
+) -> None:
+    seen = watch(nvml_stub, samples=5, GPUS=3, LOST="1:2", GPM=gpm, CALLS=tmp_path / "calls")
+    assert [[gpu["index"] for gpu in sample] for sample in seen["samples"]] == [
+        [0, 1, 2],
+        [0, 1, 2],
+        [0, 2],
+        [0, 2],
+        [0, 2],
+    ]
+    assert list(seen["lost"]) == ["1"]
+    assert "after 2" in seen["lost"]["1"]
+    assert "GPU is lost" in seen["lost"]["1"]
+    assert len(seen["gpus"]) == 3
+    assert calls(tmp_path / "calls")[-1] == "clean"
+
+
+def test_all_gpus_lost_is_no_error(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, samples=4, LOST="0:1")
+    assert [len(sample) for sample in seen["samples"]] == [1, 0, 0, 0]
+
+
+def test_a_gpu_that_cannot_be_opened_is_named_and_the_others_are_there(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=2, ERRORS="nvmlDeviceGetHandleByIndex_v2=4@0")
+    assert [gpu["index"] for gpu in seen["gpus"]] == [1]
+    assert "cannot be opened" in seen["lost"]["0"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (9, "not loaded"),
+        (18, "reboot"),
+        (4, "Insufficient Permissions"),
+        (999, "Unknown Error"),
+        (77, "an error of the stub"),
+    ],
+)
+def test_a_driver_that_does_not_start_gives_the_reason(
+    nvml_stub: Path, code: int, words: str
+) -> None:
+    seen = watch(nvml_stub, ERRORS=f"nvmlInitWithFlags={code}")
+    assert words in seen["reason"]
+    assert (seen["gpus"], seen["samples"], seen["driver"]) == ([], [[]], None)
+
+
+def test_a_driver_without_a_gpu_gives_the_reason_and_its_version(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=0)
+    assert "sees no GPU" in seen["reason"]
+    assert seen["driver"] == "550.54.14"
+
+
+def test_no_driver_library_gives_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
+    assert watch(tmp_path)["reason"] == NO_DRIVER

@@ -1,0 +1,147 @@
+"""Progress is seen by people only, and never on stdout."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from trainperf.progress import Progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def console(terminal: bool, file: io.StringIO | None = None) -> Console:
+    return Console(
+        file=file or io.StringIO(), force_terminal=terminal, width=80, color_system=None
+    )
+
+
+def written(on: Console) -> str:
+    assert isinstance(on.file, io.StringIO)
+    return on.file.getvalue()
+
+
+def line(progress: Progress, width: int = 80) -> str:
+    """The line as it would be drawn now."""
+    paper = Console(file=io.StringIO(), width=width, color_system=None)
+    paper.print(progress, end="")
+    return written(paper)
+
+
+def test_nothing_of_a_phase_is_written_into_a_pipe() -> None:
+    pipe = console(terminal=False)
+    with Progress(pipe) as progress:
+        progress.phase("Warming up", 5)
+        progress.advance(0.5)
+    assert written(pipe) == ""
+
+
+def test_a_note_is_written_into_a_pipe_once_as_one_line() -> None:
+    pipe = console(terminal=False)
+    with Progress(pipe) as progress:
+        progress.note("the folder\ncannot be [bold]guarded[/bold]\x1b[31m")
+        progress.note("the folder\ncannot be [bold]guarded[/bold]\x1b[31m")
+    assert written(pipe) == "trainperf: the folder cannot be [bold]guarded[/bold]\n"
+
+
+def test_quiet_writes_nothing_at_all() -> None:
+    for terminal in (True, False):
+        on = console(terminal)
+        with Progress(on, quiet=True) as progress:
+            progress.phase("Warming up", 5)
+            progress.note("something")
+        assert written(on) == ""
+
+
+def test_nothing_is_written_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(console(terminal=True)) as progress:
+        progress.phase("Warming up", 5)
+        progress.note("something")
+        print("the program's own")
+    assert capsys.readouterr().out == "the program's own\n"
+
+
+def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
+    on = console(terminal=True)
+    with Progress(on) as progress:
+        progress.phase("Timing the steps", 5)
+        assert progress._live is not None
+        progress._live.refresh()
+    text = written(on)
+    assert "Timing the steps" in text
+    assert text.endswith("\x1b[1A\x1b[2K")  # the line it was on is erased
+
+
+def test_the_line_says_how_long_still_from_what_was_expected() -> None:
+    clock = Clock()
+    progress = Progress(console(terminal=True), clock=clock)
+    progress.phase("Timing the steps", 10)
+    clock.now += 4
+    assert "Timing the steps" in line(progress)
+    assert "4 s, about 6 s left" in line(progress)
+
+
+def test_the_line_says_how_long_still_from_what_is_done() -> None:
+    clock = Clock()
+    progress = Progress(console(terminal=True), clock=clock)
+    progress.phase("Timing the steps", 10)
+    progress.advance(0.25)
+    clock.now += 5
+    assert "5 s, about 15 s left" in line(progress)
+
+
+def test_the_line_promises_nothing_when_nothing_is_known() -> None:
+    clock = Clock()
+    progress = Progress(console(terminal=True), clock=clock)
+    progress.phase("Starting the script")
+    clock.now += 3
+    assert "3 s" in line(progress)
+    assert "left" not in line(progress)
+
+
+def test_the_line_admits_that_a_phase_takes_longer() -> None:
+    clock = Clock()
+    progress = Progress(console(terminal=True), clock=clock)
+    progress.phase("Starting the script", 2)
+    clock.now += 9
+    assert "9 s, longer than expected" in line(progress)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_the_line_is_one_line(width: int) -> None:
+    progress = Progress(console(terminal=True), clock=Clock())
+    progress.phase("A phase with a name that is a good deal longer than it need be " * 3, 9)
+    assert "\n" not in line(progress, width)
+    assert len(line(progress, width)) <= width
+
+
+def test_the_next_phase_starts_from_nothing() -> None:
+    clock = Clock()
+    progress = Progress(console(terminal=True), clock=clock)
+    progress.phase("One", 10)
+    progress.advance(1.0)
+    clock.now += 8
+    progress.phase("Two", 10)
+    assert "0 s, about 10 s left" in line(progress)
+
+
+def test_a_closed_stderr_does_not_end_the_diagnosis() -> None:
+    file = io.StringIO()
+    on = console(terminal=False, file=file)
+    file.close()
+    with Progress(on) as progress:
+        progress.phase("Warming up", 5)
+        progress.note("something")
+
+
+def test_what_is_raised_inside_is_not_swallowed() -> None:
+    with pytest.raises(KeyboardInterrupt), Progress(console(terminal=True)):
+        raise KeyboardInterrupt

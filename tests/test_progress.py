@@ -19,9 +19,7 @@ class Clock:
 
 
 def console(terminal: bool, file: io.StringIO | None = None) -> Console:
-    return Console(
-        file=file or io.StringIO(), force_terminal=terminal, width=80, color_system=None
-    )
+    return Console(file=file or io.StringIO(), force_terminal=terminal, width=80, color_system=None)
 
 
 def written(on: Console) -> str:
@@ -77,7 +75,10 @@ def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
         progress._live.refresh()
     text = written(on)
     assert "Timing the steps" in text
-    assert text.endswith("\x1b[1A\x1b[2K")  # the line it was on is erased
+    assert "\n" not in text
+    after = text.rpartition("left")[2]
+    assert "\x1b[2K" in after  # the line is erased
+    assert "\x1b[?25h" in after  # the cursor is back
 
 
 def test_the_line_says_how_long_still_from_what_was_expected() -> None:

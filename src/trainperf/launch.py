@@ -63,6 +63,7 @@ def launch(run: Run, folder: Path, on_event: OnEvent = lambda event: None) -> Re
         samples=tuple(sampling.samples),
         gpus=tuple(sampling.gpus),
         gpu_reason=sampling.gpu_reason,
+        sampling_note=sampling.note,
         output_tail=_tail(output),
     )
 

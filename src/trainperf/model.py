@@ -111,7 +111,7 @@ class GpuSample:
     memory_used: int | None = None
     power_w: float | None = None
     sm_clock_mhz: int | None = None
-    throttle: tuple[str, ...] = ()
+    throttle: tuple[str, ...] | None = None  # None: the driver does not say
     temperature_c: int | None = None
     pcie_rx_bytes_s: float | None = None
     pcie_tx_bytes_s: float | None = None
@@ -164,6 +164,7 @@ class Recording:
     samples: tuple[Sample, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     gpu_reason: str = ""  # why there are no GPU samples
+    sampling_note: str = ""  # GPUs lost, samples thinned
     output_tail: str = ""
 
 
@@ -209,7 +210,7 @@ class Machine:
     shm_free: int | None = None
     disk_free: int | None = None
     gpus: tuple[Gpu, ...] = ()
-    gpu_reason: str = ""  # why the list is empty
+    gpu_reason: str = ""  # why the list is empty, or some GPUs are not in it
     driver: str | None = None
     driver_cuda: str | None = None
 
@@ -242,8 +243,9 @@ class Measure:
     """Seconds per step over several blocks of steps.
 
     `seconds` is total time over total steps of all blocks; `blocks` are the means
-    of the single blocks; `low` and `high` are a 95 % interval of the mean from the
-    spread between blocks (Student's t), or None with fewer than two blocks.
+    of runs of consecutive steps, several to a round; `low` and `high` are a 95 %
+    interval of the mean from the spread between them (Student's t), or None with
+    fewer than two. `rounds` are the means of the rounds in which phases alternate.
     """
 
     seconds: float
@@ -251,6 +253,7 @@ class Measure:
     blocks: tuple[float, ...]
     low: float | None = None
     high: float | None = None
+    rounds: tuple[float, ...] = ()
 
     @property
     def noise(self) -> float:
@@ -649,13 +652,27 @@ class Evidence:
         return min(1.0, self.times.resident / self.times.real)
 
     @property
+    def waiting_is_real(self) -> bool:
+        """Whether what a step loses against the resident one stands out of the noise.
+
+        Phases alternate, so each real block is set against the resident block that
+        followed it: the loss is real if every pair shows at least half of it.
+        """
+        real, resident = taken(self.times.real_), taken(self.times.resident_)
+        pairs = list(zip(real.rounds, resident.rounds, strict=False))
+        if len(pairs) < 2:
+            return 1 - self.utilization > 2 * self.times.noise
+        loss = (1 - self.utilization) / 2
+        return all(one > 0 and 1 - other / one >= loss for one, other in pairs)
+
+    @property
     def input_bound(self) -> bool:
         """Whether waiting for data takes more than a tenth of each step.
 
         Where the pipeline alone delivers a step's data in less than half the time
         that is lost, the loss has another cause (tracing, epoch ends, host work).
         """
-        if self.utilization >= INPUT_BOUND_BELOW:
+        if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
         if isinstance(self.times.input_, Missing):
             return True

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from nvml_stub import build_nvml_stub, run_against_stub
@@ -146,7 +147,9 @@ def test_an_old_driver_without_some_functions_gives_the_others(tmp_path: Path) -
         assert sample[0]["power_w"] is None
         assert sample[0]["temperature_c"] is None
         assert sample[0]["throttle"] == ["hardware slowdown"]
-        assert sample[0]["processes"] == 2
+        # The oldest bindings know only the newest of the functions that list processes.
+        known = hasattr(pynvml, "nvmlDeviceGetComputeRunningProcesses_v2")
+        assert sample[0]["processes"] == (2 if known else None)
         assert sample[0]["sm_clock_mhz"] == 1410
 
 

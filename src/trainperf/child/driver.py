@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 MIN_DRAINED = 4
+ONE_OFF_TRACES = 3
+"""So many steps that traced are left out of the times (the odd last batch); from then
+on tracing is part of what a step costs."""
+GAPS = 3
+GAPS_S = 3.0
+"""Up to so many ends of an epoch are timed, begun within so many seconds."""
 
 
 class Exhausted(Exception):
@@ -50,6 +56,9 @@ class Driver:
         self._closed = False
         self._broken = False
         self._between_seen = False
+        self._gaps = 0
+        self._traced = 0
+        self._ending_from = 0.0
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
         self.record.write("phase", p=WARM_UP, b=0)
 
@@ -170,7 +179,15 @@ class Driver:
             self._first = False
             self._block_gap += now - began
             if self._between_seen:
-                self.observer.finish()
+                self._gaps += 1
+                if self._gaps >= GAPS or now - self._ending_from > GAPS_S or not self.can_end():
+                    self.observer.finish()
+                self._between_seen = False
+            return
+        if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
+            self._traced += 1
+            self._block_gap += now - began
+            self.record.step("traced", block.index, began, now, self.busy)
             return
         phase = block.phase + ("~" if plan.settling else "")
         self.record.step(phase, block.index, began, now, self.busy)
@@ -269,6 +286,7 @@ class Driver:
         self.record.write("measured")
         if self.epochs_ended and self.can_end():
             self.ending = True
+            self._ending_from = self.clock()
             self.record.write("phase", p="between", b=0)
             self.record.flush()
             return

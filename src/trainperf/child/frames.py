@@ -108,3 +108,78 @@ def definition(code: CodeType) -> dict[str, Any]:
         "line": code.co_firstlineno,
         "function": code.co_name,
     }
+
+
+def another_turn() -> bool:
+    """Whether a loop around the innermost one of the user's surely has another turn.
+
+    Reads the source: of each of the user's frames, the loops that hold the current
+    line. Only `for NAME in range(…)`, `tqdm(range(…))` and the like, whose end can be
+    worked out from the variables at hand, count as sure; the innermost loop, which
+    iterates the data, is left out.
+    """
+    import ast
+
+    frame, _ = users_frame()
+    innermost = True
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            for loop in _loops_at(frame):
+                if innermost:
+                    innermost = False
+                elif isinstance(loop, ast.For) and _has_next(loop, frame):
+                    return True
+        frame = frame.f_back
+    return False
+
+
+def _loops_at(frame: FrameType) -> list[Any]:
+    """The loops of a frame's function that hold its current line, innermost first."""
+    import ast
+
+    path = os.path.abspath(frame.f_code.co_filename)
+    try:
+        tree = ast.parse(b"\n".join(_lines(path)))
+    except SyntaxError:
+        return []
+    first, line = frame.f_code.co_firstlineno, frame.f_lineno
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.For, ast.While))
+        and first <= node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return sorted(found, key=lambda node: -node.lineno)
+
+
+def _has_next(loop: Any, frame: FrameType) -> bool:
+    import ast
+
+    call = loop.iter
+    while isinstance(call, ast.Call) and getattr(call.func, "id", "") != "range" and call.args:
+        call = call.args[0]
+    if not isinstance(call, ast.Call) or not isinstance(loop.target, ast.Name):
+        return False
+    names = {**frame.f_globals, **frame.f_locals}
+    try:
+        bounds = [_value(argument, names) for argument in call.args]
+        turns = range(*bounds)
+        return int(names[loop.target.id]) + turns.step in turns
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def _value(node: Any, names: dict[str, Any]) -> int:
+    """The integer a plain expression stands for: a literal, a name, an attribute, a sum."""
+    import ast
+
+    if isinstance(node, ast.Constant):
+        return int(node.value)
+    if isinstance(node, ast.Name):
+        return int(names[node.id])
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return int(getattr(names[node.value.id], node.attr))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        left, right = _value(node.left, names), _value(node.right, names)
+        return left + right if isinstance(node.op, ast.Add) else left - right
+    raise TypeError("not a plain expression")

@@ -80,6 +80,9 @@ class _Epochs:
         driver: Any = self._loops.observer.driver
         training = epoch is self._current and getattr(driver, "epochs", None) is self
         if training and driver.end_epoch():
+            epoch._current_iterator = None
+            epoch._steps_seen = 0
+            epoch.data_adapter.on_epoch_end()
             raise StopIteration
         try:
             item = original(epoch)
@@ -169,8 +172,9 @@ def make_train_on_batch(loops: TensorFlowLoops) -> Any:
         def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
             if loops.observer.off or loops.depth or threading.get_ident() != loops.main:
                 return original(self, *args, **kwargs)
+            batch = args[:2] or kwargs.get("x")
             return loops.step_call(
-                ("train_on_batch", id(self)), lambda: original(self, *args, **kwargs)
+                ("train_on_batch", id(self)), lambda: original(self, *args, **kwargs), batch
             )
 
         return train_on_batch
@@ -254,9 +258,14 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
     def make(original: Any) -> Any:
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loops.observer.off:
-                loops.fit_call = (frames.here(), args, kwargs)
-            return original(self, *args, **kwargs)
+            if loops.observer.off:
+                return original(self, *args, **kwargs)
+            loops.fit_call = (frames.here(), args, kwargs)
+            result = original(self, *args, **kwargs)
+            driver = loops.observer.driver
+            if driver is not None and driver.ending:
+                loops.observer.finish()  # what stands after the training must not run
+            return result
 
         return fit
 

@@ -14,6 +14,8 @@ from typing import Any
 from .frames import is_users
 
 INTERVAL_S = 0.004
+INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+"""Frames of comprehensions: their time is that of the function they stand in."""
 
 
 class StackSampler:
@@ -60,8 +62,9 @@ class StackSampler:
         into = ""
         while frame is not None:
             code = frame.f_code
-            if is_users(code.co_filename):
-                key = (thread, code.co_filename, code.co_firstlineno, code.co_name)
+            if is_users(code.co_filename) and code.co_name not in INLINE:
+                name = code.co_qualname.rpartition("<locals>.")[2]
+                key = (thread, code.co_filename, code.co_firstlineno, name)
                 self._counts[(*key, frame.f_lineno, into)] += 1
                 return
             if "_trainperf" not in frame.f_globals.get("__name__", ""):

@@ -62,7 +62,6 @@ class IteratorDriver(TensorFlowDriver):
         self._taken = 0
         self.batches_per_step = 1
         self._companions: dict[int, Any] = {}
-        self._restarted = False
         self.extras.insert(0, ("stages", lambda deadline: tf_stages.record(self, deadline)))
         self.extras.append(("probes", lambda deadline: tf_facts.probe_eager_step(self, deadline)))
 
@@ -77,7 +76,6 @@ class IteratorDriver(TensorFlowDriver):
             self.epoch_ended(self.clock(), complete=False)
         self._iterator = self._source = iterator
         self._dataset = dataset
-        self._restarted = self.ending
         return True
 
     def companion(self, iterator: Any) -> bool:
@@ -108,8 +106,7 @@ class IteratorDriver(TensorFlowDriver):
             self.boundary()
             self._seen = self.loops.updates
             self.loops.wants_tape = self.plan.phase in ("warmup", "profile")
-            if self.ending and not self._restarted:
-                self.epoch_ended(self.clock(), complete=False)
+            if self.end_epoch():
                 raise StopIteration
         self._taken += 1
         if self.resident and self._ring:
@@ -151,6 +148,16 @@ class IteratorDriver(TensorFlowDriver):
     def dataset(self) -> Any:
         """The dataset the loop iterates."""
         return self._dataset
+
+    def can_end(self) -> bool:
+        """Only where another epoch surely follows: what stands after training must not run."""
+        sure = frames.another_turn()
+        if not sure:
+            self.record.write(
+                "missing", what="between epochs",
+                reason="it is not sure that another epoch follows in this loop",
+            )
+        return sure
 
     def recent_batches(self) -> list[Any]:
         """The batches of the ring."""
@@ -319,8 +326,9 @@ class CallDriver(TensorFlowDriver):
         self._calls: list[Callable[[], Any]] = []
         self._period: list[Callable[[], Any]] = []
 
-    def called(self, key: Any, again: Callable[[], Any]) -> None:
+    def called(self, key: Any, again: Callable[[], Any], batch: Any) -> None:
         """The loop calls a step; a new period begins when the first of them comes round."""
+        self.batch = batch
         if self._anchor is None:
             self._anchor = key
         self._keys.add(key)

@@ -23,9 +23,7 @@ def loop_facts(driver: TensorFlowDriver) -> dict[str, Any]:
     }
     if driver.batch is not None:
         leaves = tf_batches.leaves(driver.batch)
-        sizes = [_leading(leaf) for leaf in leaves]
-        known = [size for size in sizes if size]
-        facts["batch_size"] = known[0] if known else None
+        facts["batch_size"] = _samples(driver.batch)
         facts["batch_bytes"] = tf_batches.size_in_bytes(driver.batch)
         facts["batch_dtypes"] = sorted(
             {leaf.dtype.name for leaf in leaves if hasattr(leaf, "dtype")}
@@ -35,8 +33,21 @@ def loop_facts(driver: TensorFlowDriver) -> dict[str, Any]:
         original = getattr(dataset, "_original_dataset", dataset)
         count = int(original.cardinality()) if hasattr(original, "cardinality") else -2
         facts["epoch_steps"] = count if count >= 0 else None
-    facts |= _fit_facts(driver)
+    facts |= fit_facts(driver)
     return facts
+
+
+def _samples(batch: Any) -> int | None:
+    """Samples in a batch, by the first dimension of its first tensor, over all replicas."""
+    import tensorflow as tf
+
+    for leaf in tf.nest.flatten(batch):
+        if isinstance(leaf, tf.distribute.DistributedValues):
+            sizes = [_leading(value) for value in leaf.values]
+            return sum(size or 0 for size in sizes) or None
+        if size := _leading(leaf):
+            return size
+    return None
 
 
 def _leading(leaf: Any) -> int | None:
@@ -44,7 +55,7 @@ def _leading(leaf: Any) -> int | None:
     return int(shape[0]) if shape is not None and len(shape) and shape[0] else None
 
 
-def _fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
+def fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
     """What the call of Keras's `fit` says: epochs, validation, callbacks, the adapter."""
     if driver.kind != "fit":
         return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
@@ -142,6 +153,7 @@ def record(driver: TensorFlowDriver) -> None:
         logical=len(tf.config.list_logical_devices()),
     )
     driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.observer.fact("s3_paths", driver.loops.s3_paths())
     driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     for what, part in (
         ("models", lambda: _models(driver)),
@@ -192,7 +204,15 @@ def _models_alive(driver: TensorFlowDriver) -> list[Any]:
                 found.append(value)
     inner = {id(layer) for model in found for layer in _layers(model)}
     outer = [model for model in found if id(model) not in inner]
-    return sorted(outer, key=lambda model: -model.count_params() if model.built else 0)
+    outer.sort(key=lambda model: (-len(model.trainable_variables), type(model).__name__ == "Functional"))
+    kept: list[Any] = []
+    known: set[int] = set()
+    for model in outer:  # a Sequential holds a Functional of the same variables
+        variables = {id(variable) for variable in model.trainable_variables}
+        if not variables <= known:
+            kept.append(model)
+            known |= variables
+    return kept
 
 
 def _layers(model: Any) -> list[Any]:

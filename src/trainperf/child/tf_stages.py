@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import frames
 from .tf_batches import graph_pull, size_in_bytes
+from .tf_facts import fit_facts
 
 if TYPE_CHECKING:
     from .tf_drivers import TensorFlowDriver
@@ -16,7 +17,11 @@ STAGE_S = 0.5
 
 RANDOM_OPS = "Random"
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
-ADAPTER_CALLS = ("fit", "train_on_batch", "_enumerate_iterator")
+ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")
+_ADAPTERS = {
+    "PyDataset": "PyDataset", "generator": "generator", "numpy": "NumPy arrays",
+    "tensors": "tensors",
+}
 
 
 def record(driver: TensorFlowDriver, deadline: float) -> None:
@@ -30,8 +35,9 @@ def record(driver: TensorFlowDriver, deadline: float) -> None:
     if not nodes:
         driver.record.write("missing", what="stages", reason="the dataset shows no inputs")
         return
+    kind = _ADAPTERS.get(fit_facts(driver).get("input_kind", ""), "")
     for index, node in enumerate(nodes):
-        driver.record.write("stage", index=index, **_describe(node))
+        driver.record.write("stage", index=index, **_describe(node, kind))
     counts = _elements_per_step(nodes, float(getattr(driver, "batches_per_step", 1)))
     pull = graph_pull(driver.observer)
     overhead = _pull_overhead(pull)
@@ -84,11 +90,15 @@ def _key(node: Any) -> Any:
     return None if site is None else tuple(sorted(site.items(), key=str))
 
 
-def _describe(node: Any) -> dict[str, Any]:
+def _describe(node: Any, adapter: str) -> dict[str, Any]:
     call = getattr(node, "_trainperf_call", "")
     by_user = call not in ADAPTER_CALLS and getattr(node, "_trainperf_site", None) is not None
+    if by_user and not call.startswith("_"):
+        op = call
+    else:
+        op = adapter if call in ADAPTER_CALLS and adapter else _op_from_class(node)
     described = {
-        "op": call if by_user and not call.startswith("_") else _op_from_class(node),
+        "op": op,
         "where": getattr(node, "_trainperf_site", None),
         "by_user": by_user,
         "arguments": _arguments(node),

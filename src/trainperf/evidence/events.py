@@ -75,7 +75,7 @@ def _complete(observed: Observed) -> bool:
 
 def _loops(events: tuple[Event, ...]) -> Iterator[Observed]:
     starts = [index for index, event in enumerate(events) if event["e"] == "loop"]
-    for start, end in zip(starts, [*starts[1:], len(events)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(events)], strict=False):
         yield Observed(events, events[start], events[start + 1 : end])
 
 

@@ -155,7 +155,7 @@ def retracing(observed: Observed) -> Retracing | None:
     if update is None:
         return None
     until = facts["t"] if facts else float("inf")
-    counted = ("warmup", "real", "real~", "first")
+    counted = ("warmup", "real", "real~", "first", "traced")
     steps = [event for event in observed.of("step") if event["p"] in counted]
     traces = [
         event

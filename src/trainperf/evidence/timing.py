@@ -17,10 +17,11 @@ from trainperf.model import (
     Times,
 )
 
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""Student's t, two-sided 95 %, for 1 to 9 degrees of freedom."""
+T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
+"""Student's t, two-sided 95 %, for 1 to 11 degrees of freedom; beyond, the last."""
 
 MIN_STEPS = 3
+PARTS = 4
 
 
 def student(values: Sequence[float]) -> float | None:
@@ -51,7 +52,7 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
     if not blocks:
         return _partial(observed, phase)
     seconds = sum(d for d, _ in blocks) / sum(n for _, n in blocks)
-    means = tuple(d / n for d, n in blocks)
+    means = _parts(observed, phase) or tuple(d / n for d, n in blocks)
     half = student(means)
     return Measure(
         seconds,
@@ -59,7 +60,22 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
         means,
         None if half is None else max(0.0, seconds - half),
         None if half is None else seconds + half,
+        tuple(d / n for d, n in blocks),
     )
+
+
+def _parts(observed: Observed, phase: str) -> tuple[float, ...]:
+    """Means of runs of steps, up to four to a round: the spread within rounds counts too."""
+    rounds: dict[int, list[float]] = {}
+    for event in observed.of("step"):
+        if event["p"] == phase:
+            rounds.setdefault(event["b"], []).append(event["t"] - event["s"])
+    means: list[float] = []
+    for durations in rounds.values():
+        size = max(2, -(-len(durations) // PARTS))
+        runs = [durations[start : start + size] for start in range(0, len(durations), size)]
+        means += [statistics.fmean(run) / observed.steps_per_call for run in runs if len(run) > 1]
+    return tuple(means)
 
 
 def _partial(observed: Observed, phase: str) -> Measure | Missing:
@@ -163,13 +179,13 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         if restart is None:
             return None
         return BetweenEpochs(restart, len(firsts), epoch_steps, restart_s=restart)
-    seconds = statistics.fmean(event["seconds"] for event in gaps)
+    seconds = statistics.median(event["seconds"] for event in gaps)
     validation = list(_within(observed.of("evaluate"), gaps))
     return BetweenEpochs(
         seconds=seconds + (restart or 0.0),
         epochs_seen=len(gaps),
         epoch_steps=epoch_steps,
-        validation_s=sum(validation) / len(gaps) if validation else None,
+        validation_s=statistics.median(validation) if validation else None,
         callbacks_s=_epoch_callbacks(observed),
         restart_s=restart,
     )

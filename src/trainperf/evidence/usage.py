@@ -57,7 +57,8 @@ def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
         use[name] = statistics.fmean(values) if values else None
     memory = [gpu.memory_used for gpu in own if gpu.memory_used is not None]
     use["memory_used_peak"] = max(memory) if memory else None
-    use["throttle"] = sorted({reason for gpu in own for reason in gpu.throttle})
+    known = [gpu.throttle for gpu in own if gpu.throttle is not None]
+    use["throttle"] = sorted({reason for reasons in known for reason in reasons}) if known else None
     return use
 
 

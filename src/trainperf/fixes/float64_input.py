@@ -14,8 +14,8 @@ PASSES = 3
 BYTES_PER_SECOND = 6e9
 """Rate of one pass: about what a copy from pageable host memory reaches."""
 
-CPU_RATIO = 2.0
-"""Largest gain of float32 over float64 on a CPU: twice the lanes, half the bytes."""
+LARGEST_RATIO = 2.0
+"""Largest gain of float32 over float64: half the bytes, and on a CPU twice the lanes."""
 
 MIB = 1024**2
 DOUBLE_MODEL = ModelFacts("model", "Functional", policy="float64", compile_where=SITE)
@@ -70,14 +70,15 @@ class Float32(Fix):
         if "float64" not in loop.batch_dtypes or loop.batch_bytes is None:
             return None
         needless = loop.batch_bytes / 2 * PASSES / BYTES_PER_SECOND
-        bound = evidence.times.real / max(evidence.times.real - needless, 1e-9)
+        real = evidence.times.real
+        bound = min(LARGEST_RATIO, real / max(real - needless, 1e-9))
         if not worth(evidence, bound):
             return None
-        share = min(1.0, needless / evidence.times.real)
+        share = min(0.5, needless / real)
         return self.finding(
             title="The batches are float64",
             text=f"Each batch has {loop.batch_bytes / MIB:.0f} MiB. Half of that, built, copied "
-            f"and cast, takes up to about {ms(needless)} of each step ({percent(share)}).",
+            f"and cast, takes up to about {ms(share * real)} of each step ({percent(share)}).",
             bound=bound,
             bound_basis="an estimate from the bytes of a batch",
             where=(loop.where,) if loop.where else (),
@@ -86,7 +87,7 @@ class Float32(Fix):
         )
 
     def _model(self, evidence: Evidence) -> Finding | None:
-        saved = evidence.times.resident * (1 - 1 / CPU_RATIO)
+        saved = evidence.times.resident * (1 - 1 / LARGEST_RATIO)
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None

@@ -37,6 +37,8 @@ class UseTheGpu(Fix):
     equivalence = Equivalence.ENVIRONMENT
 
     silent = [
+        # the run ended before TensorFlow said which devices it has
+        evidence(machine=WITH_GPU),
         # no GPU there
         evidence(),
         evidence(framework=CPU_BUILD),
@@ -45,7 +47,6 @@ class UseTheGpu(Fix):
         evidence(machine=WITH_GPU, device=GPU, framework=CUDA_BUILD),
     ]
     fires = [
-        evidence(machine=WITH_GPU),
         evidence(machine=WITH_GPU, framework=CPU_BUILD),
         evidence(machine=WITH_GPU, framework=CUDA_BUILD),
         evidence(machine=WITH_GPU, framework=CUDA_BUILD, facts={"cuda_visible_devices": "-1"}),
@@ -54,7 +55,8 @@ class UseTheGpu(Fix):
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find GPUs that NVML sees while the framework computes on the CPU."""
         gpus = evidence.machine.gpus
-        if not gpus or evidence.device.kind != "CPU":
+        known = evidence.framework.built_with_cuda is not None
+        if not gpus or evidence.device.kind != "CPU" or not known:
             return None
         why, advice, snippet = _reason(evidence)
         count = f"{len(gpus)} × " if len(gpus) > 1 else ""

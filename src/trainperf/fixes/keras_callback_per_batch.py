@@ -21,6 +21,9 @@ PART_OF_KERAS = frozenset({"History", "ProgbarLogger"})
 
 EPOCH = '"epoch"'
 
+POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
+"""Where these stand among the positional arguments, in Keras 2 and 3 alike."""
+
 
 def _checkpoint(batch_s: float, **arguments: Any) -> CallbackCost:
     arguments.setdefault("filepath", "last.keras")
@@ -155,7 +158,7 @@ log = LossLog()
             if not edit or not site.exact or "{batch" in script.expression(site):
                 continue
             for name, value in edit.items():
-                script.set_keyword(site, name, value)
+                script.set_keyword(site, name, value, POSITIONS[name])
 
 
 def _edits(callback: CallbackCost) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, evidence
 from trainperf.fixes._words import ms, percent, worth
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, StartUp
 
 LEAST_SHARE = 0.10
 """Share of an epoch from which a pause for callbacks or a restart is told."""
@@ -64,6 +64,12 @@ class ShorterEpochEnd(Fix):
             loop=SHORT_EPOCHS,
             between_epochs=BetweenEpochs(0.3, 1, 100, restart_s=0.3),
         ),
+        # the first validation, most of which is tracing
+        evidence(
+            loop=SHORT_EPOCHS,
+            startup=StartUp(9.0, tracing_s=4.0),
+            between_epochs=BetweenEpochs(6.0, 1, 100, validation_s=5.5),
+        ),
         # it is not known how long an epoch is
         evidence(
             loop=Loop("fit", where=SITE), between_epochs=BetweenEpochs(40.0, 1, restart_s=40.0)
@@ -94,6 +100,7 @@ class ShorterEpochEnd(Fix):
         steps = pause.epoch_steps or evidence.loop.epoch_steps
         if not steps:
             return None
+        pause = _without_tracing(pause, evidence)
         epoch_s = steps * evidence.times.real + pause.seconds
         parts = _long_parts(pause, epoch_s)
         avoidable = min(pause.seconds, sum(part.seconds for part in parts))
@@ -116,6 +123,18 @@ class ShorterEpochEnd(Fix):
             advice=" ".join(part.advice for part in parts),
             snippet=parts[0].snippet,
         )
+
+
+def _without_tracing(pause: BetweenEpochs, evidence: Evidence) -> BetweenEpochs:
+    """Take tracing out of a validation that was seen once: it comes only the first time.
+
+    The step of validation takes at most as long to trace as that of training.
+    """
+    tracing = evidence.startup.tracing_s if evidence.startup else None
+    if pause.epochs_seen > 1 or pause.validation_s is None or tracing is None:
+        return pause
+    once = min(tracing, pause.validation_s)
+    return replace(pause, seconds=pause.seconds - once, validation_s=pause.validation_s - once)
 
 
 def _long_parts(pause: BetweenEpochs, epoch_s: float) -> list[_Part]:

@@ -19,7 +19,7 @@ MODEL = ModelFacts(
     "Functional",
     jit_requested="auto",
     jit=False,
-    jit_blocker="XLA is off by default without a GPU",
+    jit_blocker='jit_compile="auto" leaves XLA off where there is no GPU',
     compile_where=SITE,
 )
 FASTER = {"jit_compile": probe(1.6, one_off_s=4.0)}
@@ -105,7 +105,7 @@ class CompileWithXla(Fix):
             title=f"XLA is off{_why(model)}",
             text=f"Compiled with XLA, the same step ran {times(probe.ratio)} as fast in this run "
             f"({ms(probe.base_s)} → {ms(probe.candidate_s)}). Compiling took "
-            f"{ms(probe.one_off_s)}, earned back after {steps:,} steps.",
+            f"{ms(probe.one_off_s)}, which {steps:,} steps earn back.",
             bound=bound,
             bound_basis="measured by a probe of the step in this run",
             where=(where,) if where else (),

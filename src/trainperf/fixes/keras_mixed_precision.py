@@ -112,8 +112,45 @@ model = build()
 """,
             after="""\
 import keras
-keras.mixed_precision.set_global_policy("mixed_bfloat16")
 import numpy as np
+
+keras.mixed_precision.set_global_policy("mixed_bfloat16")
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+""",
+            data={"policy": "mixed_bfloat16", "module": "keras"},
+        ),
+        Example(
+            before="""\
+from tensorflow import keras
+from tensorflow.keras import layers
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+from tensorflow import keras
+from tensorflow.keras import layers
+
+keras.mixed_precision.set_global_policy("mixed_float16")
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+""",
+            data={"policy": "mixed_float16", "module": "keras"},
+        ),
+        Example(
+            before="""\
+import tensorflow as tf
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+import tensorflow as tf
+
+tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
 
 model = build()
 model.compile(optimizer="adam", loss="mse")
@@ -158,14 +195,25 @@ model.compile(optimizer="adam", loss="mse")
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set the policy right after Keras is imported, before any layer is built."""
-        file, module = finding.where[0].file, finding.data["module"]
-        name = script.module_name(file, module)
-        statement = f'{name}.mixed_precision.set_global_policy("{finding.data["policy"]}")'
-        script.insert_after_import_of(file, module, statement)
+        """Set the policy after the imports, before any layer is built."""
+        file = finding.where[0].file
+        keras = _keras_in(script, file, finding.data["module"])
+        policy = finding.data["policy"]
+        script.insert_after_imports(file, f'{keras}.mixed_precision.set_global_policy("{policy}")')
 
 
 SCALING = "The loop must scale the loss: wrap the optimizer in LossScaleOptimizer."
+
+
+def _keras_in(script: Script, file: str, module: str) -> str:
+    """How `file` reaches Keras, by a name it has already where there is one."""
+    if module == "keras":
+        for known, rest in (("tensorflow", ".keras"), ("tensorflow.keras", "")):
+            trying = script.copy()
+            name = trying.module_name(file, known)
+            if trying.sources() == script.sources():  # no import had to be added
+                return name + rest
+    return script.module_name(file, module)
 
 
 def _policy_for(evidence: Evidence) -> str | None:

@@ -46,6 +46,8 @@ class RunAsGraph(Fix):
         evidence(model=_model(), probes={"compiled": probe(1.30, spread=0.25)}),
         # the input takes nearly all of the step
         evidence(model=_model(), resident=0.004, input=0.098, probes={"compiled": probe(3.0)}),
+        # every tf.function is switched off: another finding
+        evidence(model=_model(), facts={"functions_run_eagerly": True}),
         evidence(models=()),
     ]
     fires = [
@@ -76,7 +78,8 @@ model.fit(dataset)
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a model with `run_eagerly`, unless compiling it was tried in vain."""
         model = evidence.model
-        if not model.run_eagerly:
+        # Keras 2 says `run_eagerly` for this as well; `tf_function` tells it.
+        if not model.run_eagerly or evidence.facts.get("functions_run_eagerly"):
             return None
         taken = evidence.probes.get("compiled", Missing("compiling the step was not tried"))
         bound: float | None = None

@@ -55,12 +55,15 @@ class CompileStep(Fix):
             input=0.098,
             probes={"compiled": probe(3.0)},
         ),
+        evidence(facts={"functions_run_eagerly": False}),
         # the same, and compiling was not tried
         evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.098),
     ]
     fires = [
         evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(4.0)}),
         evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(2.0)}),
+        # compiled in the source, and all of it switched off for debugging
+        evidence(facts={"functions_run_eagerly": True}),
         # compiling could not be tried: said, without a bound
         evidence(
             step_function=TAPE_IN_LOOP,
@@ -105,6 +108,8 @@ def train_step(model, optimizer, x, y):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find an eager step that ran faster compiled, or could not be compiled here."""
+        if evidence.facts.get("functions_run_eagerly"):
+            return self._switched_off(evidence)
         step = evidence.step_function
         if step is None or step.compiled:
             return None
@@ -117,10 +122,23 @@ def train_step(model, optimizer, x, y):
         return self._finding(
             step,
             f"Compiled with tf.function, the same step ran {times(taken.ratio)} as fast in this "
-            f"run ({ms(taken.base_s)} → {ms(taken.candidate_s)}); tracing it took "
-            f"{ms(taken.one_off_s)} once.",
+            f"run ({ms(taken.base_s)} → {ms(taken.candidate_s)})."
+            + (f" Tracing it took {ms(taken.one_off_s)}, once." if taken.one_off_s else ""),
             bound,
             "measured by a probe of the step in this run",
+        )
+
+    def _switched_off(self, evidence: Evidence) -> Finding | None:
+        if not step_may_matter(evidence):
+            return None
+        return self.finding(
+            title="tf.config.run_functions_eagerly(True) turns every tf.function off",
+            text="The functions that the script compiles, and Keras's own, run operation by "
+            "operation.",
+            bound=None,
+            bound_basis="not measured",
+            advice="Take tf.config.run_functions_eagerly(True) out: it is meant for debugging.",
+            snippet="tf.config.run_functions_eagerly(False)",
         )
 
     def _unpriced(self, evidence: Evidence, step: StepFunction, reason: str) -> Finding | None:
@@ -146,6 +164,7 @@ def train_step(model, optimizer, x, y):
                 where=(step.where,),
                 advice=f"Put @tf.function above `def {name}`.",
                 snippet=f"@tf.function\ndef {name}(...):",
+                rewritable=True,
             )
         place = f" at {at(step.tape_where)}" if step.tape_where else ""
         return self.finding(

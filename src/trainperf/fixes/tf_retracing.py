@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, evidence
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._words import at, ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Retracing
+from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
 
 RECURRING = 3
 """Tracings after the first from which they recur.
@@ -51,11 +51,15 @@ class StopRetracing(Fix):
         # recurring, but cheap
         evidence(retracing=_retracing(4, 0.02)),
         evidence(real=None, retracing=_retracing(20, 3.0)),
+        # one trace per bucket of lengths, all before the steps were timed
+        evidence(retracing=_retracing(8, 3.0)),
+        evidence(retracing=_retracing(8, 12.0)),
     ]
     fires = [
-        evidence(retracing=_retracing(20, 3.0)),
+        evidence(resident=0.045, retracing=_retracing(20, 3.0)),
+        # a number that changes is traced anew with a replayed batch as well
         evidence(retracing=_retracing(60, 4.0, "a Python int among the arguments changes")),
-        evidence(retracing=Retracing("train_function", 12, 60, 3.0)),
+        evidence(resident=0.045, retracing=Retracing("train_function", 12, 60, 3.0)),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -64,12 +68,18 @@ class StopRetracing(Fix):
         if seen is None or seen.count < RECURRING or seen.steps <= 0:
             return None
         per_step = seen.seconds / seen.steps
+        real = evidence.times.real
+        if per_step >= real:  # they fell into the warm-up, and had ended when steps were timed
+            return None
         bound = bound_if_saved(evidence, per_step)
+        if "python" not in seen.cause.lower() and is_taken(evidence.times.resident_):
+            # One batch replayed has one shape, so the resident step has no tracings.
+            bound = min(bound, max(1.0, real / evidence.times.resident))
         if not worth(evidence, bound):
             return None
         place = f" ({at(seen.where)})" if seen.where else ""
         cause = f" What changed: {seen.cause}." if seen.cause else ""
-        share = min(1.0, per_step / evidence.times.real)
+        share = per_step / real
         advice, snippet, equivalence = _advice(seen)
         return self.finding(
             title=f"`{seen.function}`{place} is traced again and again",

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from trainperf.model import CallbackCost, Diagnosis, Site
+from trainperf.model import CallbackCost, Diagnosis, Machine, Site
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import defined, place
@@ -58,7 +58,7 @@ def input_stages(diagnosis: Diagnosis, paper: Paper) -> None:
 def between_epochs(diagnosis: Diagnosis, paper: Paper) -> None:
     """Print what passes between two epochs, and what that is of a whole epoch."""
     between = diagnosis.between_epochs
-    if between is None:
+    if between is None or not between.epochs_seen:
         return
     paper.heading("Between epochs")
     text = units.seconds(between.seconds)
@@ -133,9 +133,9 @@ def devices(diagnosis: Diagnosis, paper: Paper) -> None:
     if use is None:
         return
     rows: list[list[Text | str]] = [
-        [f"GPU {gpu.get('index', place)}", "; ".join(_gpu(gpu))]
-        for place, gpu in enumerate(use.gpu)
-        if _gpu(gpu)
+        [f"GPU {gpu['index']}", "; ".join(told)]
+        for gpu in use.gpu
+        if (told := _gpu(gpu, diagnosis.machine))
     ]
     host = []
     if use.cpu_cores is not None:
@@ -152,7 +152,7 @@ def devices(diagnosis: Diagnosis, paper: Paper) -> None:
             paper.prose(text, indent=2, first=paper.raw(f"{name:<7}", "dim"))
 
 
-def _gpu(gpu: dict[str, Any]) -> list[str]:
+def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
     """Say in words what is known of a GPU; what the driver did not say is left out."""
     told = []
     if (busy := gpu.get("utilization_percent")) is not None:
@@ -164,8 +164,9 @@ def _gpu(gpu: dict[str, Any]) -> list[str]:
     ):
         if (value := gpu.get(key)) is not None:
             told.append(f"{words} {units.share(value)}")
-    if (used := gpu.get("memory_used")) is not None:
-        total = gpu.get("memory_total")
+    if (used := gpu.get("memory_used_peak")) is not None:
+        totals = (card.memory_total for card in machine.gpus if card.index == gpu["index"])
+        total = next(totals, None)
         of = f" ({units.share(used / total)})" if total else ""
         told.append(f"memory {units.size(used)}{of}")
     if (power := gpu.get("power_w")) is not None:

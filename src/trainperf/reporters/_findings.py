@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from trainperf.model import Diagnosis, Ending, Equivalence, Finding, NotTaken, Trial
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
@@ -78,11 +80,12 @@ def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) 
     if patch is not None and patch.diff:
         edits = units.count(edits_in(patch.diff), "edit")
         if patch_file:
-            commands.append((f"git apply {patch_file}", f"make {edits} (read the patch first)"))
+            apply = f"git apply {shlex.quote(patch_file)}"
+            commands.append((apply, f"make {edits}; read the file first"))
         else:
             commands.append(("trainperf diagnose --patch FILE …", f"write {edits} as a patch"))
     if saved:
-        commands.append((f"trainperf show {saved}", "print this report again"))
+        commands.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
     if diagnosis.findings:
         first = diagnosis.findings[0].id
         commands.append((f"trainperf explain {first}", "why it is slow, and when not to"))

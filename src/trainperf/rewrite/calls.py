@@ -122,15 +122,12 @@ def _extent(source: Source, node: Argument, opened: int, closed: int) -> Span:
 
 
 def _deletions(source: Source, items: list[Span], drop: list[int]) -> Iterator[Replace]:
-    inline = []
-    for index in drop:
-        lines = _own_lines(source, items[index])
-        if lines and len(items) > 1:
-            yield Replace(lines, "")
-        else:
-            inline.append(index)
     kept = [index for index in range(len(items)) if index not in drop]
-    for run in _runs(inline):
+    for run in _runs(drop):
+        lines = [_own_lines(source, items[index]) for index in run]
+        if all(lines):
+            yield from (Replace(each, "") for each in lines if each)
+            continue
         before = [index for index in kept if index < run[0]]
         after = [index for index in kept if index > run[-1]]
         if before and before[-1] == run[0] - 1:

@@ -25,12 +25,17 @@ _ZERO_WIDTH, _REGION = 1, 9  # regions that start where insertions meet
 
 @dataclass(frozen=True)
 class Insert:
-    """Text put in at an offset; `span` is the expression or line that it belongs to."""
+    """Text put in at an offset; `span` is the expression or line that it belongs to.
+
+    `past` is a comment that starts at the offset and that a new line goes behind, so
+    that it stays with the code it stands behind.
+    """
 
     at: int
     text: str
     rank: Rank
     span: Span
+    past: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -109,42 +114,44 @@ class _Renderer:
 
     def span(self, span: Span, own: _Region | None) -> str:
         """Return what stands in `span` after the edits; `own` is the region it fills."""
-        low, high = span
-        inner = [
-            region
-            for region in self.regions
-            if _within(region.span, span) and (own is None or region.span != span)
-        ]
-        inner = [one for one in inner if not any(_inside(one, other) for other in inner)]
-        events: list[tuple[int, tuple[int, ...], str | _Region]] = [
-            (
-                region.span[0],
-                (_REGION if region.span[0] < region.span[1] else _ZERO_WIDTH,),
-                region,
-            )
-            for region in inner
+        inner = [one for one in self.regions if own is None or _inside(one.span, span)]
+        inner = [one for one in inner if not any(_inside(one.span, other.span) for other in inner)]
+        events: list[tuple[int, tuple[int, ...], Insert | _Region]] = [
+            (one.span[0], (_REGION if one.span[0] < one.span[1] else _ZERO_WIDTH,), one)
+            for one in inner
         ]
         for order, insert in self.inserts:
-            if own is None or low < insert.at < high:
-                covered = any(r.span[0] < insert.at < r.span[1] for r in inner)
-                if not covered:
-                    events.append((insert.at, _key(insert, order), insert.text))
-        pieces, position = [], low
+            mine = own is None or span[0] < insert.at < span[1]
+            if mine and not any(one.span[0] < insert.at < one.span[1] for one in inner):
+                events.append((insert.at, _key(insert, order), insert))
+        pieces, position = [], span[0]
         for offset, _, event in sorted(events, key=lambda event: event[:2]):
             pieces.append(self.text[position:offset])
-            position = offset
-            if isinstance(event, str):
-                pieces.append(event)
-            else:
-                text = event.text
-                pieces.append(self.span(event.source, event) if text is None else text)
-                position = event.span[1]
-        pieces.append(self.text[position:high])
+            position = max(position, offset)
+            if isinstance(event, _Region):
+                if position <= event.span[0]:  # else a line has gone behind it
+                    pieces.append(self._content(event))
+                    position = event.span[1]
+                continue
+            if event.past and position < event.past[1]:
+                region = next((one for one in inner if one.span == event.past), None)
+                pieces.append(self._content(region) if region else self._between(event.past))
+                position = event.past[1]
+            pieces.append(event.text)
+        pieces.append(self.text[position : span[1]])
         return "".join(pieces)
 
+    def _content(self, region: _Region) -> str:
+        return self.span(region.source, region) if region.text is None else region.text
 
-def _inside(one: _Region, other: _Region) -> bool:
-    return one.span != other.span and _within(one.span, other.span)
+    def _between(self, span: Span) -> str:
+        return self.text[span[0] : span[1]]
+
+
+def _inside(one: Span, other: Span) -> bool:
+    """Whether `one` is a part of `other`, and not an empty place at its edge."""
+    at_edge = one[0] == one[1] and one[0] in other
+    return one != other and _within(one, other) and not at_edge
 
 
 def _key(insert: Insert, order: int) -> tuple[int, ...]:

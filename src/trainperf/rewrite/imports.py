@@ -15,6 +15,9 @@ SAME = {"tensorflow": ("tensorflow.compat.v2",)}
 """Modules that serve as well. Not `compat.v1`: its `data` and `function` differ."""
 
 
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+
+
 def imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
     """Return the imports that run when `body` runs, those in `try` and `if` among them."""
     for node in body:
@@ -40,9 +43,25 @@ def bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
         if isinstance(node, ast.Import):
             name = alias.asname or alias.name
             yield alias.name, name, name.partition(".")[0]
-        elif node.module and not node.level:
+        else:
             name = alias.asname or alias.name
-            yield f"{node.module}.{alias.name}", name, name
+            yield f"{'.' * node.level}{node.module or ''}.{alias.name}", name, name
+
+
+def everywhere(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Return every import of a file, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+
+
+def around(tree: ast.Module, line: int) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Return the imports before `line` in the functions that hold it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+            node.lineno <= line <= (node.end_lineno or node.lineno)
+        ):
+            yield from (each for each in imports(node.body) if each.lineno < line)
 
 
 def name_of(module: str, nodes: Iterable[ast.Import | ast.ImportFrom]) -> str | None:
@@ -59,26 +78,29 @@ def name_of(module: str, nodes: Iterable[ast.Import | ast.ImportFrom]) -> str | 
 def other_bindings(tree: ast.Module, module: str) -> set[str]:
     """Return every name the file binds anywhere to something else than `module`."""
     names: set[str] = set()
+    absent = {  # `tf = None` where an import failed
+        target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "None"
+        for target in node.targets
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load) and node not in absent:
+                names.add(node.id)
         elif isinstance(node, ast.arg):
             names.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
+        elif isinstance(node, _NAMED):
+            names.add(node.name or "")
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {first for dotted, _, first in bound(node) if not _is_of(dotted, module)}
-            if isinstance(node, ast.ImportFrom) and node.level:
-                names |= {alias.asname or alias.name for alias in node.names}
+            names |= {first for dotted, name, first in bound(node) if not _is(dotted, name, module)}
     return names
 
 
-def _is_of(dotted: str, module: str) -> bool:
-    if dotted.startswith("tensorflow.compat.v1"):
-        return False
-    return dotted == module or dotted.startswith(module + ".")
+def _is(dotted: str, name: str, module: str) -> bool:
+    if name == dotted and name.partition(".")[0] == module.partition(".")[0]:
+        return True  # `import tensorflow.keras` binds tensorflow
+    return dotted == module or dotted in SAME.get(module, ())
 
 
 # ------------------------------------------------------------------ where a line goes
@@ -142,41 +164,31 @@ def import_of(tree: ast.Module, module: str) -> int | None:
     return found
 
 
-def place_for(source: Source, statement: str, added: set[str]) -> int:
-    """Return after how many statements of the module `statement` finds all its names.
+def available_after(source: Source, statement: str, added: set[str]) -> int:
+    """Return after how many statements of the module the imports `statement` needs are done.
 
-    That is after the leading imports, or after a later import that it needs. `added`
-    are names that other edits import. Raises `CannotRewrite` if a name is missing.
+    `added` are names that other edits import. Raises `CannotRewrite` if the top level
+    of the file does not import a name that the statement reads.
     """
-    tree = source.tree
-    place = block_end(tree)
-    own = {
-        node.id
-        for node in ast.walk(ast.parse(statement))
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    missing = names_read(statement) - added - own - set(dir(builtins))
-    for index, node in enumerate(tree.body):
+    missing = names_read(statement) - added - set(dir(builtins))
+    place = 0
+    for index, node in enumerate(source.tree.body):
         here = {first for each in imports([node]) for _, _, first in bound(each)} & missing
         if here:
-            place = max(place, index + 1)
+            place = index + 1
             missing -= here
     if missing:
-        raise CannotRewrite(f"{source.name} does not import {', '.join(sorted(missing))} at its top")
+        raise CannotRewrite(
+            f"{source.name} does not import {', '.join(sorted(missing))} at its top"
+        )
     return place
 
 
 def names_read(statement: str) -> set[str]:
-    """Return the names a statement reads."""
-    try:
-        tree = ast.parse(statement)
-    except SyntaxError as error:
-        raise CannotRewrite(f"not a statement: {statement!r}") from error
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    """Return the names a statement reads and does not bind itself."""
+    nodes = [node for node in ast.walk(ast.parse(statement)) if isinstance(node, ast.Name)]
+    own = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    return {node.id for node in nodes} - own
 
 
 def names_imported(statement: str) -> set[str]:

@@ -90,6 +90,22 @@ class Source:
             self._byte_offset(end_line, end_col),
         )
 
+    def start(self, node: ast.stmt) -> int:
+        """Return where a statement starts, its first decorator (without `@`) included."""
+        decorators = getattr(node, "decorator_list", [])
+        return min([self.span(node)[0], *(self.span(each)[0] for each in decorators)])
+
+    def site(self, node: ast.expr, near: Site) -> Site:
+        """Return the site of an expression in the function and file of another site."""
+        places = [(self._line(offset), offset) for offset in self.span(node)]
+        (line, col), (end_line, end_col) = [
+            (line, offset - self._starts[line - 1]) for line, offset in places
+        ]
+        return Site(near.file, line, near.function, col, end_line, end_col)
+
+    def _line(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
+
     def text_of(self, node: ast.expr | ast.stmt | ast.keyword | ast.alias) -> str:
         """Return the source text of a node."""
         start, end = self.span(node)
@@ -205,7 +221,7 @@ class Source:
             start = end = start + len(line) - len(line.lstrip())
         found: Place | None = None
         for node, block in self.statements:
-            first, last = self.span(node)
+            first, last = self.start(node), self.span(node)[1]
             if first <= start < last and end <= last:
                 found = node, block  # parents come before children
         if found is None:

@@ -139,7 +139,7 @@ class GpuDevice:
 
 def as_text(value: Any) -> str | None:
     """Return a name or version as text, whatever the binding returns."""
-    if isinstance(value, bytes):  # bindings before version 11.5 return bytes
+    if isinstance(value, bytes):  # as older bindings return
         return value.decode(errors="replace")
     return None if value is None else str(value)
 

@@ -1,0 +1,177 @@
+"""The commands. The only exits, and the only place where errors are printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import trainperf
+from trainperf.errors import TrainperfError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.model import Diagnosis
+    from trainperf.settings import Settings
+
+DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class _Command(click.Command):
+    """A command whose arguments end where the user's command begins, as in `python`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the marks in that tell `-m MODULE` and `-- COMMAND` from `SCRIPT`."""
+        return super().parse_args(ctx, _marked(args, self._valued()))
+
+    def _valued(self) -> set[str]:
+        return {
+            name
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+
+
+def _marked(args: list[str], valued: set[str]) -> list[str]:
+    index = 0
+    while index < len(args):
+        word = args[index]
+        if word == "--":
+            return [*args[:index], "--", "--", *args[index + 1 :]]
+        if word == "-m":
+            return [*args[: index + 2], "--", *args[index + 2 :]]
+        if not word.startswith("-") or word == "-":
+            return args
+        index += 2 if word in valued else 1
+    return args
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(trainperf.__version__, prog_name="trainperf")
+def cli() -> None:
+    """Say why a training script is slow, by experiment, and what to change."""
+
+
+@cli.command(
+    cls=_Command,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Run a training script for a few dozen steps and say why it is slow.",
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
+              "as fit in a few seconds].")  # fmt: skip
+@click.option("--budget", metavar="TIME", help="Stop measuring after so long: 90s, 3min "
+              "[default: 3min after the first step].")  # fmt: skip
+@click.option("--stall", "stall_s", metavar="TIME", help="Give a run up that shows no sign of "
+              "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
+@click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+              "~/.cache/trainperf/runs].")  # fmt: skip
+@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
+              "least e.g. `1.2` times.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
+def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None:
+    """Run a training script for a few dozen steps and say why it is slow.
+
+    \b
+    trainperf diagnose train.py --epochs 3
+    trainperf diagnose -m package.train --epochs 3
+    trainperf diagnose -- torchrun --nproc_per_node 2 train.py
+
+    The script runs unmodified, for real: what it writes, it writes. It is stopped as
+    soon as its steps are measured. Nothing is uploaded.
+
+    Exit status: 0 done, 1 `--fail-on` met, 2 wrong usage or no training loop seen,
+    3 the script failed.
+    """
+    from trainperf import session
+
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    settings = _settings(given)
+    target = session.target(module, command, Path.cwd())
+    diagnosis, folder = session.run(target, settings, _console(stderr=True))
+    _print_report(diagnosis, folder)
+    session.write_outputs(diagnosis, settings)
+    sys.exit(session.exit_status(diagnosis, settings))
+
+
+@cli.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+def show(run: Path | None, as_json: bool) -> None:
+    """Show a saved run again: a run's folder or JSON file [default: the latest]."""
+    from trainperf import session, store
+
+    path = store.resolve_run(run) if run else session.latest(_settings({}))
+    diagnosis = store.load(path)
+    if as_json:
+        from trainperf.reporters.json import render
+
+        click.echo(render(diagnosis))
+    else:
+        _print_report(diagnosis, path.parent)
+
+
+@cli.command()
+@click.argument("fix", required=False)
+def explain(fix: str | None) -> None:
+    """Explain a finding: why it is slow, what the repair changes, when not to make it."""
+    from trainperf import explaining
+
+    explaining.render(fix, _console())
+
+
+@cli.command()
+def doctor() -> None:
+    """Say what this machine is and whether its parts fit each other."""
+    from trainperf.machine.doctor import examine
+    from trainperf.machine.doctor_view import render
+
+    render(examine(), _console())
+
+
+def _settings(flags: dict[str, object]) -> Settings:
+    from trainperf.settings import load_settings
+
+    return load_settings(Path.cwd(), os.environ, flags)
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def _print_report(diagnosis: Diagnosis, folder: Path) -> None:
+    from trainperf.reporters.terminal import render
+
+    render(diagnosis, _console(), run=folder)
+
+
+def main() -> None:
+    """Run the command line; errors become one line and a hint on stderr."""
+    try:
+        cli(standalone_mode=False)
+    except TrainperfError as error:
+        click.echo(f"trainperf: {error}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(OUR_ERROR)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("trainperf: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)

@@ -1,0 +1,160 @@
+"""The whole pipeline, top to bottom: run, recording, evidence, findings, diagnosis."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import trainperf
+from trainperf import rank, report
+from trainperf.evidence import read
+from trainperf.evidence.events import NoLoop
+from trainperf.fixes import all_fixes, detect_all
+from trainperf.launch import launch
+from trainperf.machine import inspect_machine
+from trainperf.model import (
+    FORMAT_VERSION,
+    Device,
+    Diagnosis,
+    Ending,
+    Evidence,
+    Event,
+    Finding,
+    Machine,
+    Patch,
+    Recording,
+    ReportedTimes,
+    Run,
+    Verdict,
+)
+from trainperf.rewrite import build_patch
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to diagnose: the run, the folder for its files, findings to leave out."""
+
+    run: Run
+    folder: Path
+    ignore: tuple[str, ...] = ()
+
+
+def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagnosis, Recording]:
+    """Run the script of `request` under observation and say why it is slow.
+
+    `on_event` is called with every event as it is recorded, for progress. Where no
+    training loop was seen, the diagnosis has no `loop` and says what was seen instead.
+    """
+    began = time.monotonic()
+    machine = inspect_machine(directory=Path(request.run.cwd))
+    recording = launch(request.run, request.folder, on_event)
+    try:
+        evidence = read(recording, machine)
+    except NoLoop as error:
+        return _without_loop(request, recording, machine, error, began), recording
+    found = [one for one in detect_all(evidence) if one.id not in request.ignore]
+    findings = rank.ranked(found, evidence)
+    verdict = rank.verdict(evidence, findings)
+    patch = _patch(request.run, findings)
+    diagnosis = assemble(recording, evidence, findings, verdict, patch)
+    return (
+        replace(
+            diagnosis, practices=rank.practices(found), seconds=time.monotonic() - began
+        ),
+        recording,
+    )
+
+
+def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
+    return build_patch(run.cwd, findings, {fix.id: fix for fix in all_fixes()})
+
+
+def assemble(
+    recording: Recording,
+    evidence: Evidence,
+    findings: tuple[Finding, ...],
+    verdict: Verdict,
+    patch: Patch | None,
+) -> Diagnosis:
+    """Put what was found into the one value that reporters see."""
+    run = recording.run
+    return Diagnosis(
+        format_version=FORMAT_VERSION,
+        trainperf_version=trainperf.__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        script=run.label,
+        command=run.command,
+        cwd=run.cwd,
+        ending=recording.ending,
+        framework=evidence.framework,
+        device=evidence.device,
+        machine=evidence.machine,
+        loop=evidence.loop,
+        verdict=verdict,
+        times=report.times(evidence),
+        startup=evidence.startup,
+        between_epochs=evidence.between_epochs,
+        stages=report.stages(evidence),
+        callbacks=evidence.callbacks,
+        functions=evidence.functions,
+        utilization=evidence.use,
+        findings=findings,
+        practices=(),
+        trials=(),
+        stack=None,
+        control=None,
+        overhead=None,
+        patch=patch,
+        not_measured=report.not_measured(recording, evidence),
+        notes=report.notes(recording, evidence),
+        seconds=recording.ended - recording.started,
+        output_tail=recording.output_tail if recording.ending in SHOWN else "",
+    )
+
+
+SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
+"""Endings after which the reader wants to see what the script printed last."""
+
+
+def _without_loop(
+    request: Request, recording: Recording, machine: Machine, error: NoLoop, began: float
+) -> Diagnosis:
+    """What can be said of a run in which no training loop was seen."""
+    run = request.run
+    failed = recording.ending in (Ending.FAILED, Ending.SIGNALLED)
+    text = "The script ended before it trained." if failed else f"{error}."
+    return Diagnosis(
+        format_version=FORMAT_VERSION,
+        trainperf_version=trainperf.__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        script=run.label,
+        command=run.command,
+        cwd=run.cwd,
+        ending=recording.ending,
+        framework=report.framework_seen(recording),
+        device=Device("CPU", machine.cpu_model, 1),
+        machine=machine,
+        loop=None,
+        verdict=Verdict("none", text[0].upper() + text[1:]),
+        times=ReportedTimes(None, None, None, None, 0, None, None, None),
+        startup=None,
+        between_epochs=None,
+        stages=(),
+        callbacks=(),
+        functions=(),
+        utilization=(),
+        findings=(),
+        practices=(),
+        trials=(),
+        stack=None,
+        control=None,
+        overhead=None,
+        patch=None,
+        not_measured=report.nothing_measured(recording, str(error)),
+        notes=(*error.seen, *report.run_notes(recording), error.hint),
+        seconds=time.monotonic() - began,
+        output_tail=recording.output_tail,
+    )

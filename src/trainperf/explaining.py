@@ -1,0 +1,63 @@
+"""`trainperf explain`: the text of a fix is its docstring."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from trainperf.errors import TrainperfError
+from trainperf.fixes import Fix, all_fixes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CHANGES = {
+    "exact": "exact: the same numbers in the same order",
+    "numerics": "numerics: the same mathematics, other rounding or order",
+    "semantics": "changes the experiment: hyper-parameters, model or what is logged",
+    "environment": "outside the source: variables, packages, machine",
+}
+
+
+def render(name: str | None, console: Console) -> None:
+    """Print the text of one fix, or the list of all of them."""
+    if name is None:
+        _list(console)
+        return
+    fix = _find(name)
+    from rich.markdown import Markdown
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(fix.id, style="bold"))
+    console.print(Text(f"{fix.category} · {CHANGES[fix.equivalence.value]}", style="dim"))
+    patch = "trainperf can write the patch" if fix.rewrites else "advice only: no patch is written"
+    console.print(Text(patch, style="dim"))
+    console.print()
+    console.print(Padding(Markdown(fix.documentation), (0, 0, 0, 0)), width=min(console.width, 96))
+
+
+def _find(name: str) -> Fix:
+    wanted = name.replace("-", "_").lower()
+    fixes = {fix.id: fix for fix in all_fixes()}
+    if wanted in fixes:
+        return fixes[wanted]
+    near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise TrainperfError(
+        f"there is no fix named {name}", hint=f"{hint}`trainperf explain` lists them all"
+    )
+
+
+def _list(console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for fix in sorted(all_fixes(), key=lambda fix: (fix.category, fix.id)):
+        table.add_row(Text(fix.id, style="bold"), Text(fix.summary))
+    console.print(table)
+    console.print()
+    console.print(Text("trainperf explain ID says why, what changes, and when not to.", style="dim"))

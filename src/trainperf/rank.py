@@ -1,0 +1,268 @@
+"""Order findings, and say in one sentence what they amount to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes._words import at, ms, percent, times
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    Bottleneck,
+    Equivalence,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Missing,
+    Probe,
+    Site,
+    Stage,
+    Verdict,
+)
+
+HOST_SHARE = 0.10
+"""Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
+
+BETWEEN_SHARE = 0.20
+"""Time between epochs beyond this share of an epoch is named first."""
+
+NOISES = 2.0
+SMALLEST_GAIN = 0.05
+
+
+def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
+    """The findings worth a reader's time, best first; practices are left out.
+
+    What has no bound (a GPU that is not used at all) comes first. Those within the
+    noise are dropped. Changes to the experiment count half: they cost more than an
+    edit.
+    """
+    least = 1 + max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+    kept = [
+        finding
+        for finding in findings
+        if finding.category != "practice" and (finding.bound is None or finding.bound > least)
+    ]
+    return tuple(sorted(kept, key=_order))
+
+
+def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings about time to accuracy, which have no price."""
+    return tuple(finding for finding in findings if finding.category == "practice")
+
+
+def _order(finding: Finding) -> tuple[int, float, int, str]:
+    if finding.bound is None:
+        first = 0 if finding.category in ("environment", "storage") else 2
+        return first, 0.0, 0, finding.id
+    gain = finding.bound - 1
+    if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
+        gain *= 0.5
+    return 1, -round(gain, 2), 0 if finding.rewritable else 1, finding.id
+
+
+def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
+    """The answer in one sentence: what the step is bound by, and whose work that is."""
+    try:
+        utilization: float | None = evidence.utilization
+    except NotMeasured:
+        utilization = None
+    bottleneck, text = _bottleneck(evidence, findings, utilization)
+    settled = utilization is None or utilization >= INPUT_BOUND_BELOW
+    if not findings and bottleneck in ("model", "none") and not settled:
+        return Verdict("none", _unsettled(evidence), utilization)
+    if not findings and bottleneck in ("model", "none"):
+        return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
+    return Verdict(bottleneck, text, utilization)
+
+
+def _bottleneck(
+    evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
+) -> tuple[Bottleneck, str]:
+    if findings and findings[0].category == "environment" and findings[0].bound is None:
+        return "environment", f"{findings[0].title}: nothing else matters until that is repaired."
+    if utilization is None:
+        return _without_resident(evidence, findings)
+    if evidence.input_bound:
+        return _input(evidence)
+    for judge in (_eager, _between, _host, _tracing):
+        found = judge(evidence)
+        if found is not None:
+            return found
+    if utilization < INPUT_BOUND_BELOW and evidence.waiting_is_real:
+        return _lost(evidence)
+    return "model", _model(evidence, findings, utilization)
+
+
+def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
+    real, resident = evidence.times.real, evidence.times.resident
+    waiting = percent(1 - resident / real)
+    culprit = input_culprit(evidence)
+    text = (
+        f"Input-bound: the step could run {times(real / resident)} as fast if data were free; "
+        f"{waiting} of each step waits for {culprit}."
+    )
+    if evidence.loop.kind == "call":
+        return "input", text.replace("waits for", "goes into")
+    return "input", text
+
+
+def input_culprit(evidence: Evidence) -> str:
+    """What the input pipeline spends its time on, with its place."""
+    stage = _dearest(evidence)
+    workers = [cost for cost in evidence.functions if _feeds(cost, evidence)]
+    if stage is not None and stage.function is not None and stage.function.name != "<lambda>":
+        return f"`{stage.function.name}`, {at(Site(stage.function.file, stage.function.line))}"
+    if workers and (stage is None or stage.python or stage.op in PYTHON_SOURCES):
+        return f"`{workers[0].name}`, {at(Site(workers[0].file, workers[0].line))}"
+    if stage is not None and stage.op in KERAS_BATCHING:
+        return f"Keras's batching of {stage.op}" + (f", {at(stage.where)}" if stage.where else "")
+    if stage is not None:
+        return f"the `{stage.op}` at {at(stage.where)}" if stage.where else f"`{stage.op}`"
+    return "its data"
+
+
+PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
+
+
+KERAS_BATCHING = ("NumPy arrays", "tensors")
+
+
+def _feeds(cost: FunctionCost, evidence: Evidence) -> bool:
+    return cost.thread == "worker" or evidence.loop.kind in ("call", "update")
+
+
+def _dearest(evidence: Evidence) -> Stage | None:
+    if isinstance(evidence.stages_, Missing):
+        return None
+    timed = [
+        stage for stage in evidence.stages_ if not isinstance(stage.seconds_per_step_, Missing)
+    ]
+    return max(timed, key=lambda stage: stage.seconds_per_step, default=None)
+
+
+def _eager(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    """The step is the user's own and runs op by op."""
+    step = evidence.step_function
+    eager = (step is not None and not step.compiled) or any(
+        model.run_eagerly for model in evidence.models
+    )
+    if not eager:
+        return None
+    text = "Host-bound: the step runs eagerly, one operation at a time from Python"
+    probe = evidence.probes.get("compiled")
+    if not isinstance(probe, Probe):
+        return "host", f"{text}; compiling it was not tried."
+    if probe.low < 1 + SMALLEST_GAIN:
+        return None
+    return "host", f"{text}; compiled, it ran {times(probe.ratio)} as fast in a probe."
+
+
+def _between(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    between = evidence.between_epochs
+    if between is None or not between.epoch_steps or not between.epochs_seen:
+        return None
+    epoch = between.epoch_steps * evidence.times.real
+    if between.seconds < BETWEEN_SHARE * (epoch + between.seconds):
+        return None
+    if between.validation_s and between.validation_s > 0.5 * between.seconds:
+        what = "mostly validation"
+    elif between.callbacks_s and between.callbacks_s > 0.5 * between.seconds:
+        what = "mostly callbacks at the end of the epoch"
+    else:
+        what = "validation, callbacks and opening the input again"
+    share = percent(between.seconds / (epoch + between.seconds))
+    return "host", (
+        f"Held up between epochs: {ms(between.seconds)} after every {between.epoch_steps} steps, "
+        f"{share} of an epoch, {what}."
+    )
+
+
+def _host(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    try:
+        host, real = evidence.times.host, evidence.times.real
+    except NotMeasured:
+        return None
+    share = host / real
+    if share < HOST_SHARE:
+        return None
+    culprit = "callbacks, logging and Keras's own Python"
+    for cost in evidence.callbacks:
+        if cost.batch_s > 0.5 * host:
+            culprit = f"the callback `{cost.name}`" + (f", {at(cost.where)}" if cost.where else "")
+            break
+    return "host", (
+        f"Host-bound: {percent(share)} of each step is spent outside the model's step, "
+        f"mostly in {culprit}."
+    )
+
+
+def _tracing(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    found = evidence.retracing
+    if found is None or found.steps == 0:
+        return None
+    share = found.seconds / (found.steps * evidence.times.real)
+    if share < HOST_SHARE:
+        return None
+    return "host", (
+        f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
+        f"{found.steps} steps, {percent(min(1.0, share))} of their time."
+    )
+
+
+def _lost(evidence: Evidence) -> tuple[Bottleneck, str]:
+    real, resident = evidence.times.real, evidence.times.resident
+    return "host", (
+        f"{percent(1 - resident / real)} of each step is lost, but not to the input, which "
+        f"delivers in {_said(evidence.times.input_)}: see the functions of the loop below."
+    )
+
+
+def _said(measure: object) -> str:
+    seconds = getattr(measure, "seconds", None)
+    return ms(seconds) if isinstance(seconds, float) else "a time that was not measured"
+
+
+def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float) -> str:
+    text = (
+        f"Model-bound: the data is there in time ({percent(utilization)} accelerator "
+        f"utilisation); each step takes {ms(evidence.times.real)}"
+    )
+    if findings and findings[0].bound is not None:
+        return f"{text}, and could run up to {times(findings[0].bound)} as fast."
+    return f"{text}."
+
+
+def _healthy(evidence: Evidence, utilization: float | None) -> str:
+    if utilization is None:
+        return "Nothing to repair was found in what could be measured."
+    return (
+        f"Healthy: {percent(utilization)} of each step is the step itself, and nothing that "
+        f"trainperf knows would make it faster than the noise of this machine."
+    )
+
+
+def _unsettled(evidence: Evidence) -> str:
+    return (
+        f"Not settled: step times varied by ±{percent(evidence.times.noise)}, which hides what "
+        f"the step loses; run again on a quieter machine or with more --steps."
+    )
+
+
+def _without_resident(
+    evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Bottleneck, str]:
+    if isinstance(evidence.times.real_, Missing):
+        return "none", "Nothing was measured: the loop made too few steps."
+    real = evidence.times.real
+    own = [cost for cost in evidence.functions if cost.thread == "main"]
+    text = f"Each step takes {ms(real)}; how much of it is the model could not be measured."
+    if findings:
+        category = findings[0].category
+        text = f"{findings[0].title}. Each step takes {ms(real)}."
+        return ("host" if category == "practice" else category), text
+    if own and own[0].share >= 0.25:
+        place = at(Site(own[0].file, own[0].line))
+        text = f"{percent(own[0].share)} of each step passes in `{own[0].name}`, {place}."
+        return "host", text
+    return "none", text

@@ -1,0 +1,229 @@
+"""Edits of whole expressions and statements, laid out as the code around them is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
+from trainperf.rewrite.source import CannotRewrite, Function, Place, Source, Span
+
+_ATOMS = (
+    ast.Call,
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+)
+
+_INNERMOST = ("staticmethod", "classmethod", "property", "setter", "getter", "deleter")
+"""Decorators that return no plain function: others go beneath them."""
+
+
+def append(source: Source, node: ast.expr, text: str) -> list[Edit]:
+    """Put `text` (`.method(…)`) after an expression, on its own line in a chain of lines."""
+    span = source.span(node)
+    if not isinstance(node, _ATOMS):
+        return [
+            Insert(span[0], "(", Rank.BEFORE_EXPRESSION, span),
+            Insert(span[1], f"){text}", Rank.AFTER_EXPRESSION, span),
+        ]
+    line = _chain_line(source, node)
+    if line is None:
+        return [Insert(span[1], text, Rank.AFTER_EXPRESSION, span)]
+    comment = source.comment_after(span[1])
+    return [Insert(span[1], line + text, Rank.AFTER_EXPRESSION, span, past=comment)]
+
+
+def _chain_line(source: Source, node: ast.expr) -> str | None:
+    """Return the line break and indentation before the last `.method` of a chain."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    dot = next(t for t in source.tokens_before(_name_start(source, node.func)))
+    indent = source.indent(dot.start)
+    if indent is None:
+        return None
+    before = source.text[: source.line_start(dot.start)].rstrip("\r\n")
+    return (" \\" if before.endswith("\\") else "") + source.newline + indent
+
+
+def _name_start(source: Source, node: ast.Attribute) -> int:
+    return source.span(node)[1] - len(node.attr)
+
+
+def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:
+    """Put the two halves of `template` around an expression."""
+    before, mark, after = template.partition("{}")
+    if not mark or "{}" in after:
+        raise CannotRewrite(f"not a template with one {{}}: {template!r}")
+    span = source.span(node)
+    return [
+        Insert(span[0], before, Rank.BEFORE_EXPRESSION, span),
+        Insert(span[1], after, Rank.AFTER_EXPRESSION, span),
+    ]
+
+
+def swap_calls(source: Source, outer: ast.expr) -> list[Edit]:
+    """Exchange the last two calls of a chain; what stands between them stays."""
+    inner = outer.func.value if _is_method_call(outer) else None  # type: ignore[attr-defined]
+    if not _is_method_call(inner):
+        raise CannotRewrite("no two method calls in a chain stand here")
+    spans = [
+        (_name_start(source, call.func), source.span(call)[1])  # type: ignore[union-attr,arg-type]
+        for call in (inner, outer)
+    ]
+    return _swap(source, spans[0], spans[1])
+
+
+def _is_method_call(node: object) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+
+
+def swap_assignments(source: Source, one: Place, other: Place) -> list[Edit]:
+    """Exchange two neighbouring statements `name = name.method(…)` of the same name."""
+    first, second = sorted((one, other), key=lambda place: source.start(place[0]))
+    block = first[1]
+    neighbours = block is second[1] and block.index(second[0]) - block.index(first[0]) == 1
+    if not neighbours:
+        raise CannotRewrite("the two statements are not next to each other")
+    names = {_reassigned(first[0]), _reassigned(second[0])}
+    if len(names) != 1 or None in names:
+        raise CannotRewrite("the two statements do not reassign the same name")
+    return _swap(source, source.span(first[0]), source.span(second[0]))
+
+
+def _reassigned(node: ast.stmt) -> str | None:
+    """Return `ds` for `ds = ds.a().b()`."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return None
+    target, value = node.targets[0], node.value
+    while _is_method_call(value):
+        value = value.func.value  # type: ignore[attr-defined]
+    if isinstance(target, ast.Name) and isinstance(value, ast.Name) and target.id == value.id:
+        return target.id
+    return None
+
+
+def _swap(source: Source, first: Span, second: Span) -> list[Edit]:
+    edits: list[Edit] = [Swap(first, second)]
+    comments = [source.comment_after(span[1]) for span in (first, second)]
+    ends = all(_ends_line(source, span[1]) for span in (first, second))
+    if ends and any(comments):
+        spans = [
+            comment or (span[1], span[1])
+            for comment, span in zip(comments, (first, second), strict=True)
+        ]
+        edits.append(Swap(spans[0], spans[1]))
+    return edits
+
+
+def _ends_line(source: Source, offset: int) -> bool:
+    rest = source.text[offset : source.line_end(offset)].strip()
+    return not rest or rest.startswith("#")
+
+
+def decorator(source: Source, function: Function, text: str) -> list[Edit]:
+    """Put `@text` above a function: outermost, but beneath `staticmethod` and its like.
+
+    Nothing where it is decorated so already, whatever its arguments. Raises
+    `CannotRewrite` if it is and other arguments are wanted.
+    """
+    if "\n" in text:
+        raise CannotRewrite(f"not a decorator: {text!r}")
+    wanted = ast.parse(text, mode="eval").body
+    index = 0
+    for position, node in enumerate(function.decorator_list):
+        if _callee(node) == _callee(wanted):
+            if isinstance(wanted, ast.Call) and ast.dump(node) != ast.dump(wanted):
+                raise CannotRewrite(f"{function.name} is decorated with {source.text_of(node)}")
+            return []
+        if _callee(node).rpartition(".")[2] in _INNERMOST:
+            index = position + 1
+    heads = [node.lineno for node in function.decorator_list] + [function.lineno]
+    place = source.line_start(source.offset(heads[index], 0))
+    if index and place < source.next_line(source.span(function.decorator_list[index - 1])[1]):
+        raise CannotRewrite(f"the decorators of {function.name} share a line")
+    indent = source.indent(source.span(function)[0])
+    text = f"{indent}@{text}{source.newline}"
+    return [Insert(place, text, Rank.DECORATOR, (place, place))]
+
+
+def _callee(node: ast.expr) -> str:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+# ------------------------------------------------------------------- whole statements
+
+
+def first_line(source: Source, node: ast.stmt) -> int:
+    """Return where the line starts on which a statement begins, decorators included.
+
+    Raises `CannotRewrite` if anything but white space stands before it there.
+    """
+    start = source.start(node)
+    if getattr(node, "decorator_list", []):
+        start = source.line_start(start)
+    elif source.indent(start) is None or source.text.startswith("elif", start):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} begins within a line")
+    return source.line_start(start)
+
+
+def before(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
+    """Put a statement on the lines before another, as far indented."""
+    place = first_line(source, node)
+    line = source.text[place : source.line_end(place)]
+    indent = line[: len(line) - len(line.lstrip())]
+    text = "".join(
+        f"{indent}{each}{source.newline}" if each.strip() else source.newline
+        for each in statement.strip("\n").split("\n")
+    )
+    return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
+
+
+def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> list[Edit]:
+    """Put a statement after the first `nodes` statements of the module.
+
+    `gap` asks for an empty line in between.
+    """
+    text = source.newline.join(statement.strip("\n").split("\n"))
+    body = source.tree.body
+    if not nodes:
+        if not body:
+            end = len(source.text)
+            lead = "" if not end or source.text.endswith("\n") else source.newline
+            return [Insert(end, lead + text + source.newline, rank, (end, end))]
+        place = first_line(source, body[0])
+        return [Insert(place, text + source.newline, rank, (place, place))]
+    end = source.line_end(source.span(body[nodes - 1])[1])
+    space = source.newline if gap else ""
+    if source.next_line(end) == len(source.text) and not source.text.endswith("\n"):
+        end = len(source.text)
+        return [Insert(end, source.newline + space + text, rank, (end, end))]
+    place = source.next_line(end)
+    return [Insert(place, space + text + source.newline, rank, (place, place))]
+
+
+def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
+    """Delete a simple statement with its lines; `pass` stays where a block would be empty."""
+    node, block = place
+    start, end = source.span(node)
+    if isinstance(getattr(node, "body", None), list):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} holds others")
+    if source.indent(start) is None or not _ends_line(source, end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+    others = [each for each in block if each is not node]
+    if block is not source.tree.body and all(
+        Replace(_lines(source, each), "") in gone for each in others
+    ):
+        return [Replace((start, end), "pass")]
+    return [Replace(_lines(source, node), "")]
+
+
+def _lines(source: Source, node: ast.stmt) -> Span:
+    start, end = source.span(node)
+    return source.line_start(start), source.next_line(end)

@@ -1,0 +1,295 @@
+"""The vocabulary of edits a fix may make in the user's source."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trainperf.model import Site
+from trainperf.rewrite import imports, layout
+from trainperf.rewrite.calls import CallChange, call_edits, keyword, positional
+from trainperf.rewrite.checks import check_expression, check_users, names_imported
+from trainperf.rewrite.diff import unified
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, render
+from trainperf.rewrite.source import CannotRewrite, Source
+
+Reader = Callable[[str], bytes]
+
+
+def default_reader(path: str) -> bytes:
+    """Return the bytes of a file; raises `OSError`."""
+    return Path(path).read_bytes()
+
+
+@dataclass(frozen=True)
+class _File:
+    """A source with the edits asked for so far."""
+
+    path: str
+    source: Source
+    edits: tuple[Edit, ...] = ()
+    calls: dict[int, CallChange] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """Return the text with all edits; raises `CannotRewrite` if it is not Python."""
+        edits = list(self.edits)
+        for change in self.calls.values():
+            edits += call_edits(self.source, change)
+        text = render(self.source.text, edits)
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            reason = f"the edited {self.source.name} would not parse: {error}"
+            raise CannotRewrite(reason) from error
+        self.source.encode(text)
+        return text
+
+
+class Script:
+    """The user's source files with the edits made to them so far.
+
+    Sites point into the original files, whatever edits were made before, so edits
+    come in any order. The same edit asked for twice is made once. Every method that
+    edits raises `CannotRewrite` and changes nothing where it cannot do so.
+
+    `root` is the folder whose files may be edited; `read` returns the bytes of a file
+    by its absolute path. Nothing is written.
+    """
+
+    def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
+        self.root = os.path.realpath(root)
+        self._read = read
+        self._files: dict[str, _File] = {}
+
+    def copy(self) -> Script:
+        """Return a script with the same edits; further edits of one leave the other alone."""
+        copied = Script(self.root, self._read)
+        copied._files = dict(self._files)
+        return copied
+
+    # ---------------------------------------------------------------------- calls
+
+    def set_keyword(self, site: Site, name: str, value: str, position: int | None = None) -> None:
+        """Give the call at `site` the keyword argument `name=value`, replacing the old value.
+
+        `value` is source text. `position` is where the parameter stands among the
+        positional ones, so that an argument passed that way is replaced instead.
+        """
+        check_expression(value)
+        file = self._file(site.file)
+        call = file.source.call(site)
+        node = keyword(call, name)
+        old = node.value if node else None
+        if node is None and position is not None:
+            old = positional(call, position)
+        if old is not None:
+            self._replace(file, old, value)
+            return
+        if any(each.arg is None for each in call.keywords):
+            raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
+        self._change_call(file, call, lambda change: change.plus(name, value))
+
+    def remove_keyword(self, site: Site, name: str) -> None:
+        """Take the keyword argument `name` out of the call at `site`."""
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if keyword(call, name) is None:
+            raise CannotRewrite(f"the call does not name {name}")
+        self._change_call(file, call, lambda change: change.without(name))
+
+    def replace_argument(self, site: Site, index: int, value: str) -> None:
+        """Put `value` in place of the positional argument `index` (from 0)."""
+        check_expression(value)
+        file = self._file(site.file)
+        old = positional(file.source.call(site), index)
+        if old is None:
+            raise CannotRewrite(f"the call has no positional argument {index}")
+        self._replace(file, old, value)
+
+    def append_call(self, site: Site, call: str) -> None:
+        """Put `call`, such as `.prefetch(2)`, after the expression at `site`."""
+        check_expression(f"_{call}" if call.startswith(".") else "")
+        file = self._file(site.file)
+        node = file.source.expression(site)
+        self._edit(file, layout.append(file.source, node, call))
+
+    def wrap_call(self, site: Site, template: str) -> None:
+        """Put the expression at `site` into `template`, such as `f({})`."""
+        check_expression(template.replace("{}", "_"))
+        file = self._file(site.file)
+        self._edit(file, layout.wrap(file.source, file.source.expression(site), template))
+
+    def swap_last_two_calls(self, site: Site) -> None:
+        """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
+        file = self._file(site.file)
+        self._edit(file, layout.swap_calls(file.source, file.source.call(site)))
+
+    # ------------------------------------------------------------------ statements
+
+    def swap_statements(self, one: Site, other: Site) -> None:
+        """Exchange two neighbouring statements `x = x.a()` and `x = x.b()`."""
+        file = self._file(one.file)
+        if self._file(other.file).source is not file.source:
+            raise CannotRewrite("the two statements stand in different files")
+        places = file.source.statement(one), file.source.statement(other)
+        self._edit(file, layout.swap_assignments(file.source, *places))
+
+    def decorate(self, site: Site, decorator: str) -> None:
+        """Decorate the function whose head is at `site`; nothing if it is so already."""
+        check_expression(decorator)
+        file = self._file(site.file)
+        function = file.source.function(site)
+        self._edit(file, layout.decorator(file.source, function, decorator))
+
+    def remove_statement(self, site: Site) -> None:
+        """Delete the simple statement around `site`."""
+        file = self._file(site.file)
+        place = file.source.statement(site)
+        edits = layout.removal(file.source, place, file.edits)
+        self._edit(file, edits)
+
+    def insert_before(self, site: Site, statement: str) -> None:
+        """Put `statement` before the statement around `site`, as far indented."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, layout.before(file.source, node, statement))
+
+    def insert_after_imports(self, file: str, statement: str) -> None:
+        """Put `statement` after the imports at the top of `file`, at least those it needs."""
+        found = self._file(file)
+        own = names_imported(statement)
+        ready = imports.available_after(found.source, statement, own | self._added_names(found))
+        place = max(ready, imports.block_end(found.source.tree))
+        rank = Rank.IMPORT if own else Rank.AFTER_STATEMENT
+        gap = place > 0 and not own
+        self._edit(found, layout.after(found.source, place, statement, rank, gap))
+
+    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
+        """Put `statement` right after the import of `module` at the top of `file`."""
+        found = self._file(file)
+        index = imports.import_of(found.source.tree, module)
+        if index is None:
+            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
+        own = names_imported(statement)
+        if imports.available_after(found.source, statement, own) > index + 1:
+            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
+        rank = Rank.AFTER_STATEMENT
+        self._edit(found, layout.after(found.source, index + 1, statement, rank, False))
+
+    def module_name(self, file: str, module: str, site: Site | None = None) -> str:
+        """Return the name of `module` in `file`, which is made to import it if need be.
+
+        With `site`, imports in the functions around it count as well.
+        """
+        found = self._file(file)
+        tree = found.source.tree
+        name = imports.name_of(module, imports.imports(tree.body))
+        taken = imports.other_bindings(tree, module)
+        if name is None and site is not None:
+            name = imports.name_of(module, imports.around(tree, site.line))
+        if name is not None and name.partition(".")[0] not in taken:
+            return name
+        if imports.name_of(module, imports.everywhere(tree)) is not None:
+            raise CannotRewrite(
+                f"{found.source.name} imports {module} where it cannot be relied on"
+            )
+        for name in (imports.PREFERRED.get(module, module), module):
+            if name.partition(".")[0] not in taken:
+                alias = "" if name == module else f" as {name}"
+                self.insert_after_imports(file, f"import {module}{alias}")
+                return name
+        raise CannotRewrite(f"{found.source.name} has other things named {name}")
+
+    # --------------------------------------------------------------------- reading
+
+    def expression(self, site: Site) -> str:
+        """Return the original source text of the expression at `site`."""
+        source = self._file(site.file).source
+        return source.text_of(source.expression(site))
+
+    def call_keywords(self, site: Site) -> dict[str, str]:
+        """Return the keywords written out in the call at `site`, with their source text."""
+        source = self._file(site.file).source
+        keywords = source.call(site).keywords
+        return {each.arg: source.text_of(each.value) for each in keywords if each.arg}
+
+    def argument(self, site: Site, index: int, name: str = "") -> Site | None:
+        """Return where an argument of the call at `site` stands, given by place or by name."""
+        source = self._file(site.file).source
+        call = source.call(site)
+        named = keyword(call, name) if name else None
+        node = named.value if named else positional(call, index)
+        return None if node is None else source.site(node, site)
+
+    # --------------------------------------------------------------------- results
+
+    def sources(self) -> dict[str, str]:
+        """Return the changed files: absolute path to new text, without byte order mark."""
+        texts = {file.path: (file.source.text, file.text()) for file in self._files.values()}
+        return {path: new for path, (old, new) in texts.items() if new != old}
+
+    def contents(self) -> dict[str, bytes]:
+        """Return the changed files as bytes, each in the encoding of its original."""
+        sources = {file.path: file.source for file in self._files.values()}
+        return {path: sources[path].encode(text) for path, text in self.sources().items()}
+
+    def diff(self) -> str:
+        """Return all changes as one unified diff that `git apply` takes in `root`.
+
+        To be written as UTF-8 without translating line endings. Raises
+        `CannotRewrite` where a file in another encoding would not survive that.
+        """
+        changed = self.sources()
+        pieces = []
+        for real, file in sorted(self._files.items()):
+            if file.path in changed:
+                relative = os.path.relpath(real, self.root).replace(os.sep, "/")
+                mark = "\ufeff" if file.source.bom else ""
+                piece = unified(relative, mark + file.source.text, mark + changed[file.path])
+                if not file.source.encoding.startswith("utf-8") and not piece.isascii():
+                    raise CannotRewrite(
+                        f"{relative} is in {file.source.encoding}, which a patch cannot carry"
+                    )
+                pieces.append(piece)
+        return "".join(pieces)
+
+    # -------------------------------------------------------------------- the works
+
+    def _file(self, name: str) -> _File:
+        path = os.path.abspath(os.path.join(self.root, name))
+        real = os.path.realpath(path)
+        if real not in self._files:
+            check_users(real, self.root)
+            try:
+                data = self._read(path)
+            except OSError as error:
+                raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
+            source = Source(os.path.relpath(real, self.root), data)
+            self._files[real] = _File(path, source)
+        return self._files[real]
+
+    def _edit(self, file: _File, edits: Iterable[Edit]) -> None:
+        self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
+
+    def _replace(self, file: _File, node: ast.expr, value: str) -> None:
+        if file.source.text_of(node) != value:
+            self._edit(file, [Replace(file.source.span(node), value)])
+
+    def _change_call(
+        self, file: _File, call: ast.Call, change: Callable[[CallChange], CallChange]
+    ) -> None:
+        key = file.source.span(call)[1]
+        changed = change(file.calls.get(key, CallChange(call)))
+        self._put(replace(file, calls={**file.calls, key: changed}))
+
+    def _put(self, file: _File) -> None:
+        file.text()  # raises before anything is kept
+        self._files[os.path.realpath(file.path)] = file
+
+    def _added_names(self, file: _File) -> set[str]:
+        texts = [e.text for e in file.edits if isinstance(e, Insert) and e.rank is Rank.IMPORT]
+        return {name for text in texts for name in names_imported(text)}

@@ -1,0 +1,222 @@
+"""One `trainperf diagnose`: what to run, where to keep it, progress, exit status."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainperf import store
+from trainperf.diagnose import Request
+from trainperf.diagnose import diagnose as run_diagnosis
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis, Ending, Event, Run
+from trainperf.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.settings import Settings
+
+REPORT = "diagnosis.json"
+RECORDING = "recording.json"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is run: the command, and the name it goes by in the report."""
+
+    command: tuple[str, ...]
+    label: str
+    cwd: Path
+
+
+def target(module: str | None, command: tuple[str, ...], cwd: Path) -> Target:
+    """Make the command to run from `-m MODULE ARGS`, `-- COMMAND` or `SCRIPT ARGS`.
+
+    Raises `TrainperfError` if the script is missing, is not Python, or does not parse.
+    """
+    if module is not None:
+        return Target((sys.executable, "-m", module, *command), f"-m {module}", cwd)
+    if not command:
+        raise TrainperfError(
+            "which script?", hint="trainperf diagnose train.py, or: trainperf diagnose --help"
+        )
+    if command[0] == "--":
+        if len(command) == 1:
+            raise TrainperfError("no command after `--`", hint="trainperf diagnose -- torchrun …")
+        return Target(command[1:], " ".join(command[1:]), cwd)
+    check_script(cwd / command[0])
+    return Target((sys.executable, *command), command[0], cwd)
+
+
+def check_script(path: Path) -> None:
+    """Refuse what Python could not run, before anything is started."""
+    if path.is_dir() and (path / "__main__.py").exists():
+        return
+    if not path.exists():
+        near = sorted(one.name for one in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
+        raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
+    if path.is_dir():
+        raise TrainperfError(
+            f"{path.name} is a folder without __main__.py", hint="name the script that trains"
+        )
+    if path.suffix == ".ipynb":
+        raise TrainperfError(
+            f"{path.name} is a notebook",
+            hint=f"jupyter nbconvert --to script {path.name}, then diagnose the script",
+        )
+    _check_syntax(path)
+
+
+def _check_syntax(path: Path) -> None:
+    try:
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = f", line {error.lineno}" if error.lineno else ""
+        shown = f": {error.text.strip()}" if error.text else ""
+        raise TrainperfError(
+            f"{path.name}{where} is not valid Python: {error.msg}{shown}",
+            hint="for a shell script or another launcher: trainperf diagnose -- COMMAND",
+        ) from None
+    except (ValueError, OSError) as error:
+        raise TrainperfError(
+            f"{path.name} cannot be read as Python: {error}",
+            hint="for a shell script or another launcher: trainperf diagnose -- COMMAND",
+        ) from None
+
+
+def run(target: Target, settings: Settings, console: Console) -> tuple[Diagnosis, Path]:
+    """Diagnose `target` with progress on `console`; save and return the diagnosis."""
+    folder = _new_folder(settings, target.label)
+    with Progress(console, settings.quiet) as progress:
+        request = Request(
+            Run(
+                command=target.command,
+                cwd=str(target.cwd),
+                label=target.label,
+                steps=settings.steps,
+                measure_s=settings.measure_s,
+                extra_s=settings.extra_s,
+                stall_s=settings.stall_s,
+                budget_s=settings.budget_s,
+            ),
+            folder,
+            settings.ignore,
+        )
+        progress.phase(f"{target.label}: starting")
+        show = _Shown(progress, target.label, settings)
+        diagnosis, recording = run_diagnosis(request, show)
+    store.save(diagnosis, folder / REPORT)
+    store.save_recording(recording, folder / RECORDING)
+    for path in folder.glob("events-*.jsonl"):
+        path.unlink()
+    return diagnosis, folder
+
+
+class _Shown:
+    """Shows the events of a run as progress."""
+
+    TEXTS = {
+        "warmup": "warming up until step times settle",
+        "real": "timing the step as it is",
+        "resident": "timing the step with free input",
+        "input": "timing the input alone",
+        "profile": "looking where the host's time goes",
+        "stages": "taking the input pipeline apart",
+        "facts": "reading the model",
+        "probes": "trying the step in other ways",
+        "between": "watching what comes between epochs",
+        "done": "done",
+    }
+
+    def __init__(self, progress: Progress, label: str, settings: Settings) -> None:
+        self._progress = progress
+        self._label = label
+        self._settings = settings
+        self._from: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if event["e"] == "import":
+            self._say(f"{event['name']} {event['version']} is there; waiting for the first step")
+        if event["e"] != "phase":
+            return
+        text = self.TEXTS.get(event["p"], event["p"])
+        if event["p"] == "real" and self._from is None:
+            self._from = event["t"]
+        round_ = f" (round {event['b'] + 1} of 3)" if event["p"] in ("real", "resident", "input") else ""
+        self._say(text + round_)
+        if self._from is not None:
+            whole = self._settings.measure_s + self._settings.extra_s
+            self._progress.advance((event["t"] - self._from) / whole)
+
+    def _say(self, text: str) -> None:
+        self._progress.phase(f"{self._label}: {text}")
+
+
+def _new_folder(settings: Settings, label: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
+    folder = settings.output_dir / f"{stamp}-{name}"
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = settings.output_dir / f"{stamp}-{name}-{number}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write to {settings.output_dir}: {error.strerror}",
+            hint="name another folder with --output-dir",
+        ) from error
+    return folder
+
+
+def latest(settings: Settings) -> Path:
+    """The report of the latest run. Raises `TrainperfError` if there is none."""
+    reports = sorted(settings.output_dir.glob(f"*/{REPORT}"), key=lambda path: path.stat().st_mtime)
+    if not reports:
+        raise TrainperfError(
+            f"no run is kept in {settings.output_dir}", hint="trainperf diagnose train.py makes one"
+        )
+    return reports[-1]
+
+
+def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
+    """Write the JSON report and the patch where asked for."""
+    if settings.json is not None:
+        store.save(diagnosis, settings.json)
+    if settings.patch is not None:
+        diff = diagnosis.patch.diff if diagnosis.patch else ""
+        try:
+            settings.patch.write_bytes(diff.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise TrainperfError(
+                f"cannot write {settings.patch}: {error.strerror}", hint="check the path"
+            ) from error
+
+
+def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
+    """0 done, 1 `--fail-on` met, 2 no loop seen, 3 the script failed, 130 interrupted."""
+    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        return 3
+    if diagnosis.ending is Ending.INTERRUPTED:
+        return 130
+    if diagnosis.loop is None:
+        return 2
+    return 1 if _fails(diagnosis, settings.fail_on) else 0
+
+
+def _fails(diagnosis: Diagnosis, fail_on: str | float) -> bool:
+    if fail_on == "none":
+        return False
+    if isinstance(fail_on, str):
+        return bool(diagnosis.findings)
+    return any(one.bound is None or one.bound >= fail_on for one in diagnosis.findings)
+
+

@@ -1,0 +1,219 @@
+"""What the user asked for: pyproject.toml, then the environment, then the flags."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from trainperf.errors import TrainperfError
+
+FailOn = Literal["none", "any"] | float
+Color = Literal["auto", "always", "never"]
+
+PREFIX = "TRAINPERF_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one diagnosis; times in seconds.
+
+    `steps` is the number of real steps to time, None to let the time decide;
+    `budget_s` what the whole diagnosis may take, `measure_s` the three times,
+    `extra_s` the stages and probes; `stall_s` how long the script may show no sign of
+    progress. `fail_on` is "none", "any" (any finding) or the bound from which a
+    finding makes the exit status 1. `ignore` are ids of fixes not to report.
+    """
+
+    steps: int | None = None
+    budget_s: float = 180.0
+    measure_s: float = 8.0
+    extra_s: float = 6.0
+    stall_s: float = 300.0
+    quiet: bool = False
+    output_dir: Path = Path("trainperf-runs")
+    json: Path | None = None
+    patch: Path | None = None
+    fail_on: FailOn = "none"
+    ignore: tuple[str, ...] = ()
+    color: Color = "auto"
+
+
+def load_settings(
+    start: Path, env: Mapping[str, str], flags: Mapping[str, object] | None = None
+) -> Settings:
+    """Return the settings for a script or folder at `start`; later sources win.
+
+    Keys are the names of the fields in kebab or snake case, times without `_s`:
+    `output-dir`, `budget`. Read from `[tool.trainperf]` of the nearest pyproject.toml
+    that has it (relative paths are relative to that file), from `TRAINPERF_*`, and from
+    `flags`, where None means not given. Raises `TrainperfError` for an unknown key or a
+    wrong value; of the environment's unknown variables only those that look like a
+    setting mistyped.
+    """
+    settings = Settings()
+    found = _pyproject(start)
+    if found:
+        path, table = found
+        settings = _merged(settings, table, f"{path}, [tool.trainperf]", path.parent)
+    settings = _merged(settings, _variables(env), "the environment", None)
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    return _merged(settings, given, "the command line", None)
+
+
+def _pyproject(start: Path) -> tuple[Path, Mapping[str, object]] | None:
+    for folder in (start, *start.absolute().parents):
+        path = folder / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise TrainperfError(f"{path} cannot be read: {error}", "repair the file") from error
+        table = tool.get("trainperf") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            return path, table
+        if table is not None:
+            raise TrainperfError(f"{path}: tool.trainperf is not a table", "write [tool.trainperf]")
+    return None
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for variable, text in env.items():
+        key = variable.removeprefix(PREFIX).lower()
+        known = key in _READERS or bool(difflib.get_close_matches(key, _READERS))
+        if variable.startswith(PREFIX) and known and text:
+            given[key] = text
+    return given
+
+
+def _merged(
+    settings: Settings, given: Mapping[str, object], place: str, base: Path | None
+) -> Settings:
+    changes: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.replace("-", "_")
+        name = name if name in _READERS else name.removesuffix("_s")
+        if name not in _READERS:
+            raise TrainperfError(f"{place}: there is no setting {key!r}", _suggestion(name))
+        try:
+            read = _READERS[name](value)
+        except ValueError as error:
+            raise TrainperfError(f"{place}: {key} = {value!r} is wrong", str(error)) from error
+        if isinstance(read, Path) and base is not None:
+            read = base / read
+        changes[name if name in _FIELDS else name + "_s"] = read
+    return replace(settings, **changes)
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, _READERS)
+    choices = close or sorted(_READERS)
+    names = ", ".join(choice.replace("_", "-") for choice in choices)
+    return f"did you mean {names}?" if close else f"the settings are {names}"
+
+
+# ------------------------------------------------------------------------- the values
+
+_UNITS = {
+    "": 1.0,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
+
+
+def duration(value: object) -> float:
+    """Return seconds for `90`, "90s", "1.5m", "3min", "2h"; raises `ValueError`."""
+    text = value if isinstance(value, str) else _number(value)
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(text).lower())
+    if not match or match[2] not in _UNITS or float(match[1]) <= 0:
+        raise ValueError("a time above zero is wanted, such as 90, 90s, 1.5m or 3min")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def fail_on(value: object) -> FailOn:
+    """Return what makes the exit status 1: "none", "any" or a bound; raises `ValueError`."""
+    if isinstance(value, str) and value in ("none", "any", "finding"):
+        return "none" if value == "none" else "any"
+    try:
+        bound = float(value) if isinstance(value, str) else float(_number(value))
+        if bound >= 1 and math.isfinite(bound):
+            return bound
+    except ValueError:
+        pass
+    raise ValueError('"finding" (any finding), "none", or a speed-up such as 1.2 is wanted')
+
+
+def _number(value: object) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return math.nan
+    return value
+
+
+def _steps(value: object) -> int:
+    try:
+        steps = int(value) if isinstance(value, str) else value
+    except ValueError:
+        steps = None
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError("a whole number of steps, at least 1, is wanted")
+    return steps
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise ValueError("true or false is wanted")
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, Path) or (isinstance(value, str) and value):
+        return Path(value)
+    raise ValueError("a path is wanted")
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value):
+        return tuple(dict.fromkeys(each.replace("-", "_") for each in value))
+    raise ValueError("a list of fix ids is wanted; `trainperf explain` lists them")
+
+
+def _color(value: object) -> Color:
+    if isinstance(value, bool):
+        return "always" if value else "never"
+    if value == "auto" or value == "always" or value == "never":
+        return value
+    raise ValueError('"auto", "always" or "never" is wanted')
+
+
+_READERS: dict[str, Callable[[object], object]] = {
+    "steps": _steps,
+    "budget": duration,
+    "measure": duration,
+    "extra": duration,
+    "stall": duration,
+    "quiet": _flag,
+    "output_dir": _path,
+    "json": _path,
+    "patch": _path,
+    "fail_on": fail_on,
+    "ignore": _ids,
+    "color": _color,
+}
+_FIELDS = {each.name for each in fields(Settings)}

@@ -1,0 +1,173 @@
+"""Diagnosis and Recording to and from disk."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from trainperf.errors import TrainperfError
+from trainperf.model import FORMAT_VERSION, Diagnosis, Recording
+
+DIAGNOSIS_FILE = "diagnosis.json"
+RECORDING_FILE = "recording.json"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _SavedRecording:
+    format_version: int
+    recording: Recording
+
+
+def save(diagnosis: Diagnosis, path: Path) -> None:
+    """Write a diagnosis as JSON: whole, or not at all.
+
+    The keys are the fields of `Diagnosis`; tuples become lists. Raises
+    `TrainperfError` where a number is NaN or infinite, naming the field, and where
+    the file cannot be written.
+    """
+    _write(path, _plain(diagnosis, _refuse))
+
+
+def load(path: Path) -> Diagnosis:
+    """Read a diagnosis; raises `TrainperfError` if the file does not hold one.
+
+    Sequences inside free-form values (`Finding.data`) come back as lists.
+    """
+    return _read(path, Diagnosis)
+
+
+def save_recording(recording: Recording, path: Path) -> None:
+    """Write a recording as JSON: whole, or not at all.
+
+    In events, NaN and infinity (a loss may be either) become null; elsewhere
+    they raise `TrainperfError`, as in `save`.
+    """
+    saved = _SavedRecording(FORMAT_VERSION, recording)
+    _write(path, _plain(saved, _null_in_events))
+
+
+def load_recording(path: Path) -> Recording:
+    """Read a recording; raises `TrainperfError` if the file does not hold one."""
+    return _read(path, _SavedRecording).recording
+
+
+def resolve_run(path: Path) -> Path:
+    """Return the file of a saved diagnosis, given that file or the folder of its run.
+
+    Raises `TrainperfError` if there is none.
+    """
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise TrainperfError(f"{path} does not exist", "give a run's folder or its JSON file")
+    file = path / DIAGNOSIS_FILE
+    if file.is_file():
+        return file
+    runs = sorted(path.glob(f"*/{DIAGNOSIS_FILE}"), key=lambda each: each.stat().st_mtime)
+    hint = "give the folder that `trainperf diagnose` named at its end, or a file of --json"
+    if runs:
+        hint = f"the last of the runs in it is {runs[-1].parent}"
+    raise TrainperfError(f"{path} holds no {DIAGNOSIS_FILE}", hint)
+
+
+# ------------------------------------------------------------------------------ values
+
+
+def _refuse(value: float, field: str) -> None:
+    raise TrainperfError(
+        f"{field} is {value}, which JSON cannot hold",
+        "this is an error in trainperf: please report it with this line",
+    )
+
+
+def _null_in_events(value: float, field: str) -> None:
+    if not field.startswith("recording.events."):
+        _refuse(value, field)
+
+
+def _plain(value: object, not_finite: Callable[[float, str], None]) -> Any:
+    """Return what JSON can hold; numbers that are not finite go through `not_finite`."""
+
+    def clean(node: Any, field: str) -> Any:
+        if isinstance(node, dict):
+            at = f"{field}." if field else ""
+            return {_text(key): clean(each, f"{at}{key}") for key, each in node.items()}
+        if isinstance(node, list | tuple):
+            return [clean(each, f"{field}[{index}]") for index, each in enumerate(node)]
+        if isinstance(node, str):
+            return _text(node)
+        if isinstance(node, float) and not math.isfinite(node):
+            not_finite(node, field)
+            return None
+        return node
+
+    try:
+        return clean(msgspec.to_builtins(value, str_keys=True), "")
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise TrainperfError(
+            f"a value cannot be written as JSON: {error}",
+            "this is an error in trainperf: please report it with this line",
+        ) from error
+
+
+def _text(value: str) -> str:
+    """Return `value` with what UTF-8 cannot hold (bytes of odd file names) escaped."""
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+# ------------------------------------------------------------------------------- files
+
+
+def _write(path: Path, value: object) -> None:
+    data = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+    real = Path(os.path.realpath(path))
+    special = real.exists() and not real.is_file()  # /dev/stdout, a named pipe
+    target = real if special else real.with_name(f".{real.name}.{os.getpid()}.part")
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.write_bytes(data)
+            if not special:
+                os.replace(target, real)
+        except BaseException:
+            if not special:
+                target.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        hint = "free some space, or choose another place with --output-dir or --json"
+        raise TrainperfError(f"{path} cannot be written: {error.strerror}", hint) from error
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TrainperfError(
+            f"{path} cannot be read: {error.strerror}", "give a run's folder or its JSON file"
+        ) from error
+    hint = "give a file that trainperf wrote, whole"
+    try:
+        head = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TrainperfError(f"{path} is no JSON, or was cut short: {error}", hint) from error
+    version = head.get("format_version") if isinstance(head, dict) else None
+    if version is None:
+        raise TrainperfError(f"{path} was not written by trainperf", hint)
+    if version != FORMAT_VERSION:
+        raise TrainperfError(
+            f"{path} has format {version}; this trainperf reads format {FORMAT_VERSION}",
+            f"use the trainperf that wrote it ({head.get('trainperf_version', 'not named')}), "
+            "or diagnose again",
+        )
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise TrainperfError(f"{path} does not hold what it should: {error}", hint) from error

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainperf.machine import cgroup
+
+GIB = 1024**3
+MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+MOUNT_V1 = (
+    "31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+)
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_no_cgroups_mean_no_limits(tmp_path: Path) -> None:
+    assert cgroup.cpu_quota(tmp_path) is None
+    assert cgroup.memory_limit(tmp_path) is None
+
+
+def test_unlimited_groups_mean_no_limits(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V2 + MOUNT_V1,
+            "proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/\n0::/a\n",
+            "sys/fs/cgroup/a/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/a/memory.max": "max\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) is None
+    assert cgroup.memory_limit(root) is None
+
+
+def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": "nonsense\n" + MOUNT_V2,
+            "proc/self/cgroup": "\nnonsense\n0::/a\n",
+            "sys/fs/cgroup/a/cpu.max": "100000 0\n",
+            "sys/fs/cgroup/a/memory.max": "lots\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) is None
+    assert cgroup.memory_limit(root) is None
+
+
+def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V2,
+            "proc/self/cgroup": "0::/slice/pod/job\n",
+            "sys/fs/cgroup/slice/cpu.max": "800000 100000\n",
+            "sys/fs/cgroup/slice/pod/cpu.max": "250000 100000\n",
+            "sys/fs/cgroup/slice/pod/job/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/slice/memory.max": f"{16 * GIB}\n",
+            "sys/fs/cgroup/slice/pod/job/memory.max": f"{64 * GIB}\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 2.5
+    limit = cgroup.memory_limit(root)
+    assert limit is not None
+    assert limit.limit == 16 * GIB
+
+
+def test_the_group_at_the_top_of_a_container_is_read(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V2,
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cpu.max": "50000 100000\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 0.5
+
+
+def test_page_cache_counts_as_memory_that_is_left(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V2,
+            "proc/self/cgroup": "0::/job\n",
+            "sys/fs/cgroup/job/memory.max": f"{8 * GIB}\n",
+            "sys/fs/cgroup/job/memory.current": f"{6 * GIB}\n",
+            "sys/fs/cgroup/job/memory.stat": f"anon 5\ninactive_file {4 * GIB}\n",
+        },
+    )
+    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=8 * GIB, available=6 * GIB)
+
+
+def test_version_1_limits_are_read(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V1,
+            "proc/self/cgroup": "5:cpu,cpuacct:/job\n4:memory:/job\n",
+            "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "150000\n",
+            "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/memory/job/memory.limit_in_bytes": f"{4 * GIB}\n",
+            "sys/fs/cgroup/memory/job/memory.usage_in_bytes": f"{GIB}\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 1.5
+    assert cgroup.memory_limit(root) == cgroup.MemoryLimit(limit=4 * GIB, available=3 * GIB)
+
+
+def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Path) -> None:
+    mount = "31 23 0:27 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n"
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": mount,
+            "proc/self/cgroup": "5:cpu:/docker/abc\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 3.0
+
+
+def test_a_process_moved_out_of_its_namespace_reads_the_top(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V2,
+            "proc/self/cgroup": "0::/../other\n",
+            "sys/fs/cgroup/cpu.max": "200000 100000\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 2.0

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trainperf.fixes._cases import machine as box
+from trainperf.machine.compatibility import check_fit
+from trainperf.machine.frameworks import Build
+from trainperf.model import Gpu, Machine
+
+TENSORFLOW = Build(
+    "TensorFlow",
+    "2.21.0",
+    built_with_gpu=True,
+    cuda="12.5.1",
+    cudnn="9",
+    capabilities=("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"),
+    gpus=("NVIDIA A10G",),
+)
+CPU_BUILD = Build("TensorFlow", "2.21.0")
+
+
+def with_gpu(capability: str = "8.6", cuda: str | None = "12.6", count: int = 1) -> Machine:
+    gpus = tuple(Gpu(i, "a GPU", compute_capability=capability) for i in range(count))
+    return box(gpus=gpus, driver="560.1", driver_cuda=cuda)
+
+
+# What must stay quiet comes first.
+
+
+def test_nothing_is_said_without_a_gpu() -> None:
+    assert check_fit(CPU_BUILD, box()) == ()
+    assert check_fit(TENSORFLOW, box()) == ()
+
+
+def test_nothing_is_concluded_from_a_framework_that_cannot_be_imported() -> None:
+    assert check_fit(replace(CPU_BUILD, failure="broken"), with_gpu()) == ()
+
+
+@pytest.mark.parametrize("capability", ["6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9"])
+def test_machine_code_of_the_same_generation_fits(capability: str) -> None:
+    (check,) = check_fit(TENSORFLOW, with_gpu(capability))
+    assert (check.status, check.text) == ("ok", "TensorFlow sees 1 GPU")
+
+
+@pytest.mark.parametrize("cuda", ["12.5", "12.6", "13.0"])
+def test_a_driver_as_new_as_the_build_or_newer_fits(cuda: str) -> None:
+    assert [check.status for check in check_fit(TENSORFLOW, with_gpu(cuda=cuda))] == ["ok"]
+
+
+def test_what_is_not_known_is_not_held_against_the_build() -> None:
+    build = replace(TENSORFLOW, cuda=None, capabilities=())
+    assert [check.status for check in check_fit(build, with_gpu(cuda=None))] == ["ok"]
+
+
+# What must be found.
+
+
+def test_a_cpu_build_beside_a_gpu_is_a_problem() -> None:
+    (check,) = check_fit(CPU_BUILD, with_gpu())
+    assert check.status == "problem"
+    assert "CPU only" in check.text
+    assert "tensorflow[and-cuda]" in check.advice
+
+
+def test_a_build_for_a_newer_major_cuda_than_the_driver_is_a_problem() -> None:
+    (check, *_) = check_fit(TENSORFLOW, with_gpu(cuda="11.8"))
+    assert check.status == "problem"
+    assert "CUDA 12.5.1" in check.text
+    assert "11.8 at most" in check.text
+
+
+def test_a_build_for_a_newer_minor_cuda_than_the_driver_is_a_warning() -> None:
+    (check,) = check_fit(TENSORFLOW, with_gpu(cuda="12.2"))
+    assert check.status == "warning"
+
+
+def test_code_that_an_old_driver_cannot_compile_is_a_problem() -> None:
+    (check, *_) = check_fit(TENSORFLOW, with_gpu("9.0", cuda="12.2"))
+    assert check.status == "problem"
+    assert "too old to compile" in check.text
+
+
+@pytest.mark.parametrize("capability", ["9.0", "10.0", "12.0"])
+def test_code_that_is_compiled_at_the_first_start_is_a_warning(capability: str) -> None:
+    (check,) = check_fit(TENSORFLOW, with_gpu(capability))
+    assert check.status == "warning"
+    assert "first start" in check.text
+
+
+def test_a_gpu_older_than_the_build_is_a_problem() -> None:
+    (check,) = check_fit(TENSORFLOW, with_gpu("5.2"))
+    assert check.status == "problem"
+    assert "no code for a GPU" in check.text
+
+
+def test_a_newer_gpu_than_a_build_without_intermediate_code_is_a_problem() -> None:
+    build = replace(TENSORFLOW, name="PyTorch", capabilities=("sm_80", "sm_90a"))
+    assert check_fit(build, with_gpu("9.0"))[0].status == "ok"
+    assert check_fit(build, with_gpu("10.0"))[0].status == "problem"
+
+
+@pytest.mark.parametrize(
+    ("messages", "advice"),
+    [
+        ("Cannot dlopen some GPU libraries. Please", "tensorflow[and-cuda]"),
+        ("Could not find cuda drivers on your machine", "libcuda.so.1"),
+        ("failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: ", "SYSTEM_DRIVER_MISMATCH"),
+        ("", "CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_a_gpu_build_that_sees_no_gpu_is_a_problem_with_a_reason(
+    messages: str, advice: str
+) -> None:
+    (check,) = check_fit(replace(TENSORFLOW, gpus=(), messages=messages), with_gpu())
+    assert (check.status, check.text) == ("problem", "TensorFlow sees none of the 1 GPU")
+    assert advice in check.advice
+
+
+def test_a_build_that_sees_some_of_the_gpus_is_a_warning() -> None:
+    (check,) = check_fit(TENSORFLOW, with_gpu(count=4))
+    assert (check.status, check.text) == ("warning", "TensorFlow sees 1 of the 4 GPUs")

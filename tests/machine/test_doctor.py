@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nvml_stub import build_nvml_stub, run_against_stub
+from trainperf.fixes._cases import machine as box
+from trainperf.machine.checkup import Checkup
+from trainperf.machine.doctor import conclude
+from trainperf.machine.frameworks import Build
+from trainperf.machine.host import Memory
+from trainperf.model import Machine
+
+GIB = 1024**3
+
+HEALTHY = box(shm_total=8 * GIB, shm_free=8 * GIB, disk_free=100 * GIB)
+CPU_BUILD = Build("TensorFlow", "2.21.0", packages=("tensorflow-cpu",))
+
+CPU_TENSORFLOW = """
+    from types import SimpleNamespace as N
+    __version__ = "2.21.0"
+    sysconfig = N(get_build_info=lambda: {"is_cuda_build": False})
+    config = N(list_physical_devices=lambda kind: [], experimental=N())
+"""
+
+EXAMINE = """
+    import dataclasses, json
+    from trainperf.machine.doctor import examine
+    from trainperf.machine import frameworks
+
+    frameworks._FRAMEWORKS = frameworks._FRAMEWORKS[:1]
+    print(json.dumps([dataclasses.asdict(check) for check in examine().checks]))
+"""
+
+
+def checkup(
+    machine: Machine = HEALTHY,
+    builds: tuple[Build, ...] = (CPU_BUILD,),
+    environment: Mapping[str, str] | None = None,
+    **versions: str | None,
+) -> Checkup:
+    return conclude(
+        dataclasses.replace(
+            machine, gpu_reason="no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
+        ),
+        builds,
+        memory=Memory(64 * GIB, 32 * GIB),
+        on_the_bus=0,
+        environment=environment or {},
+        versions=versions,
+    )
+
+
+def named(checks: Checkup, name: str) -> list[str]:
+    return [check.status for check in checks.checks if check.name == name]
+
+
+def test_a_healthy_machine_without_a_gpu_has_nothing_wrong() -> None:
+    seen = checkup(keras="3.15.1")
+    assert seen.worst == "unknown"  # the GPU checks that were not made
+    assert {check.status for check in seen.checks if check.name != "GPU"} == {"ok"}
+
+
+def test_no_framework_is_a_warning() -> None:
+    assert named(checkup(builds=()), "Frameworks") == ["warning"]
+
+
+def test_a_framework_that_fails_is_a_problem() -> None:
+    broken = Build("PyTorch", "2.13", failure="OSError: libcudart")
+    seen = checkup(builds=(CPU_BUILD, broken))
+    assert named(seen, "PyTorch") == ["problem"]
+    assert seen.worst == "problem"
+
+
+def test_two_packages_of_one_framework_are_a_warning() -> None:
+    both = dataclasses.replace(CPU_BUILD, packages=("tensorflow", "tensorflow-cpu"))
+    assert named(checkup(builds=(both,)), "TensorFlow") == ["ok", "warning"]
+
+
+def test_legacy_keras_that_is_wanted_and_missing_is_a_problem() -> None:
+    wanted = {"TF_USE_LEGACY_KERAS": "1"}
+    assert named(checkup(environment=wanted, keras="3.15.1"), "Keras") == ["problem"]
+    assert named(checkup(environment=wanted, tf_keras="2.21.0"), "Keras") == ["ok"]
+
+
+def test_shared_memory_is_judged_by_whether_pytorch_is_there() -> None:
+    small = dataclasses.replace(HEALTHY, shm_total=64 * 1024**2, shm_free=64 * 1024**2)
+    torch = Build("PyTorch", "2.13")
+    assert named(checkup(small), "/dev/shm") == ["warning"]
+    assert named(checkup(small, builds=(torch,)), "/dev/shm") == ["problem"]
+
+
+def test_a_cpu_build_of_tensorflow_beside_a_gpu_is_found(
+    tmp_path: Path, fake_module: Callable[[str, str], Path]
+) -> None:
+    fake_module("tensorflow", CPU_TENSORFLOW)
+    stub = build_nvml_stub(tmp_path / "stub")
+    checks: list[dict[str, Any]] = run_against_stub(stub, EXAMINE, GPUS=2)
+    by_name = {check["name"]: check for check in checks}
+    assert by_name["GPU 1"]["text"] == "NVIDIA Stub, 24.0 GiB, compute capability 8.6, 300 W"
+    assert by_name["NVIDIA driver"]["text"] == "550.54.14, supports CUDA up to 12.4"
+    assert by_name["TensorFlow and the GPU"]["status"] == "problem"
+    assert "CPU only" in by_name["TensorFlow and the GPU"]["text"]
+
+
+def test_a_gpu_that_cannot_be_opened_is_told(
+    tmp_path: Path, fake_module: Callable[[str, str], Path]
+) -> None:
+    fake_module("tensorflow", CPU_TENSORFLOW)
+    stub = build_nvml_stub(tmp_path / "stub")
+    errors = "nvmlDeviceGetHandleByIndex_v2=15@1"
+    checks = run_against_stub(stub, EXAMINE, GPUS=2, ERRORS=errors)
+    assert "GPU 1 cannot be opened: GPU is lost." in [check["text"] for check in checks]

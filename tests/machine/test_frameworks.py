@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainperf.machine.frameworks import Build, installed_builds, installed_version
+
+Fake = Callable[[str, str], Path]
+
+TORCH = """
+    import sys
+    from types import SimpleNamespace as N
+    print("noise on stdout")
+    print("noise on stderr", file=sys.stderr)
+    __version__ = "9.9"
+    version = N(cuda="12.8", hip=None)
+    _C = N(_cuda_getArchFlags=lambda: "sm_80 sm_90 compute_90")
+    backends = N(cudnn=N(version=lambda: 90800))
+    cuda = N(is_available=lambda: True, device_count=lambda: 2,
+             get_device_name=lambda i: f"GPU {i}")
+"""
+
+
+def torch_build(timeout: float = 60) -> Build:
+    (build,) = [build for build in installed_builds(timeout) if build.name == "PyTorch"]
+    return build
+
+
+@pytest.fixture(autouse=True)
+def only_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow takes seconds to ask: it has a test of its own."""
+    from trainperf.machine import frameworks
+
+    chosen = [framework for framework in frameworks._FRAMEWORKS if framework.module == "torch"]
+    monkeypatch.setattr(frameworks, "_FRAMEWORKS", tuple(chosen))
+
+
+def test_a_framework_says_what_it_was_built_for(fake_module: Fake) -> None:
+    fake_module("torch", TORCH)
+    build = torch_build()
+    assert (build.version, build.cuda, build.cudnn) == ("9.9", "12.8", "90800")
+    assert build.built_with_gpu
+    assert build.capabilities == ("sm_80", "sm_90", "compute_90")
+    assert build.gpus == ("GPU 0", "GPU 1")
+    assert "noise on stderr" in build.messages
+
+
+def test_a_framework_that_cannot_be_imported_says_why(fake_module: Fake) -> None:
+    fake_module("torch", "raise ImportError('libsomething.so is missing')")
+    assert torch_build().failure == "ImportError: libsomething.so is missing"
+
+
+def test_a_framework_that_crashes_gives_its_exit_status(fake_module: Fake) -> None:
+    fake_module("torch", "import os; os._exit(7)")
+    assert torch_build().failure == "exit status 7"
+
+
+def test_a_framework_that_hangs_is_given_up(fake_module: Fake) -> None:
+    fake_module("torch", "import time; time.sleep(600)")
+    assert "took longer than 0.5 s" in torch_build(timeout=0.5).failure
+
+
+def test_a_file_of_the_user_in_the_current_directory_is_not_the_framework(
+    fake_module: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_module("torch", TORCH)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "torch.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path / "here")
+    assert torch_build().version == "9.9"
+
+
+def test_a_bare_folder_with_the_name_of_a_framework_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if importlib.util.find_spec("torch") is not None:
+        pytest.skip("PyTorch is installed")
+    (tmp_path / "torch").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed_builds() == ()
+
+
+def test_the_version_of_what_is_not_installed_is_none() -> None:
+    assert installed_version("no-such-distribution-at-all") is None
+
+
+def test_no_framework_is_imported_here(fake_module: Fake) -> None:
+    import sys
+
+    fake_module("torch", TORCH)
+    torch_build()
+    assert "torch" not in sys.modules
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="no TensorFlow here")
+def test_the_real_tensorflow_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # ask TensorFlow after all
+    (build,) = [build for build in installed_builds() if build.name == "TensorFlow"]
+    assert build.failure == ""
+    assert build.version[0].isdigit()
+    assert build.packages

@@ -1,0 +1,115 @@
+"""The JSON report keeps to its schema, and the schema and its page to the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import types
+import typing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import trainperf
+from reporters.samples import INPUT_BOUND, NASTY, SAMPLES
+from trainperf import model
+from trainperf.reporters._schema import schema
+from trainperf.reporters.json import render
+
+PACKAGE = Path(trainperf.__file__).parent
+SCHEMA: dict[str, Any] = json.loads((PACKAGE / "data" / "report.schema.json").read_text("utf-8"))
+PAGE = Path(__file__).parents[2] / "docs" / "report-format.md"
+
+
+def valid(report: Any) -> bool:
+    return bool(jsonschema.Draft202012Validator(SCHEMA).is_valid(report))
+
+
+def written() -> dict[str, Any]:
+    """The report of an ordinary diagnosis, to be spoilt."""
+    return typing.cast("dict[str, Any]", json.loads(render(INPUT_BOUND)))
+
+
+def reached(cls: Any, seen: dict[str, Any]) -> dict[str, Any]:
+    """Every dataclass of the model that a diagnosis can hold, by name."""
+    if dataclasses.is_dataclass(cls) and isinstance(cls, type) and cls.__name__ not in seen:
+        seen[cls.__name__] = cls
+        for hint in typing.get_type_hints(cls, vars(model) | vars(types)).values():
+            reached(hint, seen)
+    for inner in typing.get_args(cls):
+        reached(inner, seen)
+    return seen
+
+
+CLASSES = reached(model.Diagnosis, {})
+
+
+def fields(cls: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_report_keeps_to_the_schema(name: str) -> None:
+    jsonschema.validate(
+        json.loads(render(SAMPLES[name])), SCHEMA, cls=jsonschema.Draft202012Validator
+    )
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_schema_in_the_package_is_the_one_derived_from_the_model() -> None:
+    assert schema() == SCHEMA, "run python -m trainperf.reporters._schema (see there)"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_schema_has_the_fields_of_the_model_and_wants_them_all(name: str) -> None:
+    part = SCHEMA if name == "Diagnosis" else SCHEMA["$defs"][name]
+    assert list(part["properties"]) == fields(CLASSES[name])
+    assert part["required"] == fields(CLASSES[name])
+    assert part["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_page_tells_of_every_key(name: str) -> None:
+    sections = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    section = next(part for part in sections if re.match(rf".*\b{name}\b.*\n", part))
+    told = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
+    assert told == fields(CLASSES[name])
+
+
+def test_mistakes_are_caught() -> None:
+    for key, value in [
+        ("format_version", 2),
+        ("seconds", None),
+        ("seconds", -1),
+        ("ending", "exploded"),
+        ("framework", {"name": "jax", "version": "1"}),
+        ("findings", [{"id": "x"}]),
+        ("verdict", {"bottleneck": "input", "text": "x", "utilization": 31.3, "healthy": False}),
+        ("surprise", 1),
+    ]:
+        assert not valid(written() | {key: value}), key
+    for key in written():
+        assert not valid({name: value for name, value in written().items() if name != key}), key
+
+
+def test_a_number_that_is_not_finite_is_null() -> None:
+    report = json.loads(
+        render(replace(INPUT_BOUND, times=replace(INPUT_BOUND.times, noise=float("nan"))))
+    )
+    assert report["times"]["noise"] is None
+
+
+def test_a_file_name_that_is_no_text_can_be_written() -> None:
+    report = json.loads(render(replace(INPUT_BOUND, script=NASTY)))
+    assert report["script"] == NASTY.replace("\udce9", "?")
+
+
+def test_the_report_is_made_for_reading() -> None:
+    assert render(INPUT_BOUND).startswith('{\n  "format_version": 1,\n')

@@ -1,0 +1,67 @@
+"""Numbers have three significant digits and a unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainperf.reporters import _units as units
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.00 s"),
+        (0.0000001234, "0.123 µs"),
+        (0.0000123, "12.3 µs"),
+        (0.0009996, "1.00 ms"),
+        (0.0009994, "999 µs"),
+        (0.138, "138 ms"),
+        (0.9999, "1.00 s"),
+        (6.3149, "6.31 s"),
+        (99.96, "100 s"),
+        (599.4, "599 s"),
+        (1234, "20.6 min"),
+    ],
+)
+def test_seconds_choose_their_unit_after_rounding(value: float, text: str) -> None:
+    assert units.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0 %"),
+        (0.0002, "<0.1 %"),
+        (0.0094, "0.9 %"),
+        (0.0996, "10 %"),
+        (0.313, "31 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_shares_are_per_cent(value: float, text: str) -> None:
+    assert units.share(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.04, "1.04×"), (1.996, "2.0×"), (3.24, "3.2×"), (12.4, "12×")]
+)
+def test_bounds_are_no_finer_than_two_digits_or_a_hundredth(value: float, text: str) -> None:
+    assert units.bound(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.834, "0.83×"), (1.0, "1.00×"), (2.942, "2.94×"), (12.44, "12.4×")]
+)
+def test_measured_ratios_have_three_digits(value: float, text: str) -> None:
+    assert units.ratio(value) == text
+
+
+def test_rates_sizes_and_counts_carry_their_unit() -> None:
+    assert units.rate(12345.6, "samples") == "12,300 samples/s"
+    assert units.size(512) == "512 bytes"
+    assert units.size(1.4 * 1024**3) == "1.40 GiB"
+    assert units.size(3.2 * 1024**5) == "3,280 TiB"
+    assert units.count(1, "step") == "1 step"
+    assert units.count(2502, "step") == "2,502 steps"
+    assert units.cores(1.5) == "1.5 cores"
+    assert units.cores(1) == "1 core"

@@ -1,0 +1,43 @@
+"""Source with its sites marked: `ds = ▸files.map(f)◂`, several marks give several sites."""
+
+from __future__ import annotations
+
+from trainperf.model import Site
+from trainperf.rewrite import Script
+
+FILE = "train.py"
+
+
+def marked(text: str) -> tuple[str, tuple[Site, ...]]:
+    """Take the marks out of `text`; return it with the sites, in the order they open."""
+    plain, open_marks, sites = "", [], {}
+    for char in text:
+        if char == "▸":
+            open_marks.append((len(sites) + len(open_marks), plain))
+        elif char == "◂":
+            order, start = open_marks.pop()
+            sites[order] = (start, plain)
+        else:
+            plain += char
+    return plain, tuple(_site(*sites[order]) for order in sorted(sites))
+
+
+def _site(start: str, end: str) -> Site:
+    line, col = _place(start)
+    end_line, end_col = _place(end)
+    return Site(FILE, line, "", col, end_line, end_col)
+
+
+def _place(before: str) -> tuple[int, int]:
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
+
+
+def script_of(text: str) -> tuple[Script, tuple[Site, ...]]:
+    """Return a script whose one file, train.py, is `text` without its marks."""
+    plain, sites = marked(text)
+    return Script("/project", read=lambda path: plain.encode()), sites
+
+
+def result(script: Script) -> str | None:
+    """Return the changed text of the one file, None if nothing changed."""
+    return script.sources().get(f"/project/{FILE}")

@@ -1,0 +1,174 @@
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from trainperf.errors import TrainperfError
+from trainperf.settings import Settings, duration, fail_on, load_settings
+
+
+def pyproject(folder, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+WRONG = [
+    ("steps = 0", "steps"),
+    ("steps = -1", "steps"),
+    ("steps = 1.5", "steps"),
+    ("steps = true", "steps"),
+    ('steps = "ten"', "steps"),
+    ("budget = 0", "budget"),
+    ("budget = -3", "budget"),
+    ("budget = nan", "budget"),
+    ("budget = inf", "budget"),
+    ("budget = true", "budget"),
+    ('budget = "3 parsecs"', "budget"),
+    ('budget = ""', "budget"),
+    ("budget = []", "budget"),
+    ('quiet = "perhaps"', "quiet"),
+    ("quiet = 2", "quiet"),
+    ("output-dir = 1", "output-dir"),
+    ('json = ""', "json"),
+    ("fail-on = 0.5", "fail-on"),
+    ("fail-on = true", "fail-on"),
+    ('fail-on = "sometimes"', "fail-on"),
+    ('fail-on = "nan"', "fail-on"),
+    ("ignore = [1]", "ignore"),
+    ("ignore = 1", "ignore"),
+    ('color = "blue"', "color"),
+]
+
+
+@pytest.mark.parametrize(("line", "key"), WRONG)
+def test_a_wrong_value_is_refused_with_its_file_its_key_and_what_is_wanted(tmp_path, line, key):
+    pyproject(tmp_path, f"[tool.trainperf]\n{line}\n")
+    with pytest.raises(TrainperfError) as error:
+        load_settings(tmp_path, {})
+    assert str(tmp_path / "pyproject.toml") in str(error.value)
+    assert f"{key} = " in str(error.value)
+    assert "wanted" in error.value.hint
+
+
+def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path):
+    pyproject(tmp_path, "[tool.trainperf]\noutput-dri = 'x'\n")
+    with pytest.raises(TrainperfError, match="output-dri") as error:
+        load_settings(tmp_path, {})
+    assert error.value.hint == "did you mean output-dir?"
+    with pytest.raises(TrainperfError, match="environment") as error:
+        load_settings(tmp_path.parent, {"TRAINPERF_BUDGT": "3"})
+    assert error.value.hint == "did you mean budget?"
+    with pytest.raises(TrainperfError, match="command line") as error:
+        load_settings(tmp_path.parent, {}, {"zzz": 1})
+    assert error.value.hint.startswith("the settings are budget, color")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[tool.trainperf", "cannot be read"), ("[tool]\ntrainperf = 3\n", "not a table")],
+)
+def test_a_broken_pyproject_is_named(tmp_path, text, message):
+    pyproject(tmp_path, text)
+    with pytest.raises(TrainperfError, match=message) as error:
+        load_settings(tmp_path, {})
+    assert "pyproject.toml" in str(error.value)
+    assert error.value.hint
+
+
+def test_variables_of_others_and_empty_ones_are_let_be(tmp_path):
+    env = {"TRAINPERF_RUN": "run.json", "STEPS": "3", "TRAINPERF_STEPS": "", "BUDGET": "x"}
+    assert load_settings(tmp_path, env) == Settings()
+
+
+def test_nothing_given_is_the_defaults(tmp_path):
+    assert load_settings(tmp_path / "missing.py", {}, {"steps": None}) == Settings()
+
+
+def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
+    pyproject(
+        tmp_path,
+        """
+        [tool.trainperf]
+        steps = 20
+        budget = "3min"
+        measure = 5
+        extra_s = 1.5
+        stall = "1.5m"
+        quiet = true
+        output-dir = "runs"
+        json = "report.json"
+        patch = "/elsewhere/fix.patch"
+        fail-on = 1.2
+        ignore = ["tf_prefetch", "tf-map-parallel"]
+        color = "never"
+        """,
+    )
+    script = tmp_path / "package" / "train.py"
+    settings = load_settings(script, {})
+    assert settings == Settings(
+        steps=20,
+        budget_s=180.0,
+        measure_s=5.0,
+        extra_s=1.5,
+        stall_s=90.0,
+        quiet=True,
+        output_dir=tmp_path / "runs",
+        json=tmp_path / "report.json",
+        patch=Path("/elsewhere/fix.patch"),
+        fail_on=1.2,
+        ignore=("tf_prefetch", "tf_map_parallel"),
+        color="never",
+    )
+    for field in fields(Settings):
+        if field.name != "budget_s":  # its default was written out
+            assert getattr(settings, field.name) != getattr(Settings(), field.name)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_nearest_file(tmp_path):
+    pyproject(tmp_path, "[tool.trainperf]\nsteps = 1\n")
+    pyproject(tmp_path / "a", "[tool.trainperf]\nsteps = 2\nbudget = 20\nextra = 2\n")
+    pyproject(tmp_path / "a" / "b", "[tool.other]\nx = 1\n")
+    env = {"TRAINPERF_BUDGET": "30s", "TRAINPERF_EXTRA": "3"}
+    settings = load_settings(tmp_path / "a" / "b", env, {"extra": "4", "steps": None})
+    assert (settings.steps, settings.budget_s, settings.extra_s) == (2, 30.0, 4.0)
+
+
+def test_paths_from_flags_and_variables_are_taken_as_they_are(tmp_path):
+    env = {"TRAINPERF_OUTPUT_DIR": "runs"}
+    settings = load_settings(tmp_path, env, {"json": "report.json"})
+    assert (settings.output_dir, settings.json) == (Path("runs"), Path("report.json"))
+
+
+def test_variables_are_read_as_words(tmp_path):
+    env = {
+        "TRAINPERF_STEPS": "12",
+        "TRAINPERF_QUIET": "yes",
+        "TRAINPERF_IGNORE": "tf_cache, tf_prefetch",
+        "TRAINPERF_FAIL_ON": "finding",
+        "TRAINPERF_COLOR": "always",
+    }
+    settings = load_settings(tmp_path, env)
+    assert (settings.steps, settings.quiet, settings.color) == (12, True, "always")
+    assert settings.ignore == ("tf_cache", "tf_prefetch")
+    assert settings.fail_on == "any"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(90, 90), ("90", 90), ("90s", 90), ("1.5m", 90), ("3min", 180), ("2 h", 7200), ("500ms", 0.5)],
+)
+def test_a_time_is_read_in_its_unit(text, seconds):
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [("finding", "any"), ("any", "any"), ("none", "none"), ("1.2", 1.2), (2, 2.0), (1, 1.0)],
+)
+def test_fail_on_takes_any_finding_or_a_bound(value, meaning):
+    assert fail_on(value) == meaning
+
+
+def test_color_takes_a_flag_too(tmp_path):
+    assert load_settings(tmp_path, {}, {"color": True}).color == "always"
+    assert load_settings(tmp_path, {}, {"color": False}).color == "never"

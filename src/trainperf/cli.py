@@ -68,7 +68,7 @@ def cli() -> None:
               "as fit in a few seconds].")  # fmt: skip
 @click.option("--budget", metavar="TIME", help="Stop measuring after so long: 90s, 3min "
               "[default: 3min after the first step].")  # fmt: skip
-@click.option("--stall", "stall_s", metavar="TIME", help="Give a run up that shows no sign of "
+@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
 @click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
@@ -99,8 +99,9 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     settings = _settings(given)
     target = session.target(module, command, Path.cwd())
     diagnosis, folder = session.run(target, settings, _console(stderr=True))
-    _print_report(diagnosis, folder)
     session.write_outputs(diagnosis, settings)
+    patch = str(settings.patch) if settings.patch is not None else ""
+    _print_report(diagnosis, saved=str(folder), patch_file=patch)
     sys.exit(session.exit_status(diagnosis, settings))
 
 
@@ -118,7 +119,7 @@ def show(run: Path | None, as_json: bool) -> None:
 
         click.echo(render(diagnosis))
     else:
-        _print_report(diagnosis, path.parent)
+        _print_report(diagnosis, saved=str(path.parent))
 
 
 @cli.command()
@@ -151,10 +152,10 @@ def _console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
-def _print_report(diagnosis: Diagnosis, folder: Path) -> None:
+def _print_report(diagnosis: Diagnosis, **names: str) -> None:
     from trainperf.reporters.terminal import render
 
-    render(diagnosis, _console(), run=folder)
+    render(diagnosis, _console(), **names)
 
 
 def main() -> None:

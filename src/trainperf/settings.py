@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,12 +38,22 @@ class Settings:
     extra_s: float = 6.0
     stall_s: float = 300.0
     quiet: bool = False
-    output_dir: Path = Path("trainperf-runs")
+    output_dir: Path = field(default_factory=lambda: default_output_dir())
     json: Path | None = None
     patch: Path | None = None
     fail_on: FailOn = "none"
     ignore: tuple[str, ...] = ()
     color: Color = "auto"
+
+
+def default_output_dir() -> Path:
+    """Where runs are kept: the user's cache, or a folder of theirs in /tmp without one."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "trainperf" / "runs"
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if os.access(existing, os.W_OK):
+        return folder
+    return Path(tempfile.gettempdir()) / f"trainperf-{os.getuid()}" / "runs"
 
 
 def load_settings(

@@ -20,8 +20,8 @@ from trainperf.model import (
     Device,
     Diagnosis,
     Ending,
-    Evidence,
     Event,
+    Evidence,
     Finding,
     Machine,
     Patch,
@@ -61,9 +61,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     patch = _patch(request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return (
-        replace(
-            diagnosis, practices=rank.practices(found), seconds=time.monotonic() - began
-        ),
+        replace(diagnosis, practices=rank.practices(found), seconds=time.monotonic() - began),
         recording,
     )
 

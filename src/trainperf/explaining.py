@@ -60,4 +60,6 @@ def _list(console: Console) -> None:
         table.add_row(Text(fix.id, style="bold"), Text(fix.summary))
     console.print(table)
     console.print()
-    console.print(Text("trainperf explain ID says why, what changes, and when not to.", style="dim"))
+    console.print(
+        Text("trainperf explain ID says why, what changes, and when not to.", style="dim")
+    )

@@ -110,6 +110,9 @@ def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
 def input_culprit(evidence: Evidence) -> str:
     """What the input pipeline spends its time on, with its place."""
     stage = _dearest(evidence)
+    if _handing_over(evidence):
+        place = f" ({at(evidence.loop.where)})" if evidence.loop.where else ""
+        return f"batches to be handed to the loop from Python{place}, not for the pipeline"
     workers = [cost for cost in evidence.functions if _feeds(cost, evidence)]
     if stage is not None and stage.function is not None and stage.function.name != "<lambda>":
         return f"`{stage.function.name}`, {at(Site(stage.function.file, stage.function.line))}"
@@ -125,6 +128,15 @@ def input_culprit(evidence: Evidence) -> str:
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
 
 
+def _handing_over(evidence: Evidence) -> bool:
+    """Whether taking a batch costs much more than the pipeline needs to make it."""
+    made = evidence.stage_input_s
+    if made is None or evidence.loop.kind != "iterator":
+        return False
+    return made < HANDING_OVER * evidence.times.input
+
+
+HANDING_OVER = 0.3
 KERAS_BATCHING = ("NumPy arrays", "tensors")
 
 
@@ -249,9 +261,7 @@ def _unsettled(evidence: Evidence) -> str:
     )
 
 
-def _without_resident(
-    evidence: Evidence, findings: tuple[Finding, ...]
-) -> tuple[Bottleneck, str]:
+def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottleneck, str]:
     if isinstance(evidence.times.real_, Missing):
         return "none", "Nothing was measured: the loop made too few steps."
     real = evidence.times.real

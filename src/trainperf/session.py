@@ -7,7 +7,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
 from trainperf.diagnose import Request
@@ -121,7 +121,7 @@ def run(target: Target, settings: Settings, console: Console) -> tuple[Diagnosis
 class _Shown:
     """Shows the events of a run as progress."""
 
-    TEXTS = {
+    TEXTS: ClassVar[dict[str, str]] = {
         "warmup": "warming up until step times settle",
         "real": "timing the step as it is",
         "resident": "timing the step with free input",
@@ -146,10 +146,10 @@ class _Shown:
             self._say(f"{event['name']} {event['version']} is there; waiting for the first step")
         if event["e"] != "phase":
             return
-        text = self.TEXTS.get(event["p"], event["p"])
+        text = self.TEXTS.get(event["p"], str(event["p"]))
         if event["p"] == "real" and self._from is None:
             self._from = event["t"]
-        round_ = f" (round {event['b'] + 1} of 3)" if event["p"] in ("real", "resident", "input") else ""
+        round_ = f", round {event['b'] + 1}" if event["p"] in ("real", "resident", "input") else ""
         self._say(text + round_)
         if self._from is not None:
             whole = self._settings.measure_s + self._settings.extra_s
@@ -218,5 +218,3 @@ def _fails(diagnosis: Diagnosis, fail_on: str | float) -> bool:
     if isinstance(fail_on, str):
         return bool(diagnosis.findings)
     return any(one.bound is None or one.bound >= fail_on for one in diagnosis.findings)
-
-

@@ -174,7 +174,7 @@ def _value(node: Any, names: dict[str, Any]) -> int:
     import ast
 
     if isinstance(node, ast.Constant):
-        return int(node.value)
+        return int(str(node.value))
     if isinstance(node, ast.Name):
         return int(names[node.id])
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

@@ -133,6 +133,11 @@ class Plan:
         """Seconds of a usual step, from the warm-up."""
         return statistics.median(self._durations[-5:]) if self._durations else 0.0
 
+    @property
+    def slow(self) -> bool:
+        """Whether steps take so long that few of them must do."""
+        return self.step_estimate() > SLOW_STEP_S
+
     def _settled(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
             return True
@@ -150,7 +155,7 @@ class Plan:
         return block.steps >= block.max_steps or self._clock() - block.started >= block.seconds
 
     def _schedule(self) -> None:
-        slow = self.step_estimate() > SLOW_STEP_S
+        slow = self.slow
         rounds = 2 if slow else 3
         self._ends_by = self._clock() + 3 * self._measure_s
         shares = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24}
@@ -166,7 +171,7 @@ class Plan:
     def _block(self, phase: str, index: int, seconds: float, slow: bool) -> Block:
         block = Block(phase, index, seconds, min_steps=2 if slow else MIN_STEPS)
         if phase in (REAL, PROFILE):
-            block.settle = 0 if slow or index == 0 and phase == REAL else SETTLE_REAL
+            block.settle = 0 if slow or (index == 0 and phase == REAL) else SETTLE_REAL
         elif phase == RESIDENT:
             block.settle = SETTLE_RESIDENT
         if phase == REAL and self._steps is not None:

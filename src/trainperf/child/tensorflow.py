@@ -54,7 +54,7 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code.
     """
     original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    wrapper = functools.wraps(original)(make(original))
+    wrapper: Any = functools.wraps(original)(make(original))
     wrapper._trainperf_original = original
     setattr(owner, name, wrapper)
 

@@ -152,7 +152,6 @@ def graph_pull(observer: Observer) -> Callable[[Any, int], int]:
 
 
 def _compile_pull(tf: Any) -> Any:
-    @tf.function(autograph=False, reduce_retracing=True)
     def pull(iterator: Any, count: Any) -> Any:
         def more(taken: Any, going: Any) -> Any:
             return tf.logical_and(taken < count, going)
@@ -165,7 +164,7 @@ def _compile_pull(tf: Any) -> Any:
         taken, _ = tf.while_loop(more, body, (tf.constant(0), tf.constant(True)))
         return taken
 
-    return pull
+    return tf.function(pull, autograph=False, reduce_retracing=True)
 
 
 def _has_optionals(iterator: Any) -> bool:

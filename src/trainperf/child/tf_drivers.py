@@ -154,7 +154,8 @@ class IteratorDriver(TensorFlowDriver):
         sure = frames.another_turn()
         if not sure:
             self.record.write(
-                "missing", what="between epochs",
+                "missing",
+                what="between epochs",
                 reason="it is not sure that another epoch follows in this loop",
             )
         return sure

@@ -101,7 +101,7 @@ def fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
 
 
 def _steps_per_execution(model: Any) -> int:
-    value = getattr(model, "steps_per_execution", None)
+    value: Any = getattr(model, "steps_per_execution", None)
     if value is None:
         value = getattr(model, "_steps_per_execution", 1)
     if hasattr(value, "numpy"):
@@ -156,13 +156,13 @@ def record(driver: TensorFlowDriver) -> None:
     driver.observer.fact("s3_paths", driver.loops.s3_paths())
     driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     for what, part in (
-        ("models", lambda: _models(driver)),
-        ("callbacks", lambda: _callbacks(driver)),
-        ("step function", lambda: _step_function(driver)),
-        ("padding", lambda: _padding(driver)),
+        ("models", _models),
+        ("callbacks", _callbacks),
+        ("step function", _step_function),
+        ("padding", _padding),
     ):
         try:
-            part()
+            part(driver)
         except Exception as error:
             driver.observer.failed(f"facts about {what}", error)
 
@@ -197,14 +197,16 @@ def _models_alive(driver: TensorFlowDriver) -> list[Any]:
     found = []
     for value in gc.get_objects():
         kinds = [(cls.__module__, cls.__name__) for cls in type(value).__mro__]
-        if any(
+        model = any(
             name == "Model" and module.startswith(("keras.", "tf_keras.")) for module, name in kinds
-        ):
-            if getattr(value, "trainable_variables", None):
-                found.append(value)
+        )
+        if model and getattr(value, "trainable_variables", None):
+            found.append(value)
     inner = {id(layer) for model in found for layer in _layers(model)}
     outer = [model for model in found if id(model) not in inner]
-    outer.sort(key=lambda model: (-len(model.trainable_variables), type(model).__name__ == "Functional"))
+    outer.sort(
+        key=lambda model: (-len(model.trainable_variables), type(model).__name__ == "Functional")
+    )
     kept: list[Any] = []
     known: set[int] = set()
     for model in outer:  # a Sequential holds a Functional of the same variables
@@ -346,15 +348,18 @@ def _callbacks(driver: TensorFlowDriver) -> None:
 
 def _step_function(driver: TensorFlowDriver) -> None:
     """The function that updates the weights, in loops the user wrote, and its tracings."""
+    import tensorflow as tf
+
     loops = driver.loops
+    eagerly = tf.config.functions_run_eagerly()
     for function in loops.marked.values():
         python = getattr(function, "_python_function", None)
-        code = getattr(getattr(python, "__func__", python), "__code__", None)
+        code: Any = getattr(getattr(python, "__func__", python), "__code__", None)
         users = code is not None and frames.is_users(code.co_filename)
         driver.record.write(
             "step_function",
             name=getattr(python, "__name__", ""),
-            compiled=True,
+            compiled=not eagerly,
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
             traces=int(function.experimental_get_tracing_count()),
@@ -395,7 +400,7 @@ def _padding(driver: TensorFlowDriver) -> None:
     padded: list[int] = []
     for batch in batches:
         for leaf in tf_batches.leaves(batch):
-            shape = getattr(leaf, "shape", ())
+            shape: Any = getattr(leaf, "shape", ())
             if len(shape) == 2 and leaf.dtype.is_integer and shape[1] > 4:
                 values = leaf.numpy() != 0
                 ends = values.shape[1] - values[:, ::-1].argmax(axis=1)

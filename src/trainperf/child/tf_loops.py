@@ -176,14 +176,14 @@ class TensorFlowLoops:
     def traced(self, name: str, began: float) -> None:
         """A function was traced; `began` is when that started."""
         now = self.observer.clock()
+        current = self._current
+        in_step = self.depth > 0 and (current is None or id(current) in self.marked)
         driver = self.observer.driver
-        if driver is not None:
+        if driver is not None and in_step:
             driver.disturbed = True
-        if self.depth:
+        if in_step:
             self.longest_trace = max(self.longest_trace, now - began)
-        self.observer.record.write(
-            "trace", name=name, s=began, d=now - began, in_step=self.depth > 0
-        )
+        self.observer.record.write("trace", name=name, s=began, d=now - began, in_step=in_step)
 
     def tape_entered(self) -> None:
         """Remember which function of the user's holds the tape, with its arguments."""

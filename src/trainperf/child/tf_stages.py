@@ -19,7 +19,9 @@ RANDOM_OPS = "Random"
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")
 _ADAPTERS = {
-    "PyDataset": "PyDataset", "generator": "generator", "numpy": "NumPy arrays",
+    "PyDataset": "PyDataset",
+    "generator": "generator",
+    "numpy": "NumPy arrays",
     "tensors": "tensors",
 }
 
@@ -192,8 +194,7 @@ def _users_function(function: Any, depth: int = 5) -> dict[str, Any] | None:
     function = getattr(function, "_python_function", None) or function
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
-        call = getattr(type(function), "__call__", None)
-        code = getattr(call, "__code__", None)
+        code = getattr(vars(type(function)).get("__call__"), "__code__", None)
     if code is not None and frames.is_users(code.co_filename):
         described = frames.definition(code)
         return {"name": code.co_name, "file": described["file"], "line": described["line"]}
@@ -270,7 +271,7 @@ def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[
         got = pull(iterator, chunk)
         pulled += got
         now = time.monotonic()
-        if got < chunk or now - began > seconds and pulled >= 2:
+        if got < chunk or (now - began > seconds and pulled >= 2):
             break
         if now - before < 0.02:
             chunk = min(chunk * 2, 4096)

@@ -9,7 +9,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
 
 
-class NoLoop(TrainperfError):
+class NoLoop(TrainperfError):  # noqa: N818 - names an outcome
     """No training loop was seen. `seen` says what was seen instead, line by line."""
 
     def __init__(self, message: str, hint: str, seen: tuple[str, ...]) -> None:

@@ -42,7 +42,7 @@ def _is_loop(
         return False
     first, last = where["line"], max(where["line"], where.get("end_line") or 0)
     beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)
-    return beneath >= 0.5 * sum(count["n"] for count in counts)
+    return bool(beneath >= 0.5 * sum(count["n"] for count in counts))
 
 
 def _cost(key: tuple[str, str, int, str], counts: list[dict[str, Any]], total: int) -> FunctionCost:

@@ -129,7 +129,11 @@ def _discover() -> Iterator[Fix]:
             continue
         module = importlib.import_module(f"{__name__}.{info.name}")
         for value in vars(module).values():
-            if inspect.isclass(value) and issubclass(value, Fix) and value.__module__ == module.__name__:
+            if (
+                inspect.isclass(value)
+                and issubclass(value, Fix)
+                and value.__module__ == module.__name__
+            ):
                 yield value()
 
 

@@ -95,7 +95,9 @@ def evidence(
     models = fields.pop("models", (model,) if model else (ModelFacts("model", "Functional"),))
     return Evidence(
         loop=loop
-        or Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="tf.data"),
+        or Loop(
+            "fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="tf.data"
+        ),
         times=Times(
             measure(real),
             measure(resident),

@@ -10,7 +10,7 @@ import os
 import sys
 
 
-def _start():
+def _start() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     ours = sys.modules.pop("sitecustomize", None)
@@ -31,6 +31,8 @@ def _start():
         os.path.join(package, "__init__.py"),
         submodule_search_locations=[package],
     )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{package} cannot be loaded")
     child = module_from_spec(spec)
     sys.modules["_trainperf_child"] = child
     spec.loader.exec_module(child)

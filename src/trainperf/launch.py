@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.samplers.sampling import Sampling
+from trainperf.stopping import Guard, stop_session
 
 BOOTSTRAP = Path(__file__).parent / "child" / "bootstrap"
 POLL_S = 0.05
@@ -44,13 +43,14 @@ def launch(run: Run, folder: Path, on_event: OnEvent = lambda event: None) -> Re
     output = folder / "output.log"
     following = _Following(run, folder, on_event)
     started = time.monotonic()
-    with output.open("wb") as log:
+    run_file = str((folder / "run.json").resolve())
+    with output.open("wb") as log, _interruptible() as interrupted:
         process = _start(run, folder, log)
         try:
-            with Sampling(process.pid) as sampling, _interruptible() as interrupted:
+            with Guard(process.pid, run_file), Sampling(process.pid) as sampling:
                 ending = _follow(process, following, interrupted)
         finally:
-            stop_session(process.pid, str(folder))
+            stop_session(process.pid, run_file)
             status = process.wait()
     following.read()
     return Recording(
@@ -197,7 +197,11 @@ def _start(run: Run, folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C, SIGTERM and a closed terminal into a question that can be asked."""
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a question that can be asked.
+
+    Once it was asked, Ctrl-C stays without effect: what was measured is about to be
+    reported, and asking again must not lose it.
+    """
     asked = False
 
     def ask(*_: object) -> None:
@@ -212,53 +216,8 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         yield lambda: asked
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def stop_session(leader: int, folder: str) -> None:
-    """Stop every process of a run and wait until none is left.
-
-    All are frozen before any is killed, so that a launcher cannot go on with what
-    stands after the training. Python's resource trackers are let finish: they remove
-    the shared memory and semaphores their dead owners left.
-    """
-    processes = _processes(leader, folder)
-    for process in processes:
-        _signal(process, signal.SIGSTOP)
-    trackers = [process for process in processes if _is_tracker(process)]
-    for process in processes:
-        if process not in trackers:
-            _signal(process, signal.SIGKILL)
-    for process in trackers:
-        _signal(process, signal.SIGCONT)
-    psutil.wait_procs(trackers, timeout=3.0)
-    for process in _processes(leader, folder):
-        _signal(process, signal.SIGKILL)
-    psutil.wait_procs(processes, timeout=5.0)
-
-
-def _processes(leader: int, folder: str) -> list[psutil.Process]:
-    """Processes of the session, and those that left it but carry our variable."""
-    mark = str(Path(folder).resolve() / "run.json")
-    found = []
-    for process in psutil.process_iter():
-        if process.pid == os.getpid():
-            continue
-        with suppress(OSError, psutil.Error):
-            if os.getsid(process.pid) == leader or process.environ().get("TRAINPERF_RUN") == mark:
-                found.append(process)
-    return found
-
-
-def _is_tracker(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        return any("resource_tracker" in part for part in process.cmdline())
-    return False
-
-
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    with suppress(psutil.Error, OSError):
-        process.send_signal(number)
+            ignored = asked and number is signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
 
 
 def _tail(path: Path) -> str:

@@ -246,6 +246,7 @@ class Measure:
     of runs of consecutive steps, several to a round; `low` and `high` are a 95 %
     interval of the mean from the spread between them (Student's t), or None with
     fewer than two. `rounds` are the means of the rounds in which phases alternate.
+    `stalls` counts the runs that were left out because something held them up.
     """
 
     seconds: float
@@ -254,6 +255,7 @@ class Measure:
     low: float | None = None
     high: float | None = None
     rounds: tuple[float, ...] = ()
+    stalls: int = 0
 
     @property
     def noise(self) -> float:
@@ -669,14 +671,17 @@ class Evidence:
     def input_bound(self) -> bool:
         """Whether waiting for data takes more than a tenth of each step.
 
-        Where the pipeline alone delivers a step's data in less than half the time
-        that is lost, the loss has another cause (tracing, epoch ends, host work).
+        A resident step differs from a real one in nothing but its batch, so what is
+        lost between them is lost to the input: to making batches, to handing them
+        over, or to the cores that both want. Only tracing is told apart: replayed
+        batches have shapes that were traced before.
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
-        if isinstance(self.times.input_, Missing):
+        traced = self.retracing
+        if traced is None or not traced.steps:
             return True
-        return self.times.input >= 0.5 * (self.times.real - self.times.resident)
+        return traced.seconds / traced.steps < 0.5 * (self.times.real - self.times.resident)
 
     def bound_if_input_saves(self, seconds: float) -> float:
         """Upper bound of the speed-up if the input of each step took `seconds` less.

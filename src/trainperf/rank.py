@@ -13,6 +13,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     FunctionCost,
+    Measure,
     Missing,
     Probe,
     Site,
@@ -89,14 +90,19 @@ def _bottleneck(
         found = judge(evidence)
         if found is not None:
             return found
-    if utilization < INPUT_BOUND_BELOW and evidence.waiting_is_real:
-        return _lost(evidence)
     return "model", _model(evidence, findings, utilization)
 
 
 def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
     real, resident = evidence.times.real, evidence.times.resident
     waiting = percent(1 - resident / real)
+    if _contended(evidence):
+        alone = ms(evidence.times.input)
+        return "input", (
+            f"Input-bound: the step could run {times(real / resident)} as fast if data were free; "
+            f"{waiting} of each step goes into handing batches over and sharing cores with the "
+            f"input, which alone makes one in {alone}."
+        )
     culprit = input_culprit(evidence)
     text = (
         f"Input-bound: the step could run {times(real / resident)} as fast if data were free; "
@@ -105,6 +111,14 @@ def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
     if evidence.loop.kind == "call":
         return "input", text.replace("waits for", "goes into")
     return "input", text
+
+
+def _contended(evidence: Evidence) -> bool:
+    """Whether the input alone is far quicker than what its presence costs a step."""
+    measure = evidence.times.input_
+    if not isinstance(measure, Measure):
+        return False
+    return measure.seconds < 0.5 * (evidence.times.real - evidence.times.resident)
 
 
 def input_culprit(evidence: Evidence) -> str:
@@ -220,19 +234,6 @@ def _tracing(evidence: Evidence) -> tuple[Bottleneck, str] | None:
         f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
         f"{found.steps} steps, {percent(min(1.0, share))} of their time."
     )
-
-
-def _lost(evidence: Evidence) -> tuple[Bottleneck, str]:
-    real, resident = evidence.times.real, evidence.times.resident
-    return "host", (
-        f"{percent(1 - resident / real)} of each step is lost, but not to the input, which "
-        f"delivers in {_said(evidence.times.input_)}: see the functions of the loop below."
-    )
-
-
-def _said(measure: object) -> str:
-    seconds = getattr(measure, "seconds", None)
-    return ms(seconds) if isinstance(seconds, float) else "a time that was not measured"
 
 
 def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float) -> str:

@@ -145,6 +145,19 @@ def _notes(evidence: Evidence) -> Iterator[str]:
         yield f"only {real.steps} steps could be timed, so the times are rough"
     elif isinstance(real, Measure) and real.noise > 0.10:
         yield f"the step time varied by {percent(real.noise)} between blocks of steps"
+    stalls = sum(
+        measure.stalls
+        for measure in (real, evidence.times.resident_)
+        if isinstance(measure, Measure)
+    )
+    if stalls:
+        yield (
+            f"{stalls} runs of steps took more than twice the usual time (the machine paused, or "
+            f"something rare in the loop) and were left out of the times"
+            if stalls > 1
+            else "one run of steps took more than twice the usual time (the machine paused, or "
+            "something rare in the loop) and was left out of the times"
+        )
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
 

@@ -46,6 +46,7 @@ class Driver:
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
+        self.restarts = 0.0
         self.ending = False
         self.extras: list[tuple[str, Callable[[float], None]]] = []
         self._at: float | None = None
@@ -69,7 +70,10 @@ class Driver:
         return False
 
     def pull(self, count: int) -> int:
-        """Take up to `count` batches from the input, no model; return how many came."""
+        """Take up to `count` batches from the input, no model; return how many came.
+
+        What opening the input again takes, to its first batch, goes into `restarts`.
+        """
         raise NotImplementedError
 
     def prepare_resident(self) -> str:
@@ -253,16 +257,18 @@ class Driver:
     def _drain(self, seconds: float) -> tuple[list[tuple[float, int]], float]:
         marks: list[tuple[float, int]] = []
         began = self.clock()
-        drained, chunk = 0, 1
+        drained, chunk, restarting = 0, 1, 0.0
         least = 2 if self.plan.slow else MIN_DRAINED
         while True:
             before = self.clock()
+            self.restarts = 0.0
             drained += self.pull(chunk)
-            now = self.clock()
+            restarting += self.restarts
+            now = self.clock() - restarting
             marks.append((round(now - began, 7), drained))
             if now - began >= seconds and drained >= least:
                 return marks, began
-            if now - before < 0.004 and chunk < 1024:
+            if now + restarting - before < 0.004 and chunk < 1024:
                 chunk *= 2
 
     def _complete(self) -> None:

@@ -27,6 +27,7 @@ class Recorder:
         self._lines: list[str] = []
         self._flushed = 0.0
         self._fd = -1
+        self._file: os.stat_result | None = None
 
     def write(self, kind: str, /, **fields: Any) -> None:
         """Record an event of `kind`, stamped with the monotonic clock."""
@@ -57,9 +58,12 @@ class Recorder:
         if not lines or self.broken:
             return
         try:
-            if self._fd < 0:
+            if not self._is_open():
                 self._fd = self._open()
-            os.write(self._fd, ("\n".join(lines) + "\n").encode())
+                self._file = os.fstat(self._fd)
+            data = ("\n".join(lines) + "\n").encode()
+            while data:
+                data = data[os.write(self._fd, data) :]
         except OSError as error:
             self.broken = str(error)
 
@@ -67,9 +71,18 @@ class Recorder:
         """Drop what is the parent's; a file of our own opens with the first event."""
         self._pid = os.getpid()
         self._lines = []
-        if self._fd >= 0:
+        if self._is_open():
             os.close(self._fd)
         self._fd = -1
+
+    def _is_open(self) -> bool:
+        """Whether the descriptor is still ours: the program may close all, and open its own."""
+        if self._fd < 0 or self._file is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._file)
+        except OSError:
+            return False
 
     def _open(self) -> int:
         path = os.path.join(self.folder, f"events-{self._pid}.jsonl")

@@ -131,9 +131,11 @@ class IteratorDriver(TensorFlowDriver):
             try:
                 self._original(self._source)
             except StopIteration:
+                began = self.clock()
                 if not self._reopen():
                     raise Exhausted from None
                 self._original(self._source)
+                self.restarts += self.clock() - began
             for iterator in list(self._companions.values()):
                 try:
                     self._original(iterator)
@@ -260,12 +262,10 @@ class ArgumentDriver(TensorFlowDriver):
         """Take batches inside a graph, as the step does."""
         got = self._pull(self._source, count)
         if got < count:
-            if not self.reopen():
+            began = self.clock()
+            if not self.reopen() or not self._pull(self._source, 1):
                 raise Exhausted
-            more = self._pull(self._source, 1)
-            if not more:
-                raise Exhausted
-            got += more
+            self.restarts += self.clock() - began
         return got
 
     def prepare_resident(self) -> str:

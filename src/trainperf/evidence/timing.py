@@ -22,6 +22,7 @@ T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
 
 MIN_STEPS = 3
 PARTS = 4
+STALLS_FROM = 6
 
 
 def student(values: Sequence[float]) -> float | None:
@@ -51,8 +52,13 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
     ]
     if not blocks:
         return _partial(observed, phase)
-    seconds = sum(d for d, _ in blocks) / sum(n for _, n in blocks)
-    means = _parts(observed, phase) or tuple(d / n for d, n in blocks)
+    parts = _parts(observed, phase)
+    kept = without_stalls(parts)
+    if parts and len(kept) < len(parts):
+        seconds = sum(d for d, _ in kept) / sum(n for _, n in kept)
+    else:
+        seconds = sum(d for d, _ in blocks) / sum(n for _, n in blocks)
+    means = tuple(d / n for d, n in kept) or tuple(d / n for d, n in blocks)
     half = student(means)
     return Measure(
         seconds,
@@ -61,21 +67,37 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
         None if half is None else max(0.0, seconds - half),
         None if half is None else seconds + half,
         tuple(d / n for d, n in blocks),
+        stalls=len(parts) - len(kept),
     )
 
 
-def _parts(observed: Observed, phase: str) -> tuple[float, ...]:
-    """Means of runs of steps, up to four to a round: the spread within rounds counts too."""
+def _parts(observed: Observed, phase: str) -> list[tuple[float, int]]:
+    """Seconds and steps of runs of steps, four to a round: the spread within rounds counts."""
     rounds: dict[int, list[float]] = {}
     for event in observed.of("step"):
         if event["p"] == phase:
             rounds.setdefault(event["b"], []).append(event["t"] - event["s"])
-    means: list[float] = []
+    parts: list[tuple[float, int]] = []
     for durations in rounds.values():
         size = max(2, -(-len(durations) // PARTS))
         runs = [durations[start : start + size] for start in range(0, len(durations), size)]
-        means += [statistics.fmean(run) / observed.steps_per_call for run in runs if len(run) > 1]
-    return tuple(means)
+        parts += [(sum(run), len(run) * observed.steps_per_call) for run in runs if len(run) > 1]
+    return parts
+
+
+def without_stalls(parts: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Leave out runs of steps that something outside the loop held up.
+
+    A virtual machine that is paused, or a neighbour's burst, shows as one run of
+    steps far above all others. At most a sixth of the runs may go, each at least
+    twice the median; what happens more often than that belongs to the loop. The
+    report says how many were left out.
+    """
+    if len(parts) < STALLS_FROM:
+        return parts
+    middle = statistics.median(d / n for d, n in parts)
+    kept = [(d, n) for d, n in parts if d / n < 2 * middle]
+    return kept if len(parts) - len(kept) <= len(parts) // 6 else parts
 
 
 def _partial(observed: Observed, phase: str) -> Measure | Missing:
@@ -103,7 +125,7 @@ def _input(observed: Observed) -> Measure | Missing:
     means = tuple(slope[0] * per_step for slope in slopes if slope is not None)
     if not means:
         return observed.missing("input", "the run ended before the input phase was complete")
-    seconds = statistics.fmean(means)
+    seconds = statistics.median(means)
     half = student(means)
     batches = sum(slope[1] for slope in slopes if slope is not None)
     return Measure(
@@ -179,8 +201,9 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         if restart is None:
             return None
         return BetweenEpochs(restart, len(firsts), epoch_steps, restart_s=restart)
-    seconds = statistics.median(event["seconds"] for event in gaps)
-    validation = list(_within(observed.of("evaluate"), gaps))
+    usual_gaps = gaps[1:] or gaps  # the first one traces the validation, once
+    seconds = statistics.median(event["seconds"] for event in usual_gaps)
+    validation = list(_within(observed.of("evaluate"), usual_gaps))
     return BetweenEpochs(
         seconds=seconds + (restart or 0.0),
         epochs_seen=len(gaps),

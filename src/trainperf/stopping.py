@@ -1,0 +1,127 @@
+"""End every process of a run, whatever ends trainperf itself.
+
+Run as a program, this file is the guard of a run: it waits until trainperf lets it
+go, and stops the run if trainperf died instead (kill -9, out of memory). It imports
+nothing of trainperf, so that it starts from its path alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from types import TracebackType
+
+import psutil
+
+TRACKERS_S = 3.0
+GONE_S = 5.0
+
+
+def stop_session(leader: int, run_file: str) -> None:
+    """Stop every process of a run and wait until none is left.
+
+    A run's processes are those of the session of `leader`, and those that left it
+    but carry `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so
+    that a launcher cannot go on with what stands after the training. Python's
+    resource trackers are let finish: they remove the shared memory and semaphores
+    their dead owners left.
+    """
+    processes = _processes(leader, run_file)
+    for process in processes:
+        _signal(process, signal.SIGSTOP)
+    trackers = [process for process in processes if _is_tracker(process)]
+    for process in processes:
+        if process not in trackers:
+            _signal(process, signal.SIGKILL)
+    for process in trackers:
+        _signal(process, signal.SIGCONT)
+    until = time.monotonic() + TRACKERS_S
+    while time.monotonic() < until and any(_alive(process) for process in trackers):
+        time.sleep(0.01)
+    until = time.monotonic() + GONE_S
+    while left := _processes(leader, run_file):  # forked while they were being listed
+        for process in left:
+            _signal(process, signal.SIGKILL)
+        if time.monotonic() > until:
+            return
+        time.sleep(0.01)
+
+
+def _processes(leader: int, run_file: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid() or not _alive(process):
+            continue
+        with suppress(OSError, psutil.Error):
+            if (
+                os.getsid(process.pid) == leader
+                or process.environ().get("TRAINPERF_RUN") == run_file
+            ):
+                found.append(process)
+    return found
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Whether it still runs; a zombie waits for its parent and is none of ours."""
+    with suppress(psutil.Error):
+        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
+    return False
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return any("resource_tracker" in part for part in process.cmdline())
+    return False
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.Error, OSError):
+        process.send_signal(number)
+
+
+class Guard:
+    """A process beside a run that stops it if trainperf dies. A context manager.
+
+    It learns of the death by the end of its input. Where it cannot be started, the
+    run goes on without: `launch` still stops it in every other case.
+    """
+
+    def __init__(self, leader: int, run_file: str) -> None:
+        env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                (sys.executable, "-P", __file__, str(leader), run_file),
+                env=env,
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # the terminal's Ctrl-C is not for it
+            )
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+if __name__ == "__main__":
+    while sys.stdin.buffer.read(1):
+        pass
+    stop_session(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,32 @@
+"""What all tests share: processes and temporary files of a test end with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from observing import MARK, kill_strays, strays
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Mark every process the test starts; what is still alive after it is killed."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, value)
+    yield value
+    kill_strays(value)
+
+
+@pytest.fixture
+def nothing_left(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Fail the test if it leaves a process or a temporary file behind."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    yield mark
+    assert strays(mark) == []
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,89 @@
+"""Run scripts natively and under observation, and look for what they left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+
+from trainperf.launch import launch
+from trainperf.model import Event, Recording, Run
+
+MARK = "TRAINPERF_TEST_MARK"
+"""A variable that every process of a test inherits, so that strays can be found."""
+
+
+def script(folder: Path, source: str, name: str = "script.py") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    return path
+
+
+def native(
+    command: tuple[str, ...], cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as `launch` does, but unobserved; both streams come as stdout."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        timeout=60,
+        text=True,
+    )
+
+
+def observed(
+    command: tuple[str, ...],
+    cwd: Path,
+    folder: Path,
+    env: dict[str, str] | None = None,
+    **settings: float,
+) -> Recording:
+    run = Run(command, str(cwd), command[-1], env=dict(env or {}), **settings)  # type: ignore[arg-type]
+    return launch(run, folder)
+
+
+def python(*words: str) -> tuple[str, ...]:
+    return (sys.executable, *words)
+
+
+def events(recording: Recording, kind: str) -> list[Event]:
+    return [e for one in recording.events.values() for e in one if e["e"] == kind]
+
+
+def strays(mark: str) -> list[psutil.Process]:
+    """Living processes that carry `mark`, other than this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            if process.pid != os.getpid() and alive and process.environ().get(MARK) == mark:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def gone(mark: str, seconds: float) -> bool:
+    """Whether every process with `mark` ends within so many seconds."""
+    until = time.monotonic() + seconds
+    while strays(mark):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def kill_strays(mark: str) -> None:
+    for process in strays(mark):
+        process.kill()

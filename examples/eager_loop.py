@@ -10,7 +10,7 @@ from tensorflow import keras
 ROWS = 20_000
 COLUMNS = 20
 BATCH = 64
-EPOCHS = 8
+EPOCHS = 4
 
 
 def make_table():

@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-POINTS = 20_000
+POINTS = 12_000
 DIMENSIONS = 10
 LATENT = 2
 BATCH = 128
 EPOCHS = 3
-FADE_STEPS = 2_000
+FADE_STEPS = 200
 
 
 def make_points():

@@ -20,9 +20,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def nothing_left(
-    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def nothing_left(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Fail the test if it leaves a process or a temporary file behind."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,10 +99,12 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     settings = _settings(given)
     target = session.target(module, command, Path.cwd())
-    diagnosis, folder = session.run(target, settings, _console(stderr=True))
-    session.write_outputs(diagnosis, settings)
+    diagnosis, folder, unsaved = session.run(target, settings, _console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
-    _print_report(diagnosis, saved=str(folder), patch_file=patch)
+    _print_report(diagnosis, saved="" if unsaved else str(folder), patch_file=patch)
+    if unsaved is not None:
+        raise unsaved
+    session.write_outputs(diagnosis, settings)
     sys.exit(session.exit_status(diagnosis, settings))
 
 
@@ -171,6 +174,7 @@ def main() -> None:
         error.show()
         sys.exit(OUR_ERROR)
     except (click.Abort, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it changes nothing
         click.echo("trainperf: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -29,3 +29,11 @@ class NotMeasured(Exception):  # noqa: N818 - names an absence, not an error
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class CannotRewrite(Exception):  # noqa: N818 - names an outcome, not a class of bug
+    """An edit that cannot be made, with the reason in words a user understands."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from trainperf.child.recorder import LOST
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.samplers.sampling import Sampling
@@ -37,21 +38,21 @@ def launch(run: Run, folder: Path, on_event: OnEvent = lambda event: None) -> Re
     command started is gone when this returns, however it returns. A Ctrl-C ends the
     run, not the measurement: what was recorded until then is returned.
 
-    Raises `TrainperfError` if the command cannot be started.
+    Raises `TrainperfError` if the command cannot be started, or `folder` not written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output.log"
     following = _Following(run, folder, on_event)
     started = time.monotonic()
-    run_file = str((folder / "run.json").resolve())
+    run_file = _prepare(run, folder)
     with output.open("wb") as log, _interruptible() as interrupted:
-        process = _start(run, folder, log)
-        try:
-            with Guard(process.pid, run_file), Sampling(process.pid) as sampling:
-                ending = _follow(process, following, interrupted)
-        finally:
-            stop_session(process.pid, run_file)
-            status = process.wait()
+        process = _start(run, run_file, log)
+        with Guard(process.pid, run_file):
+            try:
+                with Sampling(process.pid) as sampling:
+                    ending = _follow(process, following, interrupted)
+            finally:
+                stop_session(process.pid, run_file)
+                status = process.wait()
     following.read()
     return Recording(
         run=run,
@@ -81,6 +82,7 @@ class _Following:
     extras_from: float | None = None
     measured: float | None = None
     done: bool = False
+    lost: bool = False
     _offsets: dict[Path, int] = field(default_factory=dict)
 
     def read(self) -> None:
@@ -97,6 +99,16 @@ class _Following:
             for line in data[:complete].splitlines():
                 with suppress(ValueError):
                     self._take(pid, json.loads(line))
+        self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Notice a process that cannot write its events; the file's name says why."""
+        for path in [] if self.lost else self.folder.glob(f"{LOST}-*"):
+            _, pid, number = path.name.split("-")
+            reason = os.strerror(int(number))
+            text = f"no more events could be written ({reason}): what follows was not measured"
+            self._take(int(pid), {"e": "note", "t": time.monotonic(), "text": text})
+            self.lost = True
 
     def _take(self, pid: int, event: Event) -> None:
         self.events.setdefault(pid, []).append(event)
@@ -115,7 +127,7 @@ class _Following:
     def must_stop(self) -> Ending | None:
         """Say whether the run has to be stopped now, and what that makes of it."""
         now = time.monotonic()
-        if self.done:
+        if self.done or self.lost:
             return Ending.MEASURED
         if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
             return Ending.MEASURED
@@ -156,8 +168,8 @@ def _ending(ending: Ending | None, status: int, following: _Following) -> Ending
     return Ending.FINISHED if status == 0 else Ending.FAILED
 
 
-def _start(run: Run, folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    run_file = folder / "run.json"
+def _prepare(run: Run, folder: Path) -> str:
+    """Write what the child reads at its start; return that file's name."""
     settings = {
         "folder": str(folder.resolve()),
         "parent": os.getpid(),
@@ -165,8 +177,21 @@ def _start(run: Run, folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
     }
-    run_file.write_text(json.dumps(settings), encoding="utf-8")
-    env = {**os.environ, **run.env, "TRAINPERF_RUN": str(run_file.resolve())}
+    file = folder.resolve() / "run.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings), encoding="utf-8")
+        (folder / "output.log").touch()
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write to {folder}: {error.strerror}",
+            hint="free some space, or name another folder with --output-dir",
+        ) from error
+    return str(file)
+
+
+def _start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    env = {**os.environ, **run.env, "TRAINPERF_RUN": run_file}
     before = env.get("PYTHONPATH")
     env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
     libc = ctypes.CDLL(None)

@@ -90,8 +90,14 @@ def _check_syntax(path: Path) -> None:
         ) from None
 
 
-def run(target: Target, settings: Settings, console: Console) -> tuple[Diagnosis, Path]:
-    """Diagnose `target` with progress on `console`; save and return the diagnosis."""
+def run(
+    target: Target, settings: Settings, console: Console
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Diagnose `target` with progress on `console`; save and return the diagnosis.
+
+    Where it could not be saved the error is returned as well, not raised: what was
+    measured is to be shown first.
+    """
     folder = _new_folder(settings, target.label)
     with Progress(console, settings.quiet) as progress:
         request = Request(
@@ -108,14 +114,21 @@ def run(target: Target, settings: Settings, console: Console) -> tuple[Diagnosis
             folder,
             settings.ignore,
         )
+        progress.note(
+            f"{target.label} runs for real until its steps are measured: "
+            "what it writes until then, it writes"
+        )
         progress.phase(f"{target.label}: starting")
         show = _Shown(progress, target.label, settings)
         diagnosis, recording = run_diagnosis(request, show)
-    store.save(diagnosis, folder / REPORT)
-    store.save_recording(recording, folder / RECORDING)
+    try:
+        store.save(diagnosis, folder / REPORT)
+        store.save_recording(recording, folder / RECORDING)
+    except TrainperfError as error:
+        return diagnosis, folder, error
     for path in folder.glob("events-*.jsonl"):
         path.unlink()
-    return diagnosis, folder
+    return diagnosis, folder, None
 
 
 class _Shown:

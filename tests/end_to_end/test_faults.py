@@ -53,7 +53,7 @@ def saved(cwd: Path) -> Diagnosis:
         (("nope.py",), ["nope.py", "no such file", "train.py"]),
         (("broken.py",), ["broken.py", "line 2", "not valid Python", "def step(:"]),
         (("run.sh",), ["run.sh", "not valid Python", "-- COMMAND"]),
-        (("image.png",), ["image.png", "cannot be read as Python"]),
+        (("image.png",), ["image.png", "-- COMMAND"]),
         (("notes.ipynb",), ["notebook", "nbconvert"]),
         (("folder",), ["folder", "__main__.py"]),
         (("locked.py",), ["locked.py"]),
@@ -353,10 +353,10 @@ def test_a_daemon_does_not_survive_a_kill_9_of_trainperf(tmp_path, mark):
 
 def test_a_report_that_cannot_be_written_is_still_printed(tmp_path):
     script(tmp_path, "raise SystemExit('the end')", "train.py")
-    result = diagnose(tmp_path, "--json", "no/such/folder/x.json", "train.py")
+    result = diagnose(tmp_path, "--json", "/dev/null/x.json", "train.py")
     assert result.returncode == 2
     assert "the end" in result.stdout
-    assert "no/such/folder" in result.stderr
+    assert "/dev/null/x.json" in result.stderr
     assert not OURS.search(result.stderr)
 
 
@@ -372,7 +372,6 @@ def test_a_folder_for_runs_that_cannot_be_made_is_said_before_the_run(tmp_path):
 def test_a_full_disk_ends_the_measuring_and_says_so(tmp_path):
     source = """
     import os, sys, time
-    recorder = sys.modules["_trainperf_child"].recorder
     from _trainperf_child.recorder import Recorder
     own = Recorder(os.path.dirname(os.environ["TRAINPERF_RUN"]))
     while not own.broken:
@@ -390,7 +389,7 @@ def test_a_full_disk_ends_the_measuring_and_says_so(tmp_path):
 
 def test_a_pipe_that_closes_ends_quietly(tmp_path):
     script(tmp_path, "raise SystemExit('x')", "train.py")
-    command = f"{sys.executable} -m trainperf diagnose --output-dir runs train.py | head -c 1"
+    command = f"{sys.executable} -m trainperf diagnose -q --output-dir runs train.py | head -c 1"
     result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
     assert result.stderr == ""
 
@@ -434,10 +433,10 @@ def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
 
 @pytest.mark.e2e
 def test_what_was_measured_before_the_script_was_killed_is_reported(tmp_path):
-    training(tmp_path, 200, "os.kill(os.getpid(), signal.SIGKILL)")
+    training(tmp_path, 999, "os.kill(os.getpid(), signal.SIGKILL)")
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=60.0)
     assert recording.ending is Ending.SIGNALLED
-    assert len([event for event in events(recording, "step")]) >= 20
+    assert len(events(recording, "step")) >= 20
 
 
 @pytest.mark.e2e
@@ -471,9 +470,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
 @pytest.mark.e2e
 def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, mark):
     training(tmp_path, 5, "os.fork() or os._exit(0)")
-    recording = observed(
-        python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0, extra_s=1.0
-    )
+    recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0, extra_s=1.0)
     assert recording.ending is Ending.MEASURED
     assert choose(recording)
 

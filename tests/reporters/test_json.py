@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import re
 import types
 import typing
@@ -38,7 +39,9 @@ def reached(cls: Any, seen: dict[str, Any]) -> dict[str, Any]:
     """Every dataclass of the model that a diagnosis can hold, by name."""
     if dataclasses.is_dataclass(cls) and isinstance(cls, type) and cls.__name__ not in seen:
         seen[cls.__name__] = cls
-        for hint in typing.get_type_hints(cls, vars(model) | vars(types)).values():
+        for hint in typing.get_type_hints(
+            cls, vars(sys.modules[cls.__module__]) | vars(types)
+        ).values():
             reached(hint, seen)
     for inner in typing.get_args(cls):
         reached(inner, seen)

@@ -58,7 +58,7 @@ class Observer:
         if self._watching:
             return
         self._watching = True
-        thread = threading.Thread(target=self._watch_parent, name="trainperf-watch", daemon=True)
+        thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)
         thread.start()
 
     def forked(self) -> None:
@@ -84,23 +84,18 @@ class Observer:
         time.sleep(WAIT_TO_BE_STOPPED_S)
         os._exit(0)
 
-    def _watch_parent(self) -> None:
+    def _watch(self) -> None:
+        """Every second, write what a loop that hangs has left, and look for the parent."""
         parent = self.settings["parent"]
         while True:
             time.sleep(1.0)
+            self.record.flush()
             try:
                 os.kill(parent, 0)
             except ProcessLookupError:
-                self._die()
+                os._exit(1)
             except PermissionError:
                 pass
-
-    def _die(self) -> None:
-        import signal
-
-        if os.getsid(0) == self.settings.get("session"):
-            os.killpg(os.getpgid(0), signal.SIGKILL)
-        os._exit(1)
 
 
 def start(run_file: str) -> None:

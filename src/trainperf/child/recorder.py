@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from typing import Any
 
 FLUSH_EVERY_S = 0.2
+LOST = "lost"
+"""Begins the name of the empty file, `lost-<pid>-<errno>`, that says what `broken` does."""
 
 
 class Recorder:
     """Writes the events of this process to `folder/events-<pid>.jsonl`.
 
-    Never raises: on a full disk it stops and `broken` says why.
+    Never raises: on a full disk it stops, `broken` says why, and trainperf is told.
     """
 
     def __init__(self, folder: str) -> None:
@@ -26,6 +29,7 @@ class Recorder:
         self._pid = os.getpid()
         self._lines: list[str] = []
         self._flushed = 0.0
+        self._flushing = threading.Lock()
         self._fd = -1
         self._file: os.stat_result | None = None
 
@@ -52,25 +56,36 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been gathered."""
-        lines, self._lines = self._lines, []
-        self._flushed = time.monotonic()
-        if not lines or self.broken:
-            return
-        try:
-            if not self._is_open():
-                self._fd = self._open()
-                self._file = os.fstat(self._fd)
-            data = ("\n".join(lines) + "\n").encode()
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError as error:
-            self.broken = str(error)
+        """Write what has been gathered; any thread may."""
+        with self._flushing:
+            self._flushed = time.monotonic()
+            lines = self._lines[:]
+            del self._lines[: len(lines)]  # in place: another thread may append meanwhile
+            if not lines or self.broken:
+                return
+            try:
+                if not self._is_open():
+                    self._fd = self._open()
+                    self._file = os.fstat(self._fd)
+                data = ("\n".join(lines) + "\n").encode()
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except OSError as error:
+                self._broke(error)
+
+    def _broke(self, error: OSError) -> None:
+        self.broken = str(error)
+        try:  # a full disk mostly still takes a name
+            path = os.path.join(self.folder, f"{LOST}-{self._pid}-{error.errno}")
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError:
+            pass
 
     def forked(self) -> None:
         """Drop what is the parent's; a file of our own opens with the first event."""
         self._pid = os.getpid()
         self._lines = []
+        self._flushing = threading.Lock()
         if self._is_open():
             os.close(self._fd)
         self._fd = -1

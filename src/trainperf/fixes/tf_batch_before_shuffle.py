@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import OTHER_SITE, SITE, stage
 from trainperf.fixes._input_cases import starved
+from trainperf.fixes._moves import change_places
 from trainperf.fixes._words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 
@@ -105,12 +106,8 @@ class BatchBeforeShuffle(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Let the two calls, or the two statements they stand in, change places."""
-        first, second = finding.where
-        if (first.file, first.line, first.col) == (second.file, second.line, second.col):
-            outer = max(first, second, key=lambda site: (site.end_line, site.end_col))
-            script.swap_last_two_calls(outer)
-        else:
-            script.swap_statements(*sorted((first, second), key=lambda site: site.line))
+        one, other = finding.where
+        change_places(script, one, other)
 
 
 def _pair(stages: tuple[Stage, ...]) -> tuple[Stage, Stage] | None:

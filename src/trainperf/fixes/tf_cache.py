@@ -19,10 +19,10 @@ MEMORY_SHARE = 0.5
 """The share of the available memory a cache may take: the other half is for the rest."""
 
 SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concatenate", "zip"}
-READERS = {"tfrecorddataset", "textlinedataset", "fixedlengthrecorddataset", "csvdataset"}
+READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
 WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
 BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
-DETERMINISTIC = SOURCES | READERS | WORK | BATCHES
+DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
 """What gives the same elements in every epoch, if its function does. Not listed, so a
 cache never stands behind it: generators, `repeat`, and what draws random numbers."""
 
@@ -203,7 +203,8 @@ def _place(evidence: Evidence, stages: tuple[Stage, ...]) -> Place | None:
 
 
 def _repeats_itself(stage: Stage) -> bool:
-    known = stage.op.lower() in DETERMINISTIC
+    plain = stage.op.lower().replace("_", "").removesuffix("v2").removesuffix("dataset")
+    known = plain in DETERMINISTIC
     endless = stage.cardinality == -1
     return known and not endless and not stage.stateful_random and not stage.python
 
@@ -211,7 +212,7 @@ def _repeats_itself(stage: Stage) -> bool:
 def _mixes(stage: Stage) -> bool:
     """Whether the stage changes the order from epoch to epoch by itself."""
     if stage.op == "list_files":
-        return stage.arguments.get("shuffle") is not False
+        return "buffer_size" in stage.arguments  # that of the shuffle inside it
     return stage.arguments.get("deterministic") is False
 
 

@@ -20,6 +20,9 @@ from trainperf.model import (
     is_taken,
 )
 
+CALLS = ("from_generator", "generator")
+"""The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""
+
 SAMPLES = Function("samples", "data.py", 30)
 
 
@@ -63,7 +66,7 @@ class Generator(Fix):
         ),
         # a generator given to fit
         starved(
-            stage("from_generator", 0.09, where=None, by_user=False),
+            stage("generator", 0.09, where=None, by_user=False),
             loop=Loop("fit", where=SITE, input_kind="generator"),
         ),
     ]
@@ -106,9 +109,10 @@ class Generator(Fix):
 
 
 def _generator(evidence: Evidence, stage: Stage) -> bool:
-    if stage.op != "from_generator" or not is_taken(stage.seconds_per_step_):
+    if not is_taken(stage.seconds_per_step_):
         return False
-    return stage.by_user or evidence.loop.input_kind == "generator"
+    given_to_fit = stage.op == "generator" or evidence.loop.input_kind == "generator"
+    return stage.op in CALLS and (stage.by_user or given_to_fit)
 
 
 def _hottest(evidence: Evidence) -> FunctionCost | None:

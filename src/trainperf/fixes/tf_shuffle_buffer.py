@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import OTHER_SITE, SITE, evidence, stage
 from trainperf.fixes._input_cases import LOAD
+from trainperf.fixes._moves import change_places
 from trainperf.fixes._pipeline import label
 from trainperf.fixes._words import at, ms, worth
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage
@@ -138,7 +140,7 @@ class ShuffleBuffer(Fix):
             advice=(
                 "Put `shuffle` before this `map`."
                 if movable
-                else "Shuffle file names or records before they are read, with a smaller buffer here."
+                else "Shuffle file names or records before they are read; make this buffer smaller."
             ),
             snippet=(
                 "dataset = files.shuffle(number_of_files)  # names: cheap to hold, all of them\n"
@@ -150,19 +152,15 @@ class ShuffleBuffer(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Let the shuffle and the map before it change places."""
-        first, second = finding.where
-        if (first.file, first.line, first.col) == (second.file, second.line, second.col):
-            outer = max(first, second, key=lambda site: (site.end_line, site.end_col))
-            script.swap_last_two_calls(outer)
-        else:
-            script.swap_statements(*sorted((first, second), key=lambda site: site.line))
+        one, other = finding.where
+        change_places(script, one, other)
 
 
 def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
     """The shuffle that takes longest to fill, the stage before it, and the seconds."""
     fills = [
         (shuffle, before, shuffle.first_s - before.first_s)
-        for before, shuffle in zip(stages, stages[1:], strict=False)
+        for before, shuffle in pairwise(stages)
         if shuffle.op == "shuffle"
         and shuffle.by_user
         and shuffle.first_s is not None

@@ -1,7 +1,7 @@
 """Edits of the user's source: asked for at sites, made together, shown as one diff."""
 
+from trainperf.errors import CannotRewrite
 from trainperf.rewrite.patch import build_patch, preview
 from trainperf.rewrite.script import Script, default_reader
-from trainperf.rewrite.source import CannotRewrite
 
 __all__ = ["CannotRewrite", "Script", "build_patch", "default_reader", "preview"]

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.source import CannotRewrite, Source, Span
+from trainperf.rewrite.source import Source, Span
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import os
 import sysconfig
 from pathlib import Path
 
+from trainperf.errors import CannotRewrite
 from trainperf.rewrite import imports
-from trainperf.rewrite.source import CannotRewrite
 
 
 def check_users(path: str, root: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from trainperf.rewrite.source import CannotRewrite, Span
+from trainperf.errors import CannotRewrite
+from trainperf.rewrite.source import Span
 
 
 class Rank(IntEnum):

@@ -6,7 +6,8 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainperf.rewrite.source import CannotRewrite, Source
+from trainperf.errors import CannotRewrite
+from trainperf.rewrite.source import Source
 
 PREFERRED = {"tensorflow": "tf", "numpy": "np"}
 """The name a module is imported under where a file does not import it yet."""

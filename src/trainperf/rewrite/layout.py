@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
-from trainperf.rewrite.source import CannotRewrite, Function, Place, Source, Span
+from trainperf.rewrite.source import Function, Place, Source, Span
 
 _ATOMS = (
     ast.Call,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken, Patch
 from trainperf.rewrite.script import Reader, Script, default_reader
-from trainperf.rewrite.source import CannotRewrite
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 

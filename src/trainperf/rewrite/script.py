@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import imports, layout
 from trainperf.rewrite.calls import CallChange, call_edits, keyword, positional
 from trainperf.rewrite.checks import check_expression, check_users, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, render
-from trainperf.rewrite.source import CannotRewrite, Source
+from trainperf.rewrite.source import Source
 
 Reader = Callable[[str], bytes]
 

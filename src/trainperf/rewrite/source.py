@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-
-
-class CannotRewrite(Exception):  # noqa: N818 - names an outcome, not a class of bug
-    """An edit that cannot be made, with the reason in words a user understands."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """Variables assigned by hand inside a tf.function."""
+
 import tensorflow as tf
 
 w = tf.Variable(tf.random.normal((32, 10)))
-dataset = tf.data.Dataset.from_tensor_slices((tf.random.normal((640, 32)), tf.random.uniform((640,), 0, 10, tf.int32))).batch(32)
+dataset = tf.data.Dataset.from_tensor_slices(
+    (tf.random.normal((640, 32)), tf.random.uniform((640,), 0, 10, tf.int32))
+).batch(32)
 
 
 @tf.function

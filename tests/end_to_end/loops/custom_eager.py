@@ -1,7 +1,12 @@
 """A custom loop that was never compiled."""
+
 import tensorflow as tf
 
-model = tf.keras.Sequential([tf.keras.Input((32,))] + [tf.keras.layers.Dense(64, activation="relu") for _ in range(6)] + [tf.keras.layers.Dense(10)])
+model = tf.keras.Sequential(
+    [tf.keras.Input((32,))]
+    + [tf.keras.layers.Dense(64, activation="relu") for _ in range(6)]
+    + [tf.keras.layers.Dense(10)]
+)
 optimizer = tf.keras.optimizers.Adam(1e-4)
 loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 x = tf.random.normal((640, 32))

@@ -1,7 +1,10 @@
 """A custom loop whose step is a tf.function, over a tf.data pipeline."""
+
 import tensorflow as tf
 
-model = tf.keras.Sequential([tf.keras.Input((32,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(10)])
+model = tf.keras.Sequential(
+    [tf.keras.Input((32,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(10)]
+)
 optimizer = tf.keras.optimizers.Adam()
 loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 x = tf.random.normal((640, 32))

@@ -1,15 +1,24 @@
 """MirroredStrategy on two logical CPU devices, a custom loop."""
+
 import tensorflow as tf
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"], cross_device_ops=tf.distribute.ReductionToOneDevice())
+strategy = tf.distribute.MirroredStrategy(
+    ["/cpu:0", "/cpu:1"], cross_device_ops=tf.distribute.ReductionToOneDevice()
+)
 x = tf.random.normal((1000, 10, 5))
 y = tf.random.uniform((1000,), 0, 2, tf.int32)
 dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).shuffle(1000)
 distributed = strategy.experimental_distribute_dataset(dataset)
 with strategy.scope():
-    model = tf.keras.Sequential([tf.keras.Input((10, 5)), tf.keras.layers.SimpleRNN(32), tf.keras.layers.Dense(2, activation="softmax")])
+    model = tf.keras.Sequential(
+        [
+            tf.keras.Input((10, 5)),
+            tf.keras.layers.SimpleRNN(32),
+            tf.keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
     optimizer = tf.keras.optimizers.Adam(1e-3)
     loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(reduction="none")
 

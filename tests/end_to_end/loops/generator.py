@@ -1,4 +1,5 @@
 """fit fed by a plain Python generator."""
+
 import time
 
 import keras

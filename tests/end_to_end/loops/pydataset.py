@@ -1,4 +1,5 @@
 """fit fed by a PyDataset whose items are slow to make."""
+
 import math
 import time
 

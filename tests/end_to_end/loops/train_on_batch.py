@@ -1,11 +1,14 @@
 """A loop that makes its own batches with NumPy and calls train_on_batch."""
+
 import numpy as np
 import tensorflow as tf
 
 rng = np.random.default_rng(0)
 images = rng.random((2000, 32), dtype="float32")
 labels = rng.integers(0, 10, 2000)
-model = tf.keras.Sequential([tf.keras.Input((32,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(10)])
+model = tf.keras.Sequential(
+    [tf.keras.Input((32,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(10)]
+)
 model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
 

@@ -1,0 +1,89 @@
+"""The values that travel through trainperf, from a run to a report.
+
+    Run → Recording → Evidence → Finding… → Diagnosis → text
+
+All are frozen. All times are seconds, all memory is bytes, all shares are fractions
+of 1, unless a name says otherwise (`_percent`, `_mib`).
+"""
+
+from __future__ import annotations
+
+from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.diagnosis import (
+    FORMAT_VERSION,
+    Bottleneck,
+    Diagnosis,
+    Overhead,
+    ReportedStage,
+    ReportedTimes,
+    Trial,
+    Verdict,
+)
+from trainperf.model.evidence import INPUT_BOUND_BELOW, Evidence
+from trainperf.model.facts import (
+    CallbackCost,
+    Device,
+    Framework,
+    FunctionCost,
+    LayerFacts,
+    Loop,
+    ModelFacts,
+    Padding,
+    PhaseUse,
+    Retracing,
+    StepFunction,
+)
+from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch
+from trainperf.model.machine import Gpu, Machine
+from trainperf.model.pipeline import Function, Stage
+from trainperf.model.run import Ending, Event, GpuSample, HostSample, Recording, Run, Sample
+from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+
+__all__ = [
+    "FORMAT_VERSION",
+    "INPUT_BOUND_BELOW",
+    "BetweenEpochs",
+    "Bottleneck",
+    "CallbackCost",
+    "Category",
+    "Device",
+    "Diagnosis",
+    "Ending",
+    "Equivalence",
+    "Event",
+    "Evidence",
+    "Finding",
+    "Framework",
+    "Function",
+    "FunctionCost",
+    "Gpu",
+    "GpuSample",
+    "HostSample",
+    "LayerFacts",
+    "Loop",
+    "Machine",
+    "Measure",
+    "Missing",
+    "ModelFacts",
+    "NotTaken",
+    "Overhead",
+    "Padding",
+    "Patch",
+    "PhaseUse",
+    "Probe",
+    "Recording",
+    "ReportedStage",
+    "ReportedTimes",
+    "Retracing",
+    "Run",
+    "Sample",
+    "Site",
+    "Stage",
+    "StartUp",
+    "StepFunction",
+    "Times",
+    "Trial",
+    "Verdict",
+    "is_taken",
+    "taken",
+]

@@ -1,0 +1,50 @@
+"""Places in the source, and numbers that were not taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from trainperf.errors import NotMeasured
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What stands where a number would stand if it had been taken: why it was not."""
+
+    reason: str
+
+
+def taken(value: T | Missing) -> T:
+    """Return `value`, or raise `NotMeasured` with the reason why there is none."""
+    if isinstance(value, Missing):
+        raise NotMeasured(value.reason)
+    return value
+
+
+def is_taken(value: object) -> bool:
+    """Say whether a number was taken."""
+    return not isinstance(value, Missing)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the user's source: a call expression, or the head of a function.
+
+    Lines count from 1; columns count characters from 0, the end is exclusive, as in
+    `ast`. A site whose exact extent is not known has `end_line` 0.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    col: int = 0
+    end_line: int = 0
+    end_col: int = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether the extent of the expression is known, so that it can be edited."""
+        return self.end_line > 0

@@ -1,0 +1,125 @@
+"""The answer: everything a report is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainperf.model.basics import Site
+from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
+from trainperf.model.findings import Finding, NotTaken, Patch
+from trainperf.model.machine import Machine
+from trainperf.model.pipeline import Function
+from trainperf.model.run import Ending
+from trainperf.model.timing import BetweenEpochs, StartUp
+
+FORMAT_VERSION = 1
+
+
+Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "none"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in one sentence, and which side of the step it points to.
+
+    `healthy` means that nothing worth repairing was found. `utilization` is the
+    accelerator utilisation against the 90 % line, None if not measured.
+    """
+
+    bottleneck: Bottleneck
+    text: str
+    utilization: float | None = None
+    healthy: bool = False
+
+
+@dataclass(frozen=True)
+class ReportedTimes:
+    """The times of the report; None where not measured (see `not_measured`).
+
+    Seconds per step. `noise` is the relative half-width of the 95 % interval of the
+    mean step; `spread` has the block means by phase.
+    """
+
+    real_s: float | None
+    resident_s: float | None
+    input_s: float | None
+    host_s: float | None
+    steps: int
+    samples_per_s: float | None
+    startup_s: float | None
+    noise: float | None
+    spread: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReportedStage:
+    """One stage of the pipeline as reported; `share` is of the whole input time."""
+
+    name: str
+    where: Site | None
+    seconds_per_step: float | None
+    share: float | None
+    function: Function | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fix tried on the real script (filled in by the trials)."""
+
+    fix: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    steps: int
+    parity: str
+    kept: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What observing costs: seconds and share of a step, measured in the run."""
+
+    per_step_s: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything a report is made of. The only thing reporters see; saved as JSON.
+
+    The fields are the keys of the JSON report (docs/report-format.md).
+    """
+
+    format_version: int
+    trainperf_version: str
+    created: str  # ISO 8601, UTC
+    script: str
+    command: tuple[str, ...]
+    cwd: str
+    ending: Ending
+    framework: Framework
+    device: Device
+    machine: Machine
+    loop: Loop | None
+    verdict: Verdict
+    times: ReportedTimes
+    startup: StartUp | None
+    between_epochs: BetweenEpochs | None
+    stages: tuple[ReportedStage, ...]
+    callbacks: tuple[CallbackCost, ...]
+    functions: tuple[FunctionCost, ...]
+    utilization: tuple[PhaseUse, ...]
+    findings: tuple[Finding, ...]  # ranked, best first
+    practices: tuple[Finding, ...]  # time to accuracy: unranked, unpriced
+    trials: tuple[Trial, ...]
+    stack: dict[str, Any] | None
+    control: dict[str, Any] | None
+    overhead: Overhead | None
+    patch: Patch | None
+    not_measured: tuple[NotTaken, ...]
+    notes: tuple[str, ...]  # what was seen that a reader should know
+    seconds: float  # what the whole diagnosis took
+    output_tail: str = ""  # the script's last output, where it failed

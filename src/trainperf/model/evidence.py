@@ -1,0 +1,141 @@
+"""The evidence: every number and fact that a fix may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.model.basics import Missing, taken
+from trainperf.model.facts import (
+    CallbackCost,
+    Device,
+    Framework,
+    FunctionCost,
+    Loop,
+    ModelFacts,
+    Padding,
+    PhaseUse,
+    Retracing,
+    StepFunction,
+)
+from trainperf.model.machine import Machine
+from trainperf.model.pipeline import Stage
+from trainperf.model.timing import BetweenEpochs, Probe, StartUp, Times
+
+INPUT_BOUND_BELOW = 0.90
+"""Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The numbers and facts a fix may read. What was not measured raises.
+
+    `probes` is by name; read it through `probe()`. `facts` holds what fits nowhere
+    else, by name, read through `fact()`.
+    """
+
+    framework: Framework
+    device: Device
+    machine: Machine
+    loop: Loop
+    times: Times
+    stages_: tuple[Stage, ...] | Missing = ()
+    stage_input_s: float | None = None  # the whole pipeline, by the stage timing
+    callbacks: tuple[CallbackCost, ...] = ()
+    functions: tuple[FunctionCost, ...] = ()
+    models: tuple[ModelFacts, ...] = ()
+    step_function: StepFunction | None = None
+    retracing: Retracing | None = None
+    padding: Padding | None = None
+    probes: dict[str, Probe | Missing] = field(default_factory=dict)
+    between_epochs: BetweenEpochs | None = None
+    startup: StartUp | None = None
+    use: tuple[PhaseUse, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the input pipeline, first to last; raises `NotMeasured`."""
+        return taken(self.stages_)
+
+    def probe(self, name: str) -> Probe:
+        """Return the probe `name`; raises `NotMeasured` if it was not run."""
+        return taken(self.probes.get(name, Missing(f"the {name} probe was not run")))
+
+    def fact(self, name: str) -> Any:
+        """Return the fact `name`; raises `NotMeasured` if it is not known."""
+        return taken(self.facts.get(name, Missing(f"{name} is not known")))
+
+    def phase(self, name: str) -> PhaseUse:
+        """Return how busy the machine was in phase `name`; raises `NotMeasured`."""
+        for use in self.use:
+            if use.phase == name:
+                return use
+        raise NotMeasured(f"no samples fell into phase {name}")
+
+    @property
+    def model(self) -> ModelFacts:
+        """The Keras model that is trained; raises `NotMeasured` if none was seen."""
+        for model in self.models:
+            if model.trained:
+                return model
+        raise NotMeasured("no Keras model was seen in training")
+
+    @property
+    def utilization(self) -> float:
+        """Resident over real time, at most 1: the share of a step that is not waiting.
+
+        This is the accelerator utilisation of MLPerf Storage, which calls a job
+        input-bound below 0.90.
+        """
+        return min(1.0, self.times.resident / self.times.real)
+
+    @property
+    def waiting_is_real(self) -> bool:
+        """Whether what a step loses against the resident one stands out of the noise.
+
+        Phases alternate, so each real block is set against the resident block that
+        followed it: the loss is real if every pair shows at least half of it.
+        """
+        real, resident = taken(self.times.real_), taken(self.times.resident_)
+        pairs = list(zip(real.rounds, resident.rounds, strict=False))
+        if len(pairs) < 2:
+            return 1 - self.utilization > 2 * self.times.noise
+        loss = (1 - self.utilization) / 2
+        return all(one > 0 and 1 - other / one >= loss for one, other in pairs)
+
+    @property
+    def input_bound(self) -> bool:
+        """Whether waiting for data takes more than a tenth of each step.
+
+        A resident step differs from a real one in nothing but its batch, so what is
+        lost between them is lost to the input: to making batches, to handing them
+        over, or to the cores that both want. Only tracing is told apart: replayed
+        batches have shapes that were traced before.
+        """
+        if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
+            return False
+        traced = self.retracing
+        if traced is None or not traced.steps:
+            return True
+        return traced.seconds / traced.steps < 0.5 * (self.times.real - self.times.resident)
+
+    def bound_if_input_saves(self, seconds: float) -> float:
+        """Upper bound of the speed-up if the input of each step took `seconds` less.
+
+        What is saved can at most be the waiting (`real - resident`): a step never
+        gets shorter than with free input.
+        """
+        real, resident = self.times.real, self.times.resident
+        return real / max(resident, real - max(0.0, seconds))
+
+    def bound_if_step_saves(self, seconds: float) -> float:
+        """Upper bound of the speed-up if the step itself took `seconds` less.
+
+        Removing work from the step shortens the real step by at most as much; where
+        input overlaps with the step, it cannot get shorter than the input.
+        """
+        real = self.times.real
+        floor = max(real - max(0.0, seconds), 1e-9)
+        return real / floor

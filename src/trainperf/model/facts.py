@@ -1,0 +1,205 @@
+"""What the script's process says of itself: framework, loop, models, callbacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainperf.model.basics import Site
+
+
+@dataclass(frozen=True)
+class Framework:
+    """The framework the script trains with, as the script's own process saw it."""
+
+    name: Literal["tensorflow", "torch", ""]
+    version: str
+    keras: str | None = None  # version of Keras, or of tf_keras
+    legacy_keras: bool = False
+    built_with_cuda: bool | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the framework computes on: "CPU", or "GPU" with its name and count."""
+
+    kind: Literal["CPU", "GPU"]
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CallbackCost:
+    """What one Keras callback costs; seconds per call of each hook.
+
+    `batch_s` adds `on_train_batch_begin` and `_end`; `epoch_s` likewise for epochs,
+    None where no epoch ended while observed. `builtin` callbacks are Keras's own
+    (`History`, `ProgbarLogger`).
+    """
+
+    name: str
+    batch_s: float
+    batches: int
+    epoch_s: float | None = None
+    where: Site | None = None
+    builtin: bool = False
+    hooks: dict[str, float] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)  # save_freq, histogram_freq, …
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """A function of the user's, and the share of stack samples it was found in.
+
+    `share` counts samples with this function innermost among the user's own, on
+    the thread named; `line` is the line seen most often; `calls_into` the library
+    function most often found beneath it. `thread` is "main" or "worker" (threads
+    that feed the pipeline).
+    """
+
+    name: str
+    file: str
+    line: int
+    share: float
+    thread: Literal["main", "worker"]
+    samples: int
+    calls_into: str = ""
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """A recurrent layer, or one that stops XLA, with the settings that matter.
+
+    `config` has the constructor values as they are (`activation`,
+    `recurrent_activation`, `unroll`, `use_bias`, `recurrent_dropout`, `reset_after`,
+    `use_cudnn`, `cell` = class name of the wrapped cell). `where` is the call that
+    built it.
+    """
+
+    name: str
+    cls: str
+    config: dict[str, Any] = field(default_factory=dict)
+    where: Site | None = None
+    supports_jit: bool = True
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a Keras model says of itself.
+
+    `jit_requested` is the value given to `compile` ("auto", True, False), `jit` what
+    came of it, `jit_blocker` the clause that turned XLA off, in words.
+    """
+
+    name: str
+    cls: str
+    parameters: int | None = None
+    trained: bool = True
+    run_eagerly: bool = False
+    jit_requested: str | bool | None = None
+    jit: bool | None = None
+    jit_blocker: str = ""
+    steps_per_execution: int = 1
+    optimizer: str = ""
+    learning_rate: float | None = None
+    learning_rate_scheduled: bool = False
+    policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"
+    compute_layers: dict[str, int] = field(default_factory=dict)  # class → count
+    recurrent: tuple[LayerFacts, ...] = ()
+    jit_blocking_layers: tuple[str, ...] = ()
+    compile_where: Site | None = None
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """The function that updates the weights, in a loop the user wrote.
+
+    `compiled` says whether it ran inside a `tf.function`; `where` is the head of its
+    `def`, None where it is not a function of its own (the tape stands in the loop).
+    """
+
+    name: str
+    compiled: bool
+    where: Site | None = None
+    jit: bool | None = None
+    tape_where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Retracing:
+    """Tracings of the training function after its first: how many, over how many steps.
+
+    `seconds` is what they took in all; `steps` the real steps they fell into.
+    `cause` says what changed between the calls, in words. `where` is the head of
+    the `def` of the function, if it is the user's.
+    """
+
+    function: str
+    count: int
+    steps: int
+    seconds: float
+    cause: str = ""
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How much of the padded sequences is padding.
+
+    `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
+    mean padded length would be if the sequences seen were batched by length.
+    """
+
+    mean_length: float
+    padded_length: float
+    bucketed_length: float
+    sequences: int
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The training loop that was timed.
+
+    `kind` is how it takes its batches: "fit" (Keras drives), "iterator" (a loop over
+    a dataset), "call" (a loop that calls `train_on_batch` or a compiled step with
+    batches of its own making) or "update" (nothing but weight updates to be seen).
+    `batch_size` is samples per step over all replicas. `epoch_steps` is the number
+    of steps in one epoch, None if unknown. `input_kind` says what feeds it:
+    "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
+    """
+
+    kind: Literal["fit", "iterator", "call", "update"]
+    where: Site | None = None
+    batch_size: int | None = None
+    batch_bytes: int | None = None
+    batch_dtypes: tuple[str, ...] = ()
+    epochs: int | None = None
+    epoch_steps: int | None = None
+    steps_per_execution: int = 1
+    input_kind: str = ""
+    has_validation: bool = False
+    early_stopping: bool = False
+    callbacks_given: tuple[str, ...] = ()
+    strategy: str = ""
+    replicas: int = 1
+    updates_per_step: int = 1
+    pydataset: Site | None = None  # where the PyDataset was built
+    pydataset_arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PhaseUse:
+    """How busy host and GPUs were in one phase ("real", "resident", "input", …).
+
+    Means over the samples of the phase. `cpu_cores` counts the user's process tree.
+    `gpu` has one entry per GPU.
+    """
+
+    phase: str
+    samples: int
+    cpu_cores: float | None = None
+    machine_cpu_cores: float | None = None
+    rss_peak: int | None = None
+    read_bytes_s: float | None = None
+    gpu: tuple[dict[str, Any], ...] = ()

@@ -1,0 +1,67 @@
+"""Causes of slow training, and their repair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from trainperf.model.basics import Site
+
+
+class Equivalence(StrEnum):
+    """What a fix may change, from nothing to the experiment itself."""
+
+    EXACT = "exact"  # same numbers, same order of samples
+    NUMERICS = "numerics"  # same mathematics, other rounding, order or random stream
+    SEMANTICS = "semantics"  # other hyper-parameters, model or observability
+    ENVIRONMENT = "environment"  # outside the source
+
+
+Category = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "practice"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause: what is slow, how it shows, where, and what repairing it can give.
+
+    `bound` is the upper bound of the speed-up of the whole step (1.8 means at most
+    1.8 times as many steps per second), None where no bound can be given, with
+    `bound_basis` saying where it comes from. `text` is the evidence in a sentence or
+    two with numbers; `advice` what to do, in the imperative; `snippet` the code to
+    paste. `rewritable` says that a patch can be written for it.
+    """
+
+    id: str
+    category: Category
+    title: str
+    text: str
+    bound: float | None
+    bound_basis: str
+    equivalence: Equivalence
+    where: tuple[Site, ...] = ()
+    advice: str = ""
+    snippet: str = ""
+    rewritable: bool = False
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NotTaken:
+    """Something that was not measured or not done, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The edits of the findings as one unified diff, or why there is none.
+
+    `findings` are the ids whose edits it holds. `skipped` names what could not be
+    written, with the reason.
+    """
+
+    diff: str
+    findings: tuple[str, ...]
+    skipped: tuple[NotTaken, ...] = ()

@@ -1,0 +1,49 @@
+"""The box a script runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as NVML describes it; `None` where the driver does not say."""
+
+    index: int
+    name: str
+    memory_total: int | None = None
+    compute_capability: str | None = None
+    power_limit_w: float | None = None
+    max_sm_clock_mhz: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    gpm: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The box, as far as a process in it can see.
+
+    `cores` is what the process may really use: the smallest of the visible cores,
+    the affinity mask and the cgroup's CPU quota. `memory_limit` is the smaller of
+    the physical memory and the cgroup's limit.
+    """
+
+    hostname: str
+    os: str
+    python: str
+    cpu_model: str
+    visible_cores: int
+    affinity_cores: int
+    quota_cores: float | None
+    cores: float
+    memory_total: int
+    memory_limit: int
+    memory_available: int
+    shm_total: int | None = None
+    shm_free: int | None = None
+    disk_free: int | None = None
+    gpus: tuple[Gpu, ...] = ()
+    gpu_reason: str = ""  # why the list is empty, or some GPUs are not in it
+    driver: str | None = None
+    driver_cuda: str | None = None

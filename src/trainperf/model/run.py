@@ -1,0 +1,112 @@
+"""What is run, and what a run leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from trainperf.model.machine import Gpu
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to start, where, and how it is to be observed.
+
+    `command` is what would be typed in a shell. `label` names it in messages
+    (`train.py`). `steps` is the number of real steps to time, or None to let the
+    time decide. `measure_s` is the time in the steady loop that the three times may
+    take, `extra_s` what the stages and probes after them may take; `stall_s` is how
+    long the run may go without a sign of progress before it is given up.
+    """
+
+    command: tuple[str, ...]
+    cwd: str
+    label: str
+    env: dict[str, str] = field(default_factory=dict)
+    steps: int | None = None
+    measure_s: float = 8.0
+    extra_s: float = 6.0
+    stall_s: float = 300.0
+    budget_s: float = 180.0
+
+
+class Ending(StrEnum):
+    """How a run ended."""
+
+    MEASURED = "measured"  # the plan was complete and trainperf stopped the script
+    FINISHED = "finished"  # the script ended by itself, exit status 0
+    FAILED = "failed"  # the script ended by itself, with an error
+    SIGNALLED = "signalled"  # a signal killed it, and it was not ours
+    STALLED = "stalled"  # no sign of progress for `stall_s`
+    OUT_OF_BUDGET = "out of budget"
+    INTERRUPTED = "interrupted"  # Ctrl-C
+
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """One GPU at one moment. What the driver does not offer is None."""
+
+    index: int
+    utilization_percent: float | None = None  # upper bound: "a kernel was running"
+    memory_used: int | None = None
+    power_w: float | None = None
+    sm_clock_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None  # None: the driver does not say
+    temperature_c: int | None = None
+    pcie_rx_bytes_s: float | None = None
+    pcie_tx_bytes_s: float | None = None
+    processes: int | None = None  # compute processes on the card, ours among them
+    sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
+    tensor_active: float | None = None  # GPM
+    dram_active: float | None = None  # GPM: share of peak memory bandwidth
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """The user's process tree, and the machine around it, at one moment."""
+
+    cpu_cores: float  # cores kept busy by the process tree since the last sample
+    machine_cpu_cores: float  # cores kept busy by everything, ours included
+    rss: int
+    processes: int
+    threads: int
+    read_bytes_s: float | None = None
+    write_bytes_s: float | None = None
+    net_recv_bytes_s: float | None = None  # whole machine
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the samplers saw at `t`, on the clock that stamps the steps.
+
+    `t` is `time.monotonic()`, seconds.
+    """
+
+    t: float
+    host: HostSample | None
+    gpus: tuple[GpuSample, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one run left behind.
+
+    `events` holds the lines each observed process wrote, by process id, in order.
+    `started` and `ended` are on the clock of the events (`time.monotonic()`).
+    """
+
+    run: Run
+    ending: Ending
+    exit_status: int | None
+    started: float
+    ended: float
+    events: dict[int, tuple[Event, ...]]
+    samples: tuple[Sample, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    gpu_reason: str = ""  # why there are no GPU samples
+    sampling_note: str = ""  # GPUs lost, samples thinned
+    output_tail: str = ""

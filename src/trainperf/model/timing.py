@@ -1,0 +1,127 @@
+"""The times of a step, of start-up, of epochs' ends, of probes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainperf.model.basics import Missing, taken
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Seconds per step over several blocks of steps.
+
+    `seconds` is total time over total steps of all blocks; `blocks` are the means
+    of runs of consecutive steps, several to a round; `low` and `high` are a 95 %
+    interval of the mean from the spread between them (Student's t), or None with
+    fewer than two. `rounds` are the means of the rounds in which phases alternate.
+    `stalls` counts the runs that were left out because something held them up.
+    """
+
+    seconds: float
+    steps: int
+    blocks: tuple[float, ...]
+    low: float | None = None
+    high: float | None = None
+    rounds: tuple[float, ...] = ()
+    stalls: int = 0
+
+    @property
+    def noise(self) -> float:
+        """Half the width of the interval as a share of the mean; 0.10 if unknown."""
+        if self.low is None or self.high is None or self.seconds <= 0:
+            return 0.10
+        return (self.high - self.low) / (2 * self.seconds)
+
+
+@dataclass(frozen=True)
+class Times:
+    """The three times of one step: as it is, with free input, and input alone.
+
+    Reading one that was not taken raises `NotMeasured`. `host_s` is the part of a
+    resident step spent outside the step function: callbacks, Python, logging.
+    """
+
+    real_: Measure | Missing
+    resident_: Measure | Missing
+    input_: Measure | Missing
+    host_: float | Missing
+
+    @property
+    def real(self) -> float:
+        """Seconds of one step of the loop as it is."""
+        return taken(self.real_).seconds
+
+    @property
+    def resident(self) -> float:
+        """Seconds of one step when the batch is already there."""
+        return taken(self.resident_).seconds
+
+    @property
+    def input(self) -> float:
+        """Seconds the pipeline needs to deliver one step's data, the model idle."""
+        return taken(self.input_).seconds
+
+    @property
+    def host(self) -> float:
+        """Seconds of a resident step spent outside the step function."""
+        return taken(self.host_)
+
+    @property
+    def noise(self) -> float:
+        """Relative noise of the times: the largest of the measured ones."""
+        measured = [m.noise for m in (self.real_, self.resident_) if isinstance(m, Measure)]
+        return max(measured, default=0.10)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The same work timed two ways in alternating blocks, inside the user's process.
+
+    `ratio` is base over candidate (above 1: the candidate is faster), `low`/`high`
+    its 95 % interval over the paired blocks. `one_off_s` is what setting the
+    candidate up cost (tracing, compiling).
+    """
+
+    name: str
+    base_s: float
+    candidate_s: float
+    ratio: float
+    low: float
+    high: float
+    one_off_s: float = 0.0
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BetweenEpochs:
+    """What passes between the last step of an epoch and the first of the next.
+
+    `seconds` in all; the parts are None where they were not seen. `epoch_steps` is
+    the length of an epoch in steps, if known.
+    """
+
+    seconds: float
+    epochs_seen: int
+    epoch_steps: int | None = None
+    validation_s: float | None = None
+    callbacks_s: float | None = None
+    restart_s: float | None = None  # opening the iterator, to its first batch
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """From the start of the process to the end of the first step; seconds.
+
+    `imports_s` is the framework's import, `setup_s` what the script did before its
+    first step besides, `tracing_s` the tracing (and compiling) of the step function,
+    `first_step_s` the first step with its tracing.
+    """
+
+    to_first_step_s: float
+    imports_s: float | None = None
+    setup_s: float | None = None
+    tracing_s: float | None = None
+    first_step_s: float | None = None
+    warm_up_steps: int = 0

@@ -70,9 +70,7 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
         utilization = None
     bottleneck, text = _bottleneck(evidence, findings, utilization)
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
-    if not findings and bottleneck in ("model", "none") and not settled:
-        return Verdict("none", _unsettled(evidence), utilization)
-    if not findings and bottleneck in ("model", "none"):
+    if not findings and settled and bottleneck in ("model", "none"):
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
     return Verdict(bottleneck, text, utilization)
 
@@ -90,6 +88,10 @@ def _bottleneck(
         found = judge(evidence)
         if found is not None:
             return found
+    if utilization < INPUT_BOUND_BELOW:
+        if findings and findings[0].category == "input":
+            return _input(evidence)
+        return "none", _unsettled(evidence)
     return "model", _model(evidence, findings, utilization)
 
 
@@ -186,7 +188,7 @@ def _eager(evidence: Evidence) -> tuple[Bottleneck, str] | None:
 
 def _between(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     between = evidence.between_epochs
-    if between is None or not between.epoch_steps or not between.epochs_seen:
+    if between is None or not between.epoch_steps or not between.sure:
         return None
     epoch = between.epoch_steps * evidence.times.real
     if between.seconds < BETWEEN_SHARE * (epoch + between.seconds):

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 MIN_DRAINED = 4
+DRAINED_EPOCHS = 8
+"""A drain ends after so many passes over short data: opening iterators by the hundred
+leaves TensorFlow with threads to clean up that stall what comes next."""
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then
 on tracing is part of what a step costs."""
 GAPS = 3
 GAPS_S = 3.0
-"""Up to so many ends of an epoch are timed, begun within so many seconds."""
+"""So many ends of an epoch are timed; two will do once so many seconds have passed."""
 
 
 class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
@@ -184,7 +187,10 @@ class Driver:
             self._block_gap += now - began
             if self._between_seen:
                 self._gaps += 1
-                if self._gaps >= GAPS or now - self._ending_from > GAPS_S or not self.can_end():
+                enough = self._gaps >= GAPS or (
+                    self._gaps >= 2 and now - self._ending_from > GAPS_S
+                )
+                if enough or not self.can_end():
                     self.observer.finish()
                 self._between_seen = False
             return
@@ -258,6 +264,7 @@ class Driver:
         marks: list[tuple[float, int]] = []
         began = self.clock()
         drained, chunk, restarting = 0, 1, 0.0
+        epochs = self.epochs_ended
         least = 2 if self.plan.slow else MIN_DRAINED
         while True:
             before = self.clock()
@@ -266,7 +273,8 @@ class Driver:
             restarting += self.restarts
             now = self.clock() - restarting
             marks.append((round(now - began, 7), drained))
-            if now - began >= seconds and drained >= least:
+            enough = now - began >= seconds or self.epochs_ended - epochs >= DRAINED_EPOCHS
+            if enough and drained >= least:
                 return marks, began
             if now + restarting - before < 0.004 and chunk < 1024:
                 chunk *= 2

@@ -88,6 +88,7 @@ class _Epochs:
             item = original(epoch)
         except StopIteration:
             if training and driver.resident and driver.wants_more:
+                driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
             if training and driver.wants_more and (iterator := self.again()) is not None:
                 driver.epoch_went_on(iterator)

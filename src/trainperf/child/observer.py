@@ -87,15 +87,22 @@ class Observer:
     def _watch(self) -> None:
         """Every second, write what a loop that hangs has left, and look for the parent."""
         parent = self.settings["parent"]
+        visible = _exists(parent)  # not so in a container's own process namespace
         while True:
             time.sleep(1.0)
             self.record.flush()
-            try:
-                os.kill(parent, 0)
-            except ProcessLookupError:
+            if visible and not _exists(parent):
                 os._exit(1)
-            except PermissionError:
-                pass
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def start(run_file: str) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import frames, tf_batches, tf_facts, tf_stages
+from . import frames, tf_batches, tf_facts, tf_probes, tf_stages
 from .driver import Driver, Exhausted
 from .loop import INPUT, REAL, RESIDENT
 
@@ -63,7 +63,7 @@ class IteratorDriver(TensorFlowDriver):
         self.batches_per_step = 1
         self._companions: dict[int, Any] = {}
         self.extras.insert(0, ("stages", lambda deadline: tf_stages.record(self, deadline)))
-        self.extras.append(("probes", lambda deadline: tf_facts.probe_eager_step(self, deadline)))
+        self.extras.append(("probes", lambda deadline: tf_probes.probe_eager_step(self, deadline)))
 
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's: the same one, or over the same dataset."""
@@ -205,6 +205,7 @@ class ArgumentDriver(TensorFlowDriver):
         super().__init__(loops, (REAL, RESIDENT, INPUT))
         self._owner = owner
         self.given = iterator
+        self.source_over = False  # Keras closed the epoch of the source meanwhile
         self._source = iterator
         self._dataset = tf_batches.dataset_of(iterator)
         self._resident: Any = None
@@ -213,8 +214,6 @@ class ArgumentDriver(TensorFlowDriver):
         self._pull = tf_batches.graph_pull(self.observer)
         self.extras.insert(0, ("stages", lambda deadline: tf_stages.record(self, deadline)))
         if model is not None:
-            from . import tf_probes
-
             self.extras.append(("probes", lambda end: tf_probes.record(self, model, end)))
 
     def serves(self, owner: Any) -> bool:
@@ -253,6 +252,7 @@ class ArgumentDriver(TensorFlowDriver):
         if source is None:
             return False
         self._source = source
+        self.source_over = False
         self.epochs_ended += 1
         self.record.write("epoch", s=self.clock(), reopened=True)
         self.reopened()
@@ -260,6 +260,8 @@ class ArgumentDriver(TensorFlowDriver):
 
     def pull(self, count: int) -> int:
         """Take batches inside a graph, as the step does."""
+        if self.source_over and not self.reopen():
+            raise Exhausted
         got = self._pull(self._source, count)
         if got < count:
             began = self.clock()
@@ -293,6 +295,7 @@ class ArgumentDriver(TensorFlowDriver):
             self._step_ended(self._at, self.clock())
             self._at = None
         self._source = iterator  # Keras 3 also hands it to the loop; tf_keras does not
+        self.source_over = False
         self.epochs_ended += 1
         self.record.write("epoch", s=self.clock(), reopened=True)
         self.reopened()
@@ -312,87 +315,6 @@ class ArgumentDriver(TensorFlowDriver):
     def dataset(self) -> Any:
         """The dataset the loop iterates."""
         return self._dataset
-
-
-class CallDriver(TensorFlowDriver):
-    """A loop that makes its own batches and calls a compiled step with them."""
-
-    kind = "call"
-
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        super().__init__(loops, (REAL, RESIDENT))
-        self._anchor: Any = None
-        self._last: Any = None
-        self._keys: set[Any] = set()
-        self._calls: list[Callable[[], Any]] = []
-        self._period: list[Callable[[], Any]] = []
-
-    def called(self, key: Any, again: Callable[[], Any], batch: Any) -> None:
-        """The loop calls a step; a new period begins when the first of them comes round."""
-        self.batch = batch
-        if self._anchor is None:
-            self._anchor = key
-        self._keys.add(key)
-        if key == self._anchor and (len(self._keys) == 1 or self._last != key):
-            self._period, self._calls = self._calls, []
-            self.updates_per_step = max(1, len(self._period))
-            self.boundary()
-        self._calls.append(again)
-        self._last = key
-
-    def boundary(self) -> None:
-        """As in every loop, but a resident block is run here as one piece."""
-        super().boundary()
-        while self.resident:
-            self._replay()
-            super().boundary()
-
-    def _replay(self) -> None:
-        self.loops.depth += 1
-        try:
-            for call in self._period:
-                began = self.clock()
-                call()
-                self.busy += self.clock() - began
-        finally:
-            self.loops.depth -= 1
-
-    def prepare_resident(self) -> str:
-        """Replay the calls of the last step."""
-        return "" if self._period else "no call of the step was seen to replay"
-
-    def pull(self, count: int) -> int:
-        """There is no input to drain."""
-        raise Exhausted
-
-
-class UpdateDriver(TensorFlowDriver):
-    """A loop of which only the updates can be seen: eager, with batches of its own."""
-
-    kind = "update"
-
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        super().__init__(loops, (REAL,))
-        self._anchor: Any = None
-        self._last: Any = None
-        self.extras.append(("probes", lambda deadline: tf_facts.probe_eager_step(self, deadline)))
-
-    def updated(self, key: Any) -> None:
-        """Weights were updated; a step ends where the first updater comes round again."""
-        if self._anchor is None:
-            self._anchor = key
-        if key == self._anchor:
-            self.boundary()
-            self.loops.wants_tape = self.plan.phase in ("warmup", "profile")
-        self._last = key
-
-    def prepare_resident(self) -> str:
-        """Nothing can be replayed."""
-        return "the loop makes its own batches and its step is not one function call"
-
-    def pull(self, count: int) -> int:
-        """There is no input to drain."""
-        raise Exhausted
 
 
 def _is_end(error: Exception) -> bool:

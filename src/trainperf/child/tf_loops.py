@@ -249,11 +249,11 @@ class TensorFlowLoops:
         """
         if self._own_function is not None:
             return
-        if self._frames:
+        if not self._frames:
+            self._frames += [frame, self.updates]
+        elif self.updates > self._frames[1]:  # not a second tape of the same step
             self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
             self._frames.clear()
-        else:
-            self._frames.append(frame)
 
     def _eager_update(self, key: Any) -> None:
         driver = self.observer.driver
@@ -262,7 +262,7 @@ class TensorFlowLoops:
         elif self._nexts == 0 and (driver is None or driver.stale()):
             self._bare += 1
             if self._bare > BARE_UPDATES:
-                from .tf_drivers import UpdateDriver
+                from .tf_call_drivers import UpdateDriver
 
                 self.observer.driver = UpdateDriver(self)
         else:
@@ -281,7 +281,7 @@ class TensorFlowLoops:
         return driver
 
     def _drive_calls(self) -> Any:
-        from .tf_drivers import CallDriver
+        from .tf_call_drivers import CallDriver
 
         driver = CallDriver(self)
         self.observer.driver = driver

@@ -204,3 +204,26 @@ def _any_batch(spec: Any) -> Any:
     if not isinstance(spec, tf.TensorSpec) or spec.shape.rank in (None, 0):
         return spec
     return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
+
+
+def probe_eager_step(driver: TensorFlowDriver, deadline: float) -> None:
+    """Time the user's eager step function against the same function compiled."""
+    loops = driver.loops
+    if loops.marked:
+        return
+    function = loops.find_step_function()
+    if function is None:
+        reason = "the gradient tape does not stand in a function that is called once per step"
+        driver.record.write("missing", what="probe compiled", reason=reason)
+        return
+    import tensorflow as tf
+
+    arguments = loops.step_arguments or {}
+    compiled = tf.function(function)
+    alternate(
+        driver,
+        "compiled",
+        deadline,
+        base=lambda: function(**arguments),
+        candidate=lambda: compiled(**arguments),
+    )

@@ -78,6 +78,12 @@ def label(stage: Stage) -> str:
     return f"{name} ({place})" if place else name
 
 
+def opening(stage: Stage) -> str:
+    """Name a stage at the start of a sentence."""
+    name = label(stage)
+    return name[0].upper() + name[1:]
+
+
 def function_name(stage: Stage, otherwise: str) -> str:
     """Return the name of the stage's function for a snippet, or `otherwise`."""
     name = stage.function.name if stage.function else ""

@@ -95,7 +95,7 @@ class ShorterEpochEnd(Fix):
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find pauses that are a large share of an epoch, each part by its own line."""
         pause = evidence.between_epochs
-        if pause is None or evidence.loop.epochs == 1:
+        if pause is None or not pause.sure or evidence.loop.epochs == 1:
             return None
         steps = pause.epoch_steps or evidence.loop.epoch_steps
         if not steps:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 QUEUE = 10
 """Keras's default `max_queue_size`: more workers than that need a longer queue."""
 
-FORKING_HANGS = ("tensorflow", "keras", "tf_keras")
-"""Libraries whose threads do not survive the fork of a worker process."""
+TENSORFLOW_CALLS = ("error_handler", "op_dispatch_handler")
+"""What TensorFlow and Keras wrap their functions in. Their threads do not survive the
+fork of a worker process."""
 
 
 def _loop(workers: int | None = None, **arguments: object) -> Loop:
@@ -78,7 +79,7 @@ class PyDatasetWorkers(Fix):
             input=0.1,
             loop=_loop(workers=1),
             framework=Framework("tensorflow", "2.16.1", keras="2.16.0", legacy_keras=True),
-            functions=(FunctionCost("__getitem__", "d.py", 9, 0.9, "worker", 90, "tensorflow"),),
+            functions=(FunctionCost("__getitem__", "d.py", 9, 0.9, "worker", 90, "error_handler"),),
         ),
     ]
     examples = [
@@ -133,7 +134,7 @@ class PyDatasetWorkers(Fix):
             title="One worker loads the batches",
             text=(
                 f"The `PyDataset` makes its batches in one worker, {ms(seconds)} each, while "
-                f"the model needs {ms(evidence.times.resident)} for a step; {width} cores are there."
+                f"the model needs {ms(evidence.times.resident)} a step; {width} cores are there."
             ),
             bound=bound,
             bound_basis=upper(evidence, f"batches made on {width} cores at once"),
@@ -162,7 +163,7 @@ class PyDatasetWorkers(Fix):
 def _settings(evidence: Evidence, width: int) -> dict[str, object]:
     """What to set: workers, processes unless TensorFlow runs in them, a queue that feeds them."""
     loads = [each for each in evidence.functions if each.thread == "worker"]
-    threads = any(each.calls_into.split(".")[0] in FORKING_HANGS for each in loads)
+    threads = any(each.calls_into in TENSORFLOW_CALLS for each in loads)
     settings: dict[str, object] = {"workers": width}
     if not threads:
         settings["use_multiprocessing"] = True

@@ -24,8 +24,14 @@ REAL_SHARE = 0.10
 ENOUGH = 30
 """Stack samples of a function below which its share is a guess."""
 
-TRAINING = ("tensorflow", "keras", "tf_keras")
-"""A function mostly found in these is the training itself, not the making of a batch."""
+TRAINING = {
+    "fit", "train_on_batch", "test_on_batch", "predict_on_batch", "evaluate", "predict",
+    "gradient", "apply_gradients", "apply", "minimize", "__call__", "error_handler",
+    "op_dispatch_handler", "numpy", "_numpy", "__array__", "__float__", "block_on",
+}  # fmt: skip
+"""A function mostly found in these is the training itself, not the making of a batch.
+`error_handler` and `op_dispatch_handler` are what Keras and TensorFlow wrap calls in;
+`numpy` waits for a result."""
 
 _CALL = Loop("call", where=SITE, batch_size=32, input_kind="arrays in the loop")
 
@@ -57,25 +63,25 @@ class NumpyBatching(Fix):
 
     silent = [
         _found(),
-        _found(FunctionCost("get_batch", "train.py", 116, 0.05, "main", 20, "numpy")),
-        _found(FunctionCost("get_batch", "train.py", 116, 0.4, "main", 9, "numpy")),
+        _found(FunctionCost("get_batch", "train.py", 116, 0.05, "main", 20, "")),
+        _found(FunctionCost("get_batch", "train.py", 116, 0.4, "main", 9, "")),
         # the step itself
-        _found(FunctionCost("train", "train.py", 90, 0.8, "main", 300, "keras")),
-        _found(FunctionCost("step", "train.py", 90, 0.8, "main", 300, "tensorflow.python")),
+        _found(FunctionCost("train", "train.py", 90, 0.8, "main", 300, "train_on_batch")),
+        _found(FunctionCost("step", "train.py", 90, 0.8, "main", 300, "error_handler")),
         # not on the thread that trains
-        _found(FunctionCost("load", "train.py", 30, 0.8, "worker", 300, "numpy")),
+        _found(FunctionCost("load", "train.py", 30, 0.8, "worker", 300, "")),
         # tf.data feeds it
         _found(
-            FunctionCost("on_batch_end", "train.py", 30, 0.4, "main", 300, "numpy"),
+            FunctionCost("on_batch_end", "train.py", 30, 0.4, "main", 300, "load_img"),
             loop=Loop("fit", where=SITE, input_kind="tf.data"),
         ),
         # resident steps are no faster: the time is in what the loop does with results
-        _found(FunctionCost("log", "train.py", 116, 0.4, "main", 300, "numpy"), resident=0.099),
+        _found(FunctionCost("log", "train.py", 116, 0.4, "main", 300, "load_img"), resident=0.099),
     ]
     fires = [
-        _found(FunctionCost("get_batch", "train.py", 116, 0.38, "main", 300, "numpy")),
+        _found(FunctionCost("get_batch", "train.py", 116, 0.38, "main", 300, "load_img")),
         _found(
-            FunctionCost("train", "train.py", 90, 0.5, "main", 400, "keras"),
+            FunctionCost("train", "train.py", 90, 0.5, "main", 400, "train_on_batch"),
             FunctionCost("<module>", "train.py", 116, 0.38, "main", 300, ""),
             resident=0.05,
             models=(ModelFacts("model", "Sequential"),),
@@ -97,9 +103,10 @@ class NumpyBatching(Fix):
             bound = evidence.bound_if_step_saves(saved)
         if not worth(evidence, bound):
             return None
-        known = function.name.isidentifier()
+        plain = function.name.rpartition(".")[2]  # of a method
+        known = plain.isidentifier()
         name = f"`{function.name}`" if known else "The loop's own code"
-        beneath = f", most of it in {function.calls_into}" if function.calls_into else ""
+        beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
         site = Site(function.file, function.line, function.name)
         return self.finding(
             title="The model waits while the loop makes its batch",
@@ -111,14 +118,13 @@ class NumpyBatching(Fix):
             bound_basis="making batches fully overlapped with the step",
             where=(site,),
             advice="Feed the loop from a `tf.data.Dataset` that makes batches ahead of the step.",
-            snippet=_snippet(function.name if known else "make_batch"),
+            snippet=_snippet(plain if known else "make_batch"),
         )
 
 
 def _makes_batches(function: FunctionCost) -> bool:
-    training = function.calls_into.split(".")[0].split("/")[0] in TRAINING
     seen = function.samples >= ENOUGH and function.share >= REAL_SHARE
-    return function.thread == "main" and seen and not training
+    return function.thread == "main" and seen and function.calls_into not in TRAINING
 
 
 def _place(function: FunctionCost) -> str:

@@ -116,7 +116,10 @@ class Cache(Fix):
             )
         ),
         # the length of the epoch stands in for the cardinality that records lack
-        starved(*chain(stage("map", 0.09, **{**_FITS, "cardinality": None}))),
+        starved(
+            *chain(stage("map", 0.09, **{**_FITS, "cardinality": None})),
+            loop=Loop("fit", where=SITE, batch_size=32, epochs=None, epoch_steps=300),
+        ),
     ]
     examples = [
         Example(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, stage
 from trainperf.fixes._input_cases import fed, starved
-from trainperf.fixes._pipeline import REAL_SHARE, function_name, label, pipeline_seconds, share
+from trainperf.fixes._pipeline import REAL_SHARE, function_name, opening, pipeline_seconds, share
 from trainperf.fixes._pipeline import cores as usable_cores
 from trainperf.fixes._words import at, ms, percent, worth
 from trainperf.model import (
@@ -84,7 +84,7 @@ class Generator(Fix):
             return None
         where = stage.where or evidence.loop.where
         text = (
-            f"{label(stage) if stage.by_user else 'The generator'} makes each step's samples in "
+            f"{opening(stage) if stage.by_user else 'The generator'} makes each step's samples in "
             f"Python, one after the other: {ms(stage.seconds_per_step)} of the "
             f"{ms(pipeline_seconds(evidence))} the input takes."
         )

@@ -8,7 +8,16 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine, stage
 from trainperf.fixes._input_cases import fed, starved
-from trainperf.fixes._pipeline import cores, costly, label, pipeline_seconds, saved_on, sites, upper
+from trainperf.fixes._pipeline import (
+    cores,
+    costly,
+    function_name,
+    opening,
+    pipeline_seconds,
+    saved_on,
+    sites,
+    upper,
+)
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Stage
 
@@ -103,7 +112,7 @@ class InterleaveParallel(Fix):
         return self.finding(
             title="Files are read one at a time",
             text=(
-                f"{label(dearest)} reads one file at a time and takes "
+                f"{opening(dearest)} reads one file at a time and takes "
                 f"{ms(dearest.seconds_per_step)} of the {ms(pipeline_seconds(evidence))} "
                 f"the pipeline needs for a step."
             ),
@@ -113,7 +122,7 @@ class InterleaveParallel(Fix):
             advice="Give `interleave` `num_parallel_calls=tf.data.AUTOTUNE`.",
             snippet=(
                 "dataset = files.interleave(\n"
-                "    tf.data.TFRecordDataset,\n"
+                f"    {function_name(dearest, 'tf.data.TFRecordDataset')},\n"
                 f"    cycle_length={_cycle(dearest) or width},\n"
                 "    num_parallel_calls=tf.data.AUTOTUNE,\n"
                 ")"

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine, stage
 from trainperf.fixes._input_cases import LOAD, fed, starved
-from trainperf.fixes._pipeline import cores, costly, label, pipeline_seconds, saved_on, sites, upper
+from trainperf.fixes._pipeline import (
+    cores,
+    costly,
+    opening,
+    pipeline_seconds,
+    saved_on,
+    sites,
+    upper,
+)
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Function, Stage
 
@@ -103,7 +111,7 @@ class MapParallel(Fix):
         dearest = serial[0]
         random = any(stage.stateful_random for stage in serial)
         text = (
-            f"{label(dearest)} runs on one core and takes {ms(dearest.seconds_per_step)} of the "
+            f"{opening(dearest)} runs on one core and takes {ms(dearest.seconds_per_step)} of the "
             f"{ms(pipeline_seconds(evidence))} the pipeline needs for a step; "
             f"{width} cores are there."
         )

@@ -78,7 +78,7 @@ class PaddingBuckets(Fix):
             bound=bound,
             bound_basis="the step's time follows the padded length",
             where=(padding.where,) if padding.where else (),
-            advice="Use `bucket_by_sequence_length` in place of `padded_batch` or padding up front.",
+            advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
             snippet=_snippet(padding),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import stage
 from trainperf.fixes._input_cases import LOAD, fed, starved
-from trainperf.fixes._pipeline import costly, function_name, label, pipeline_seconds, sites
+from trainperf.fixes._pipeline import costly, function_name, opening, pipeline_seconds, sites
 from trainperf.fixes._words import at, ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage
 
@@ -59,7 +59,7 @@ class PyFunction(Fix):
             return None
         dearest = found[0]
         text = (
-            f"{label(dearest)} is Python inside the pipeline, one call at a time: "
+            f"{opening(dearest)} is Python inside the pipeline, one call at a time: "
             f"{ms(dearest.seconds_per_step)} of the {ms(pipeline_seconds(evidence))} "
             f"the pipeline needs for a step."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
@@ -12,6 +12,7 @@ from trainperf.fixes._input_cases import LOAD
 from trainperf.fixes._moves import change_places
 from trainperf.fixes._pipeline import label
 from trainperf.fixes._words import at, ms, worth
+from trainperf.fixes.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 LONG_FILL = 20
 """Steps a fill must cost to be spoken of: fewer drown in what an epoch's start costs anyway."""
 
+_FITS: dict[str, Any] = {"element_bytes": 600_000, "cardinality": 3200}
 _SHORT_EPOCHS = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=100)
 
 
@@ -73,6 +75,16 @@ class ShuffleBuffer(Fix):
             stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=30.0)),
             between_epochs=BetweenEpochs(0.1, 2, epoch_steps=100, restart_s=0.05),
         ),
+        # a cache before it makes filling cheap, and would freeze a shuffle moved ahead
+        evidence(
+            resident=0.02,
+            input=0.1,
+            loop=_SHORT_EPOCHS,
+            stages_=(
+                stage("map", 0.1, first_s=0.2, function=LOAD, **_FITS),
+                stage("shuffle", 0.0, first_s=9.0),
+            ),
+        ),
         # the length of an epoch is not known
         evidence(
             loop=Loop("iterator", where=SITE),
@@ -121,7 +133,7 @@ class ShuffleBuffer(Fix):
         if between is not None and between.restart_s is not None:
             fill = min(fill, between.restart_s)
         bound = 1 + fill / (steps * real)
-        if fill < LONG_FILL * real or not worth(evidence, bound):
+        if fill < LONG_FILL * real or not worth(evidence, bound) or _cacheable(evidence):
             return None
         movable = before.op == "map" and before.by_user and not before.stateful_random
         sites = tuple(each.where for each in (shuffle, before) if each.where is not None)
@@ -154,6 +166,15 @@ class ShuffleBuffer(Fix):
         """Let the shuffle and the map before it change places."""
         one, other = finding.where
         change_places(script, one, other)
+
+
+def _cacheable(evidence: Evidence) -> bool:
+    """Whether a cache ahead of the shuffle is proposed: filling is cheap behind it, and a
+    shuffle moved ahead of it would be frozen."""
+    try:
+        return Cache().detect(evidence) is not None
+    except NotMeasured:
+        return False
 
 
 def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:

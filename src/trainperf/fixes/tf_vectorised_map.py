@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import stage
 from trainperf.fixes._input_cases import fed, starved
-from trainperf.fixes._pipeline import costly, function_name, label, pipeline_seconds, sites, upper
+from trainperf.fixes._pipeline import costly, function_name, opening, pipeline_seconds, sites, upper
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Function, Stage
 
@@ -89,7 +89,7 @@ class VectorisedMap(Fix):
         return self.finding(
             title="A cheap function is called for every sample",
             text=(
-                f"{label(dearest)} is called {calls:.0f} times a step for "
+                f"{opening(dearest)} is called {calls:.0f} times a step for "
                 f"{ms(dearest.seconds_per_step / calls)} each: {ms(dearest.seconds_per_step)} of "
                 f"the {ms(pipeline_seconds(evidence))} the pipeline needs. Much of that is the "
                 f"call, not the work."

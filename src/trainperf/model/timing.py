@@ -109,6 +109,16 @@ class BetweenEpochs:
     callbacks_s: float | None = None
     restart_s: float | None = None  # opening the iterator, to its first batch
 
+    @property
+    def sure(self) -> bool:
+        """Whether it was seen twice, or what was seen once is explained by its parts.
+
+        Opening an iterator stalls for seconds now and then (TensorFlow 2.21, two
+        cores); one such moment says nothing about the epochs to come.
+        """
+        parts = sum(part or 0.0 for part in (self.validation_s, self.callbacks_s, self.restart_s))
+        return self.epochs_seen > 1 or parts > 0.5 * self.seconds
+
 
 @dataclass(frozen=True)
 class StartUp:

@@ -1,0 +1,74 @@
+"""docs/fixes.md, made from the fixes themselves.
+
+python -m trainperf.fixes._docs > docs/fixes.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.fixes import Example, Fix, all_fixes
+
+INTRODUCTION = """\
+# The fixes
+
+What trainperf looks for, and the repair it proposes. This page is made from the fixes
+themselves (`src/trainperf/fixes/`, one file each); `trainperf explain NAME` shows the
+same text.
+
+**Changes** says what a fix may do to training: *exact* keeps the numbers and the order
+of samples, *numerics* keeps the mathematics but not rounding, order or random stream,
+*semantics* changes the experiment, *environment* is outside the source. **Patch** says
+whether trainperf can write the edit itself.
+"""
+
+
+def catalogue_markdown() -> str:
+    """Return the whole page: an index by category, then the text of every fix."""
+    ordered = sorted(all_fixes(), key=lambda fix: (fix.category, fix.id))
+    parts = [INTRODUCTION, "\n".join(_index(ordered))]
+    parts += ["\n".join(_entry(fix)) for fix in ordered]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _index(fixes: list[Fix]) -> Iterator[str]:
+    yield "| fix | repair | about | changes | patch |"
+    yield "|---|---|---|---|---|"
+    for fix in fixes:
+        patch = "yes" if fix.rewrites else "–"
+        name = f"[`{fix.id}`](#{fix.id})"
+        yield f"| {name} | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
+
+
+def _entry(fix: Fix) -> Iterator[str]:
+    yield f"## {fix.id}"
+    yield ""
+    _, _, rest = fix.documentation.partition("\n")
+    yield f"**{fix.summary}**"
+    for line in rest.splitlines():
+        yield f"#{line}" if line.startswith("## ") else line
+    example = next((each for each in fix.examples if unmarked(each.before) != each.after), None)
+    if example is not None:
+        yield from _example(example)
+
+
+def _example(example: Example) -> Iterator[str]:
+    yield ""
+    yield "### Example"
+    yield ""
+    yield "```python"
+    yield "# before"
+    yield unmarked(example.before).strip("\n")
+    yield ""
+    yield "# after"
+    yield example.after.strip("\n")
+    yield "```"
+
+
+def unmarked(source: str) -> str:
+    """Return the source of an example without the marks of its sites."""
+    return source.replace("▸", "").replace("◂", "")
+
+
+if __name__ == "__main__":
+    print(catalogue_markdown(), end="")

@@ -1,0 +1,1 @@
+"""A package of several files, started with `-m package.train`."""

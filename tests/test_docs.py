@@ -1,0 +1,102 @@
+"""What the documents say is what the program does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from trainperf import cli
+from trainperf.fixes import all_fixes
+from trainperf.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
+]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OTHERS_OPTIONS = {"--nproc_per_node", "--epochs", "--check", "--shm-size", "--upgrade"}
+
+
+def set_up_commands() -> list[str]:
+    """The README's commands that make an environment: each starts in a fresh clone."""
+    blocks = re.findall(r"```(?:console|sh|bash)?\n(.*?)```", README, re.DOTALL)
+    text = "\n".join(blocks).replace("\\\n", "")
+    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if "-m venv" in line]
+
+
+def test_the_readme_has_two_set_up_commands() -> None:
+    main, tests = set_up_commands()
+    assert "trainperf diagnose examples/" in main
+    assert tests.endswith("pytest")
+
+
+def test_the_readmes_example_exists() -> None:
+    for script in re.findall(r"examples/\w+\.py", README):
+        assert (ROOT / script).exists()
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    words = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace('"$venv"', ".venv")
+    assert set_up_commands()[1] in words
+
+
+def options(command: click.Command) -> set[str]:
+    names = {name for option in command.params for name in option.opts if name.startswith("--")}
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            names |= options(each)
+    return names | {"--help", "--version"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_that_the_documents_mention_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    spans = re.findall(r"`[^`\n]*`", text) + [
+        line for line in text.splitlines() if "trainperf diagnose" in line
+    ]
+    mentioned = {
+        name
+        for span in spans
+        if "pip" not in span and "ruff" not in span and "mypy" not in span
+        for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)
+    }
+    assert mentioned - options(cli.cli) - OTHERS_OPTIONS == set()
+
+
+def test_every_option_of_diagnose_is_in_the_settings_page() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    for name in options(cli.cli.commands["diagnose"]) - {"--help", "--version"}:
+        assert f"`{name}`" in page
+
+
+def test_the_settings_page_names_every_setting() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE))
+    fields = {
+        each.name.removesuffix("_s").replace("_", "-") for each in dataclasses.fields(Settings)
+    }
+    assert rows == fields
+
+
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if one.suffix == ".md"], ids=lambda p: p.name
+)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    for link in links:
+        if not link.startswith(("http:", "https:")):
+            assert (page.parent / link).exists(), link
+
+
+def test_every_fix_that_the_documents_name_exists() -> None:
+    ids = {fix.id for fix in all_fixes()}
+    prefixes = tuple({name.partition("_")[0] + "_" for name in ids} & {"tf_", "keras_", "rnn_"})
+    for page in PAGES:
+        named = re.findall(r"trainperf explain (\w+)", page.read_text(encoding="utf-8"))
+        assert {name for name in named if name.startswith(prefixes)} <= ids

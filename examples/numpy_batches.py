@@ -10,7 +10,7 @@ from tensorflow import keras
 IMAGES = 4_000
 SIZE = 32
 BATCH = 64
-EPOCHS = 6
+EPOCHS = 30
 
 
 def make_pictures(rng):

@@ -24,9 +24,6 @@ from trainperf.model import (
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
-BETWEEN_SHARE = 0.20
-"""Time between epochs beyond this share of an epoch is named first."""
-
 NOISES = 2.0
 SMALLEST_GAIN = 0.05
 
@@ -84,7 +81,10 @@ def _bottleneck(
         return _without_resident(evidence, findings)
     if evidence.input_bound:
         return _input(evidence)
+    first = findings[0].id if findings else ""
     for judge in (_eager, _between, _host, _tracing):
+        if judge is _between and first != "keras_epoch_end":
+            continue
         found = judge(evidence)
         if found is not None:
             return found
@@ -188,11 +188,9 @@ def _eager(evidence: Evidence) -> tuple[Bottleneck, str] | None:
 
 def _between(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     between = evidence.between_epochs
-    if between is None or not between.epoch_steps or not between.sure:
+    if between is None or not between.epoch_steps:
         return None
     epoch = between.epoch_steps * evidence.times.real
-    if between.seconds < BETWEEN_SHARE * (epoch + between.seconds):
-        return None
     if between.validation_s and between.validation_s > 0.5 * between.seconds:
         what = "mostly validation"
     elif between.callbacks_s and between.callbacks_s > 0.5 * between.seconds:

@@ -8,16 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from . import frames
+from .keras_callbacks import time_callbacks
 from .observer import Observer
 from .tensorflow import loops_of, replace
 from .tf_loops import TensorFlowLoops
-
-CALLBACK_HOOKS = (
-    "on_train_batch_begin",
-    "on_train_batch_end",
-    "on_epoch_begin",
-    "on_epoch_end",
-)
 
 
 def hook(observer: Observer, module: ModuleType) -> None:
@@ -106,6 +100,11 @@ class _Epochs:
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
         return self._current.num_batches if self._current is not None else None
+
+    def shares_workers(self) -> bool:
+        """Whether all iterators of the input take from the same pool of workers."""
+        adapter = getattr(self._current, "data_adapter", None)
+        return getattr(adapter, "enqueuer", None) is not None
 
     def again(self) -> Any:
         """Begin another epoch; return its iterator, or None if there is none."""
@@ -271,55 +270,3 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
         return fit
 
     replace(owner, name, make)
-
-
-def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
-    """Time every callback's hooks by standing in for them while the list runs them."""
-
-    def make_init(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            if not loops.observer.off:
-                try:
-                    self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
-                except Exception as error:
-                    loops.observer.failed("callbacks", error)
-
-        return __init__
-
-    replace(owner, "__init__", make_init)
-
-
-def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
-    """The same callback, with the four hooks that cost time measured.
-
-    The hooks are shadowed on the instance, so the object stays what it was for
-    `isinstance`, attributes and other callbacks.
-    """
-    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
-    for name in CALLBACK_HOOKS:
-        method = getattr(callback, name, None)
-        if method is None or name in vars(callback):
-            continue
-        setattr(callback, name, _timing(loops, method, costs, name))
-    return callback
-
-
-def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
-    clock = loops.observer.clock
-
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        began = clock()
-        try:
-            return method(*args, **kwargs)
-        finally:
-            seconds = clock() - began
-            entry = costs.setdefault(name, [0, 0.0, 0.0])
-            driver = loops.observer.driver
-            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
-                entry[0] += 1
-                entry[1] += seconds
-                entry[2] = max(entry[2], seconds)
-
-    timed._trainperf_original = method  # type: ignore[attr-defined]
-    return timed

@@ -11,10 +11,10 @@ from .keras import (
     remember_call,
     remember_compile,
     remember_site,
-    time_callbacks,
     time_evaluation,
     watch_apply,
 )
+from .keras_callbacks import time_callbacks
 from .observer import Observer
 from .tensorflow import loops_of, replace
 from .tf_loops import TensorFlowLoops
@@ -122,6 +122,10 @@ class _Epochs:
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
         return self._current.inferred_steps if self._current is not None else None
+
+    def shares_workers(self) -> bool:
+        """Never: each iterator starts a pool of its own."""
+        return False
 
     def again(self) -> Any:
         """Open the training data anew; return the iterator."""

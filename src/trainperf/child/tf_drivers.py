@@ -212,7 +212,7 @@ class ArgumentDriver(TensorFlowDriver):
         self._batches: list[Any] = []
         self._invoke: Callable[[Any], Any] | None = None
         self._pull = tf_batches.graph_pull(self.observer)
-        self.extras.insert(0, ("stages", lambda deadline: tf_stages.record(self, deadline)))
+        self.extras.insert(0, ("stages", self._time_stages))
         if model is not None:
             self.extras.append(("probes", lambda end: tf_probes.record(self, model, end)))
 
@@ -226,6 +226,8 @@ class ArgumentDriver(TensorFlowDriver):
         if iterator is not self.given:
             self.given = self._source = iterator
         self.boundary()
+        if self.source_over and not self.resident:
+            self.reopen()
         source = self._resident if self.resident else self._source
         began = self.clock()
         try:
@@ -257,6 +259,13 @@ class ArgumentDriver(TensorFlowDriver):
         self.record.write("epoch", s=self.clock(), reopened=True)
         self.reopened()
         return True
+
+    def _time_stages(self, deadline: float) -> None:
+        try:
+            tf_stages.record(self, deadline)
+        finally:
+            if self.epochs is not None and self.epochs.shares_workers():
+                self.source_over = True  # the stages used the very workers, and stopped them
 
     def pull(self, count: int) -> int:
         """Take batches inside a graph, as the step does."""

@@ -81,7 +81,8 @@ class NumpyBatching(Fix):
     fires = [
         _found(FunctionCost("get_batch", "train.py", 116, 0.38, "main", 300, "load_img")),
         _found(
-            FunctionCost("train", "train.py", 90, 0.5, "main", 400, "train_on_batch"),
+            FunctionCost("train", "train.py", 90, 0.4, "main", 400, "train_on_batch"),
+            FunctionCost("augment", "train.py", 30, 0.15, "main", 120),
             FunctionCost("<module>", "train.py", 116, 0.38, "main", 300, ""),
             resident=0.05,
             models=(ModelFacts("model", "Sequential"),),
@@ -96,29 +97,30 @@ class NumpyBatching(Fix):
         if not making:
             return None
         function = max(making, key=lambda each: each.share)
-        saved = function.share * evidence.times.real
+        share = min(1.0, sum(each.share for each in making))
+        saved = share * evidence.times.real
         if is_taken(evidence.times.resident_):
             bound = evidence.bound_if_input_saves(saved)
         else:
             bound = evidence.bound_if_step_saves(saved)
         if not worth(evidence, bound):
             return None
-        plain = function.name.rpartition(".")[2]  # of a method
-        known = plain.isidentifier()
-        name = f"`{function.name}`" if known else "The loop's own code"
+        named = not function.name.startswith("<")
+        name = f"`{function.name}`" if named else "The loop's own code"
         beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
+        others = f"; with what else makes batches, {percent(share)}" if len(making) > 1 else ""
         site = Site(function.file, function.line, function.name)
         return self.finding(
             title="The model waits while the loop makes its batch",
             text=(
                 f"{name} ({_place(function)}) takes {percent(function.share)} of each "
-                f"{ms(evidence.times.real)} step{beneath}, and the model waits for it."
+                f"{ms(evidence.times.real)} step{beneath}{others}. The model waits for it."
             ),
             bound=bound,
             bound_basis="making batches fully overlapped with the step",
             where=(site,),
             advice="Feed the loop from a `tf.data.Dataset` that makes batches ahead of the step.",
-            snippet=_snippet(plain if known else "make_batch"),
+            snippet=_snippet(making),
         )
 
 
@@ -131,11 +133,13 @@ def _place(function: FunctionCost) -> str:
     return at(Site(function.file, function.line))
 
 
-def _snippet(name: str) -> str:
+def _snippet(making: list[FunctionCost]) -> str:
+    names = [each.name for each in making if each.name.isidentifier()]
+    name = next((each for each in names if "batch" in each.lower()), "make_batch")
     return f"""\
 def batches():
     while True:
-        yield tuple({name}())  # with the arguments your loop gives it
+        yield tuple({name}())  # what your loop calls for a batch, with its arguments
 
 
 shapes = tuple(tf.TensorSpec(array.shape, array.dtype) for array in next(batches()))

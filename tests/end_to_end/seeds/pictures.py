@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 
-def write(folder, count, size=256):
+def write(folder, count, size=512):
     """Write `count` JPEG files and return their paths and labels."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[0:size, 0:size]

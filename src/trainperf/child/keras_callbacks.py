@@ -1,0 +1,67 @@
+"""What each Keras callback costs, per batch and per epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .tensorflow import replace
+from .tf_loops import TensorFlowLoops
+
+CALLBACK_HOOKS = (
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_epoch_begin",
+    "on_epoch_end",
+)
+
+
+def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time every callback's hooks by standing in for them while the list runs them."""
+
+    def make_init(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if not loops.observer.off:
+                try:
+                    self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
+                except Exception as error:
+                    loops.observer.failed("callbacks", error)
+
+        return __init__
+
+    replace(owner, "__init__", make_init)
+
+
+def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
+    """The same callback, with the four hooks that cost time measured.
+
+    The hooks are shadowed on the instance, so the object stays what it was for
+    `isinstance`, attributes and other callbacks.
+    """
+    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
+    for name in CALLBACK_HOOKS:
+        method = getattr(callback, name, None)
+        if method is None or name in vars(callback):
+            continue
+        setattr(callback, name, _timing(loops, method, costs, name))
+    return callback
+
+
+def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
+    clock = loops.observer.clock
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = clock()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds = clock() - began
+            entry = costs.setdefault(name, [0, 0.0, 0.0])
+            driver = loops.observer.driver
+            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
+                entry[0] += 1
+                entry[1] += seconds
+                entry[2] = max(entry[2], seconds)
+
+    timed._trainperf_original = method  # type: ignore[attr-defined]
+    return timed

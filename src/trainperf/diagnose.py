@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -55,19 +56,41 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         evidence = read(recording, machine)
     except NoLoop as error:
         return _without_loop(request, recording, machine, error, began), recording
-    found = [one for one in detect_all(evidence) if one.id not in request.ignore]
+    faults: list[str] = []
+    found = [
+        one
+        for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
+        if one.id not in request.ignore
+    ]
     findings = rank.ranked(found, evidence)
     verdict = rank.verdict(evidence, findings)
     patch = _patch(request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return (
-        replace(diagnosis, practices=rank.practices(found), seconds=time.monotonic() - began),
+        replace(
+            diagnosis,
+            practices=rank.practices(found),
+            notes=(*diagnosis.notes, *(f"a check failed: {fault}" for fault in faults)),
+            seconds=time.monotonic() - began,
+        ),
         recording,
     )
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return build_patch(run.cwd, findings, {fix.id: fix for fix in all_fixes()})
+    return build_patch(patch_root(run, findings), findings, {fix.id: fix for fix in all_fixes()})
+
+
+def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:
+    """The folder that the patch is relative to: the working directory if it holds all.
+
+    Otherwise the deepest folder that holds every file to be edited.
+    """
+    folders = {os.path.dirname(site.file) for finding in findings for site in finding.where}
+    here = os.path.abspath(run.cwd)
+    if all(os.path.commonpath((here, folder)) == here for folder in folders):
+        return here
+    return os.path.commonpath(sorted(folders))
 
 
 def assemble(

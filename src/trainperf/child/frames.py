@@ -20,6 +20,10 @@ _LIBRARIES = tuple(
 )
 
 
+WRAPPERS = ("new_func", "wrapper", "error_handler", "wrapped", "_decorated")
+"""Names of decorators' inner functions: what they wrap is what the user called."""
+
+
 @lru_cache(maxsize=8192)
 def is_users(filename: str) -> bool:
     """Whether a code object's file is the user's: no library, not ours, no `<string>`."""
@@ -44,7 +48,8 @@ def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
             skip_self is not None and _first_argument(frame) is skip_self
         ):
             return frame, called
-        called = code.co_name
+        if code.co_name not in WRAPPERS:
+            called = code.co_name
         frame = frame.f_back
     return None, called
 

@@ -101,10 +101,19 @@ class _Epochs:
         """Steps of an epoch, if Keras knows."""
         return self._current.num_batches if self._current is not None else None
 
-    def shares_workers(self) -> bool:
-        """Whether all iterators of the input take from the same pool of workers."""
-        adapter = getattr(self._current, "data_adapter", None)
-        return getattr(adapter, "enqueuer", None) is not None
+    def close(self) -> bool:
+        """Stop the workers that all iterators of a `PyDataset` share, if there are any.
+
+        Two iterators at a time would take each other's batches, and wait for ever.
+        """
+        adapter: Any = getattr(self._current, "data_adapter", None)
+        enqueuer = getattr(adapter, "enqueuer", None)
+        if enqueuer is None:
+            return False
+        if adapter._within_epoch:
+            adapter.on_epoch_end()
+        enqueuer.stop()
+        return True
 
     def again(self) -> Any:
         """Begin another epoch; return its iterator, or None if there is none."""

@@ -123,8 +123,8 @@ class _Epochs:
         """Steps of an epoch, if Keras knows."""
         return self._current.inferred_steps if self._current is not None else None
 
-    def shares_workers(self) -> bool:
-        """Never: each iterator starts a pool of its own."""
+    def close(self) -> bool:
+        """Nothing to do: each iterator starts workers of its own."""
         return False
 
     def again(self) -> Any:

@@ -1,6 +1,6 @@
 """The phases of an observed training loop, and when each begins and ends.
 
-    warm-up, then rounds of (real, resident, input), then real once more, then done
+    warm-up, then rounds of (real, resident, input), after the first one profile, done
 
 Phases alternate so that drift of the machine falls on all of them alike. A block
 counts its steps only after a few settling steps: after the input phase the
@@ -165,8 +165,8 @@ class Plan:
                     self._queue.append(
                         self._block(phase, index, self._measure_s * shares[phase] / rounds, slow)
                     )
-        profile = self._block(PROFILE, 0, self._measure_s * 0.10, slow)
-        self._queue.append(profile)
+            if index == 0:  # early, because a script may end before all rounds are done
+                self._queue.append(self._block(PROFILE, 0, self._measure_s * 0.10, slow))
 
     def _block(self, phase: str, index: int, seconds: float, slow: bool) -> Block:
         block = Block(phase, index, seconds, min_steps=2 if slow else MIN_STEPS)

@@ -261,11 +261,13 @@ class ArgumentDriver(TensorFlowDriver):
         return True
 
     def _time_stages(self, deadline: float) -> None:
+        if self.epochs is not None and self.epochs.close():
+            self.source_over = True
         try:
             tf_stages.record(self, deadline)
         finally:
-            if self.epochs is not None and self.epochs.shares_workers():
-                self.source_over = True  # the stages used the very workers, and stopped them
+            if self.source_over:
+                self.epochs.close()
 
     def pull(self, count: int) -> int:
         """Take batches inside a graph, as the step does."""

@@ -95,7 +95,9 @@ def _key(node: Any) -> Any:
 def _describe(node: Any, adapter: str) -> dict[str, Any]:
     call = getattr(node, "_trainperf_call", "")
     by_user = call not in ADAPTER_CALLS and getattr(node, "_trainperf_site", None) is not None
-    if by_user and not call.startswith("_"):
+    if by_user and call == "__init__":
+        op = type(node).__name__.strip("_").removesuffix("V2").removesuffix("V1")
+    elif by_user and not call.startswith("_"):
         op = call
     else:
         op = adapter if call in ADAPTER_CALLS and adapter else _op_from_class(node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -137,8 +137,13 @@ def _discover() -> Iterator[Fix]:
                 yield value()
 
 
-def detect_all(evidence: Evidence) -> tuple[Finding, ...]:
-    """Ask every fix of the script's framework; those that lack a number abstain."""
+def detect_all(
+    evidence: Evidence, failed: Callable[[Fix, Exception], None] | None = None
+) -> tuple[Finding, ...]:
+    """Ask every fix of the script's framework; those that lack a number abstain.
+
+    A fix that fails must not cost the reader the report: `failed` is told, if given.
+    """
     found = []
     for fix in all_fixes():
         if fix.framework not in (evidence.framework.name, "any"):
@@ -146,6 +151,11 @@ def detect_all(evidence: Evidence) -> tuple[Finding, ...]:
         try:
             finding = fix.detect(evidence)
         except NotMeasured:
+            continue
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(fix, error)
             continue
         if finding is not None:
             found.append(finding)

@@ -14,7 +14,6 @@ LOAD = Function("load_image", "train.py", 14)
 def starved(*stages: Stage, real: float = 0.1, resident: float = 0.02, **fields: Any) -> Evidence:
     """A loop whose step takes 20 ms and waits 80 ms for what the stages deliver."""
     fields.setdefault("input", real)
-    fields.setdefault("stage_input_s", fields["input"])
     return evidence(real=real, resident=resident, stages_=stages, **fields)
 
 

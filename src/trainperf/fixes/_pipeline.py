@@ -33,15 +33,21 @@ def costly(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, .
 
 
 def pipeline_seconds(evidence: Evidence) -> float:
-    """Return what the whole pipeline needs for one step; raises `NotMeasured`."""
-    if evidence.stage_input_s is not None:
-        return evidence.stage_input_s
-    return evidence.times.input
+    """Return what the whole pipeline needs for one step, by the timing of its stages.
+
+    The stages' own sum, so that a stage is never more than the whole; the input time
+    stands in where none was timed. Raises `NotMeasured` where that is missing too.
+    """
+    timed = [stage.cumulative for stage in evidence.stages if is_taken(stage.cumulative_)]
+    own = [stage.seconds_per_step for stage in evidence.stages if is_taken(stage.seconds_per_step_)]
+    if not timed or not own:
+        return evidence.times.input
+    return max(max(timed), sum(own))
 
 
 def share(evidence: Evidence, stage: Stage) -> float:
     """Return the share of the pipeline's time that `stage` adds; raises `NotMeasured`."""
-    whole = max(pipeline_seconds(evidence), stage.seconds_per_step)
+    whole = pipeline_seconds(evidence)
     return stage.seconds_per_step / whole if whole > 0 else 0.0
 
 

@@ -139,12 +139,13 @@ def _snippet(making: list[FunctionCost]) -> str:
     return f"""\
 def batches():
     while True:
-        yield tuple({name}())  # what your loop calls for a batch, with its arguments
+        # what your loop calls for a batch, with its arguments
+        yield tuple({name}())
 
 
-shapes = tuple(tf.TensorSpec(array.shape, array.dtype) for array in next(batches()))
-dataset = tf.data.Dataset.from_generator(batches, output_signature=shapes)
-dataset = dataset.prefetch(tf.data.AUTOTUNE)  # made ahead, while the model computes
+like = tuple(tf.TensorSpec(a.shape, a.dtype) for a in next(batches()))
+dataset = tf.data.Dataset.from_generator(batches, output_signature=like)
+dataset = dataset.prefetch(tf.data.AUTOTUNE)  # while the model computes
 
 for batch in dataset.take(steps):
     model.train_on_batch(*batch)

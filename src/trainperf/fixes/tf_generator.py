@@ -125,7 +125,7 @@ def _snippet(evidence: Evidence, stage: Stage) -> str:
     name = function_name(stage, "the generator")
     workers = max(2, usable_cores(evidence))
     return f"""\
-# In place of {name}: tf.data walks over the items (file names, indices) ...
+# In place of {name}: tf.data walks over file names or indices ...
 dataset = tf.data.Dataset.from_tensor_slices((paths, labels))
 dataset = dataset.shuffle(len(paths))
 
@@ -136,7 +136,8 @@ def load(path, label):
     return tf.image.resize(image, (height, width)), label
 
 
-dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
+dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+dataset = dataset.batch(batch_size)
 
 
 # Or, where it has to stay Python: batches made by worker processes.
@@ -149,5 +150,6 @@ class Batches(keras.utils.PyDataset):
         return load_arrays(paths[part]), labels[part]
 
 
-model.fit(Batches(workers={workers}, use_multiprocessing=True, max_queue_size={2 * workers}))
+train_data = Batches(workers={workers}, use_multiprocessing=True)
+model.fit(train_data)
 """

@@ -96,7 +96,7 @@ def _snippet(stage: Stage) -> str:
     if stage.arguments.get("num_parallel_calls") is None:
         lines += [
             "",
-            "# first to try, if the function mostly waits for files or calls Pillow or OpenCV:",
-            "# the same call as now, with num_parallel_calls=tf.data.AUTOTUNE",
+            "# Try first, if the function waits for files or calls Pillow or OpenCV:",
+            "# your call as it is, with num_parallel_calls=tf.data.AUTOTUNE.",
         ]
     return "\n".join(lines)

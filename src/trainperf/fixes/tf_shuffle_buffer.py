@@ -155,7 +155,7 @@ class ShuffleBuffer(Fix):
                 else "Shuffle file names or records before they are read; make this buffer smaller."
             ),
             snippet=(
-                "dataset = files.shuffle(number_of_files)  # names: cheap to hold, all of them\n"
+                "dataset = files.shuffle(number_of_files)  # names are cheap to hold\n"
                 "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)"
             ),
             equivalence=Equivalence.EXACT if movable else Equivalence.SEMANTICS,

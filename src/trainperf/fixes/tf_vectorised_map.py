@@ -100,8 +100,8 @@ class VectorisedMap(Fix):
             advice="Batch first, and let the function work on whole batches.",
             snippet=(
                 f"# {name} now gets batches: one more axis in front\n"
-                f"dataset = dataset.batch(batch_size).map({name}, "
-                f"num_parallel_calls=tf.data.AUTOTUNE)"
+                "dataset = dataset.batch(batch_size)\n"
+                f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"
             ),
         )
 

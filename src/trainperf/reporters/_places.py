@@ -21,13 +21,14 @@ def defined(function: Function, cwd: str) -> str:
 
 
 def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:
-    """Return the first places, and how many more there are."""
+    """Return the first places, each once, and how many more there are."""
     told = []
-    for site in sites[:most]:
+    for site in sites:
         inside = f" in {site.function}" if site.function and site.function != "<module>" else ""
         told.append(place(site, cwd) + inside)
-    more = f" and {len(sites) - most} more" if len(sites) > most else ""
-    return ", ".join(told) + more
+    told = list(dict.fromkeys(told))
+    more = f" and {len(told) - most} more" if len(told) > most else ""
+    return ", ".join(told[:most]) + more
 
 
 def _file(file: str, cwd: str) -> str:

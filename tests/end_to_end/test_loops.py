@@ -1,0 +1,231 @@
+"""Every style of training loop, run under observation and read back as evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from observing import events, observed, python
+
+from trainperf import evidence
+from trainperf.machine import inspect_machine
+from trainperf.model import Ending, Evidence, Measure, Recording, Site
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+
+LOOPS = Path(__file__).parent / "loops"
+ALL = ("real", "resident", "input")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What must be seen of a script: `line` holds the text of the loop's line."""
+
+    script: str
+    kind: str
+    batch: int
+    line: str
+    arguments: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ALL
+    feeds: str = "tf.data"
+    stages: tuple[tuple[str, str], ...] = ()  # op, and text of the line that built it
+    function: str = ""  # the step function, where the user wrote one
+    compiled: bool = True
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+STYLES = [
+    Seen(
+        "numpy_fit.py",
+        "fit",
+        32,
+        "model.fit(",
+        ("--epochs", "50"),
+        feeds="numpy",
+        stages=(("NumPy arrays", "model.fit("),),
+        facts={"has_validation": True, "epochs": 50, "epoch_steps": 57},
+    ),
+    Seen(
+        "numpy_fit.py",
+        "fit",
+        32,
+        "model.fit(",
+        ("--epochs", "50", "--multi", "4"),
+        feeds="numpy",
+        facts={"steps_per_execution": 4},
+    ),
+    Seen("eager_fit.py", "fit", 32, "model.fit(", feeds="tensors"),
+    Seen("generator.py", "fit", 32, "model.fit(", feeds="generator"),
+    Seen("pydataset.py", "fit", 32, "model.fit(", feeds="PyDataset"),
+    Seen("workers.py", "fit", 32, "model.fit(", feeds="PyDataset"),
+    Seen("legacy_fit.py", "fit", 32, "model.fit(", facts={"has_validation": True}),
+    Seen("distributed_fit.py", "fit", 64, "model.fit(", facts={"replicas": 2}),
+    Seen(
+        "several_fits.py",
+        "fit",
+        32,
+        "model.fit(",
+        feeds="numpy",
+        facts={"callbacks_given": ("Log",), "has_validation": True},
+    ),
+    Seen("six_steps.py", "fit", 32, "model.fit(", feeds="numpy", facts={"epoch_steps": 6}),
+    Seen(
+        "train_on_batch.py",
+        "call",
+        64,
+        "model.train_on_batch(",
+        measured=("real", "resident"),
+        feeds="arrays in the loop",
+    ),
+    Seen("custom_eager.py", "iterator", 32, "for images", function="train_step", compiled=False),
+    Seen("custom_function.py", "iterator", 32, "for images", function="train_step"),
+    Seen("by_hand.py", "iterator", 32, "for step", compiled=False),
+    Seen("by_hand_function.py", "iterator", 32, "for images", function="step"),
+    Seen(
+        "distributed.py",
+        "iterator",
+        64,
+        "for inputs",
+        stages=(("batch", "dataset = "), ("shuffle", "dataset = ")),
+    ),
+    Seen("early_exit.py", "iterator", 32, "for step, (x, y)", function="train_step"),
+    Seen(
+        "with_next.py",
+        "iterator",
+        16,
+        "next(iterator)",
+        function="train_step",
+        stages=(
+            ("from_tensor_slices", ".from_tensor_slices(data)"),
+            ("map", ".map(double)"),
+            ("repeat", ".repeat()"),
+            ("batch", ".batch(16)"),
+            ("prefetch", ".prefetch(2)"),
+        ),
+    ),
+    Seen("next_inside.py", "iterator", 16, "train_step(iterator)", function="train_step"),
+    Seen("accumulation.py", "iterator", 64, "for step, (x, y)"),
+    Seen("gan.py", "iterator", 32, "for real", function="train_step", compiled=False),
+    Seen("two_datasets.py", "iterator", 32, "for x, y", function="train_step"),
+    Seen("legacy_custom.py", "iterator", 32, "for x, y", function="train_step"),
+    Seen("retracing.py", "iterator", 32, "for x, y", function="train_step"),
+]
+
+
+def run(tmp_path: Path, command: tuple[str, ...]) -> tuple[Recording, Evidence]:
+    work = tmp_path / "work"
+    work.mkdir()
+    recording = observed(
+        python(*command),
+        work,
+        tmp_path / "run",
+        {"PYTHONPATH": str(LOOPS), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        measure_s=1.5,
+        extra_s=2.0,
+    )
+    assert recording.ending is Ending.MEASURED, recording.output_tail
+    assert [event["text"] for event in events(recording, "note")] == []
+    assert "Traceback" not in recording.output_tail
+    assert list(work.iterdir()) == []
+    return recording, evidence.read(recording, inspect_machine(directory=work))
+
+
+def text_at(site: Site | None) -> str:
+    assert site is not None
+    return Path(site.file).read_text(encoding="utf-8").splitlines()[site.line - 1]
+
+
+@pytest.mark.parametrize("seen", STYLES, ids=lambda seen: " ".join((seen.script, *seen.arguments)))
+def test_a_loop_of_this_style_is_seen_and_timed(tmp_path, seen):
+    recording, found = run(tmp_path, (str(LOOPS / seen.script), *seen.arguments))
+    assert found.loop.kind == seen.kind
+    assert found.loop.batch_size == seen.batch
+    assert found.loop.input_kind == seen.feeds
+    assert seen.line in text_at(found.loop.where)
+    for name in ALL:
+        measure = getattr(found.times, f"{name}_")
+        assert isinstance(measure, Measure) == (name in seen.measured), (name, measure)
+    assert found.times.real_.blocks
+    if seen.stages:
+        built = {stage.op: stage for stage in found.stages}
+        for op, line in seen.stages:
+            assert line in text_at(built[op].where)
+            assert isinstance(built[op].cumulative, float)
+    if seen.kind != "fit" and (seen.function or not seen.compiled):
+        assert found.step_function is not None
+        assert found.step_function.compiled == seen.compiled
+    if seen.function:
+        assert found.step_function.name == seen.function
+        assert f"def {seen.function}" in "".join(
+            Path(found.step_function.where.file).read_text().splitlines()[
+                found.step_function.where.line - 1 : found.step_function.where.line + 1
+            ]
+        )
+    for name, value in seen.facts.items():
+        assert getattr(found.loop, name) == value, name
+    assert (found.retracing is not None) == (seen.script == "retracing.py")
+    assert found.startup is not None
+    assert found.models or seen.script.startswith("by_hand")
+
+
+def test_a_package_started_as_a_module_is_seen_in_its_own_files(tmp_path):
+    _, found = run(tmp_path, ("-m", "package.train", "--batch-size", "16"))
+    assert (found.loop.kind, found.loop.batch_size) == ("fit", 16)
+    assert Path(found.loop.where.file).name == "train.py"
+    stages = {stage.op: stage for stage in found.stages}
+    assert Path(stages["map"].where.file).name == "data.py"
+    assert "dataset.map(load)" in text_at(stages["map"].where)
+    assert stages["map"].function.name == "load"
+    assert Path(found.model.compile_where.file).name == "model.py"
+
+
+def test_the_functions_of_the_user_behind_a_slow_input_are_named(tmp_path):
+    _, found = run(tmp_path, (str(LOOPS / "generator.py"),))
+    (dearest, *_) = found.functions
+    assert (dearest.name, dearest.thread) == ("batches", "worker")
+    assert found.input_bound
+
+
+def test_an_eager_step_is_tried_compiled(tmp_path):
+    _, found = run(tmp_path, (str(LOOPS / "gan.py"),))
+    assert found.probe("compiled").ratio > 1
+
+
+def test_retracing_is_counted_with_its_cause(tmp_path):
+    _, found = run(tmp_path, (str(LOOPS / "retracing.py"),))
+    assert found.retracing.count >= 0.9 * found.retracing.steps
+    assert found.retracing.function == "train_step"
+    assert "Python value" in found.retracing.cause
+
+
+def test_a_users_callback_is_priced_with_its_place(tmp_path):
+    _, found = run(tmp_path, (str(LOOPS / "several_fits.py"),))
+    (log,) = [cost for cost in found.callbacks if not cost.builtin]
+    assert log.name == "Log"
+    assert log.batch_s > 0
+    assert "model.fit(" in text_at(log.where)
+
+
+def test_an_epochs_end_is_timed_with_its_validation(tmp_path):
+    _, found = run(tmp_path, (str(LOOPS / "numpy_fit.py"), "--epochs", "50"))
+    assert found.between_epochs is not None
+    assert found.between_epochs.epoch_steps == 57
+    assert found.between_epochs.validation_s > 0
+    assert found.between_epochs.seconds >= found.between_epochs.validation_s
+
+
+def test_an_empty_dataset_is_no_training_loop(tmp_path):
+    recording = observed(python(str(LOOPS / "empty.py")), tmp_path, tmp_path / "run")
+    assert recording.ending is Ending.FINISHED
+    assert events(recording, "step") == []
+
+
+def test_a_wanted_number_of_steps_is_kept(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    recording = observed(
+        python(str(LOOPS / "custom_function.py")), work, tmp_path / "run", steps=30, extra_s=1.0
+    )
+    found = evidence.read(recording, inspect_machine(directory=work))
+    assert found.times.real_.steps == 30

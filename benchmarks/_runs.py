@@ -44,6 +44,9 @@ LONG_FIT = Workload("fit, long step", "fit.py", LONG)
 SHORT_LOOP = Workload("own loop, short step", "loop.py", SHORT)
 LONG_LOOP = Workload("own loop, long step", "loop.py", LONG)
 STARVED_FIT = Workload("fit, input-bound", "fit.py", ("--width", "352", "--work", "200"))
+EPOCHS_FIT = Workload(
+    "fit, many epochs", "fit.py", ("--width", "352", "--work", "200", "--epoch", "50")
+)
 """Short is about 1.4 ms and long about 10 ms on two cores of an AMD EPYC."""
 
 

@@ -16,7 +16,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from _runs import LONG_LOOP, SHORT_FIT, STARVED_FIT, Workload, command_of, machine, native
+from _runs import (
+    EPOCHS_FIT,
+    LONG_LOOP,
+    SHORT_FIT,
+    STARVED_FIT,
+    Workload,
+    command_of,
+    machine,
+    native,
+)
 
 TARGET_S = 15.0
 
@@ -52,5 +61,5 @@ def compare(workload: Workload, runs: int) -> None:
 
 if __name__ == "__main__":
     print(machine())
-    for workload in (SHORT_FIT, LONG_LOOP, STARVED_FIT):
+    for workload in (SHORT_FIT, LONG_LOOP, STARVED_FIT, EPOCHS_FIT):
         compare(workload, int(sys.argv[1]) if len(sys.argv) > 1 else 3)

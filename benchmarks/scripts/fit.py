@@ -15,6 +15,7 @@ parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--batch", type=int, default=32)
 parser.add_argument("--seconds", type=float, default=5.0)
 parser.add_argument("--work", type=int, default=0, help="rounds of work per element of the input")
+parser.add_argument("--epoch", type=int, default=1_000_000, help="steps of an epoch")
 parser.add_argument("--stamps", required=True)
 args = parser.parse_args()
 
@@ -61,4 +62,4 @@ model = keras.Sequential(
     ]
 )
 model.compile("sgd", "sparse_categorical_crossentropy")
-model.fit(data, steps_per_epoch=1_000_000, epochs=1, verbose=0, callbacks=[Stamp()])
+model.fit(data, steps_per_epoch=args.epoch, epochs=1_000, verbose=0, callbacks=[Stamp()])

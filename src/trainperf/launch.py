@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from trainperf.child.observer import TEMPORARY
 from trainperf.child.recorder import LOST
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Event, Recording, Run
@@ -54,6 +55,7 @@ def launch(run: Run, folder: Path, on_event: OnEvent = lambda event: None) -> Re
                 stop_session(process.pid, run_file)
                 status = process.wait()
     following.read()
+    following.remove_temporary()
     return Recording(
         run=run,
         ending=_ending(ending, status, following),
@@ -123,6 +125,15 @@ class _Following:
         elif kind == "done":
             self.done = True
         self.on_event(event)
+
+    def remove_temporary(self) -> None:
+        """Remove the files that stopped processes would have removed at their exit."""
+        for events in self.events.values():
+            for event in events:
+                for name in event["files"] if event["e"] == "temporary" else ():
+                    if Path(name).name.startswith(TEMPORARY):
+                        with suppress(OSError):
+                            Path(name).unlink()
 
     def must_stop(self) -> Ending | None:
         """Say whether the run has to be stopped now, and what that makes of it."""

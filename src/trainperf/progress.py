@@ -68,6 +68,10 @@ class Progress:
         self._text, self._expected_s = one_line(text), expected_s
         self._started, self._fraction = self._clock(), None
 
+    def say(self, text: str) -> None:
+        """Say what the phase is at now; its time goes on."""
+        self._text = one_line(text)
+
     def advance(self, fraction: float) -> None:
         """Say how much of the phase is done, 0 to 1; without it, time tells."""
         self._fraction = min(1.0, max(0.0, fraction))

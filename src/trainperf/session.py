@@ -151,7 +151,7 @@ class _Shown:
         self._progress = progress
         self._label = label
         self._settings = settings
-        self._from: float | None = None
+        self._timing = False
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
@@ -160,16 +160,16 @@ class _Shown:
         if event["e"] != "phase":
             return
         text = self.TEXTS.get(event["p"], str(event["p"]))
-        if event["p"] == "real" and self._from is None:
-            self._from = event["t"]
         round_ = f", round {event['b'] + 1}" if event["p"] in ("real", "resident", "input") else ""
-        self._say(text + round_)
-        if self._from is not None:
+        if event["p"] == "real" and not self._timing:
+            self._timing = True
             whole = self._settings.measure_s + self._settings.extra_s
-            self._progress.advance((event["t"] - self._from) / whole)
+            self._progress.phase(f"{self._label}: {text}", expected_s=whole)
+        else:
+            self._say(text + round_)
 
     def _say(self, text: str) -> None:
-        self._progress.phase(f"{self._label}: {text}")
+        self._progress.say(f"{self._label}: {text}")
 
 
 def _new_folder(settings: Settings, label: str) -> Path:
@@ -215,12 +215,12 @@ def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
 
 
 def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
-    """0 done, 1 `--fail-on` met, 2 no loop seen, 3 the script failed, 130 interrupted."""
+    """0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script failed, 130 interrupted."""
     if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
         return 3
     if diagnosis.ending is Ending.INTERRUPTED:
         return 130
-    if diagnosis.loop is None:
+    if diagnosis.loop is None or diagnosis.times.real_s is None:
         return 2
     return 1 if _fails(diagnosis, settings.fail_on) else 0
 

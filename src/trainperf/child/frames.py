@@ -24,6 +24,10 @@ WRAPPERS = ("new_func", "wrapper", "error_handler", "wrapped", "_decorated")
 """Names of decorators' inner functions: what they wrap is what the user called."""
 
 
+PROGRESS_BARS = ("tqdm", "track")
+"""What hands on the numbers it is given, in their order."""
+
+
 @lru_cache(maxsize=8192)
 def is_users(filename: str) -> bool:
     """Whether a code object's file is the user's: no library, not ours, no `<string>`."""
@@ -161,9 +165,11 @@ def _has_next(loop: Any, frame: FrameType) -> bool:
     import ast
 
     call = loop.iter
-    while isinstance(call, ast.Call) and getattr(call.func, "id", "") != "range" and call.args:
+    while isinstance(call, ast.Call) and _called(call) in PROGRESS_BARS and call.args:
         call = call.args[0]
     if not isinstance(call, ast.Call) or not isinstance(loop.target, ast.Name):
+        return False
+    if _called(call) != "range":
         return False
     names = {**frame.f_globals, **frame.f_locals}
     try:
@@ -172,6 +178,10 @@ def _has_next(loop: Any, frame: FrameType) -> bool:
         return int(names[loop.target.id]) + turns.step in turns
     except (TypeError, ValueError, KeyError, AttributeError):
         return False
+
+
+def _called(call: Any) -> str:
+    return getattr(call.func, "id", None) or getattr(call.func, "attr", "")
 
 
 def _value(node: Any, names: dict[str, Any]) -> int:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OWN_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
+TEMPORARY = "__autograph_generated_file"
+"""Begins the names of modules that AutoGraph keeps in temporary files until exit."""
 
 
 class Observer:
@@ -38,6 +40,7 @@ class Observer:
         self.facts: dict[str, Any] = {}
         self._noted: set[str] = set()
         self._watching = False
+        self._temporary: set[str] = set()
 
     def note(self, text: str) -> None:
         """Record something the report should say; each text once."""
@@ -74,6 +77,7 @@ class Observer:
         It waits rather than exits so that nothing that stands after the training
         script in a launcher's script is run.
         """
+        self._record_temporary()
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):
@@ -84,12 +88,25 @@ class Observer:
         time.sleep(WAIT_TO_BE_STOPPED_S)
         os._exit(0)
 
+    def _record_temporary(self) -> None:
+        """Name the files that a process which is stopped cannot remove at its exit."""
+        new = [
+            name
+            for name in list(sys.modules)
+            if name.startswith(TEMPORARY) and name not in self._temporary
+        ]
+        files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
+        self._temporary.update(new)
+        if files:
+            self.record.write("temporary", files=[file for file in files if file])
+
     def _watch(self) -> None:
         """Every second, write what a loop that hangs has left, and look for the parent."""
         parent = self.settings["parent"]
         visible = _exists(parent)  # not so in a container's own process namespace
         while True:
             time.sleep(1.0)
+            self._record_temporary()
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)

@@ -25,9 +25,13 @@ def bound_if_saved(evidence: Evidence, seconds: float) -> float:
 
     The loop can never run faster than its input where the two overlap, so the
     shortened step is at least as long as the input, where that was measured.
+    Where the machine was slower while the resident step was timed, the saving shrinks
+    with it: a step that becomes n times as fast is worth n at most.
     Raises `NotMeasured` without a real time.
     """
     real = evidence.times.real
+    if is_taken(evidence.times.resident_):
+        seconds *= min(1.0, real / evidence.times.resident)
     bound = evidence.bound_if_step_saves(seconds)
     if is_taken(evidence.times.input_):
         bound = min(bound, real / max(evidence.times.input, 1e-9))

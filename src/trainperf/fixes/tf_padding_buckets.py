@@ -6,6 +6,7 @@ from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Padding
 
@@ -53,7 +54,12 @@ class PaddingBuckets(Fix):
         evidence(real=0.1, resident=None, padding=Padding(20, 100, 30, 640, SITE)),
         evidence(real=0.1, resident=0.05, input=0.1, padding=Padding(20, 100, 30, 640, SITE)),
     ]
-    fires = [_padded(20, 100, 30), _padded(58, 400, 75.5)]
+    fires = [
+        _padded(20, 100, 30),
+        _padded(58, 400, 75.5),
+        # arrays padded up front, given to `fit`: the place of the padding was not seen
+        evidence(padding=Padding(20, 100, 30, 640)),
+    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches that are mostly padding, where batching by length would shorten them."""
@@ -64,9 +70,10 @@ class PaddingBuckets(Fix):
         if filled >= MOSTLY_DATA:
             return None
         saved = evidence.times.resident * (1 - padding.bucketed_length / padding.padded_length)
-        bound = min(evidence.bound_if_step_saves(saved), _until_input_bound(evidence))
+        bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
+        where = padding.where or evidence.loop.where
         return self.finding(
             title="Most of each sequence is padding",
             text=(
@@ -77,15 +84,10 @@ class PaddingBuckets(Fix):
             ),
             bound=bound,
             bound_basis="the step's time follows the padded length",
-            where=(padding.where,) if padding.where else (),
+            where=(where,) if where else (),
             advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
             snippet=_snippet(padding),
         )
-
-
-def _until_input_bound(evidence: Evidence) -> float:
-    """How much faster the loop can get before its input holds it up."""
-    return evidence.times.real / max(evidence.times.input, 1e-9)
 
 
 def _snippet(padding: Padding) -> str:

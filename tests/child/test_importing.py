@@ -1,0 +1,114 @@
+import importlib
+import sys
+
+import pytest
+
+from trainperf.child.importing import PostImport
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def write(name, text=""):
+        path = tmp_path / (name.replace(".", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def hooked():
+    installed = []
+
+    def install(*names, fails=()):
+        calls, failures = [], []
+
+        def hook(module, seconds):
+            calls.append((module.__name__, seconds >= 0))
+            if module.__name__ in fails:
+                raise RuntimeError("hook broke")
+
+        finder = PostImport(dict.fromkeys(names, hook), lambda *what: failures.append(what))
+        finder.install()
+        installed.append(finder)
+        return calls, failures
+
+    yield install
+    for finder in installed:
+        finder.uninstall()
+
+
+def test_a_hook_runs_once_after_its_module(modules, hooked):
+    modules("one_a", "value = 3")
+    calls, _ = hooked("one_a")
+    import one_a
+
+    assert calls == [("one_a", True)]
+    importlib.reload(one_a)
+    assert calls == [("one_a", True)]
+
+
+def test_a_hook_of_a_module_that_is_there_already_runs_at_once(modules, hooked):
+    modules("one_b")
+    importlib.import_module("one_b")
+    calls, _ = hooked("one_b")
+    assert calls == [("one_b", True)]
+
+
+def test_other_modules_are_not_touched(modules, hooked):
+    modules("one_c")
+    calls, _ = hooked("something_else")
+    one_c = importlib.import_module("one_c")
+    assert calls == []
+    assert type(one_c.__loader__).__name__ == "SourceFileLoader"
+
+
+def test_the_module_looks_as_if_nobody_stood_between(modules, hooked):
+    modules("pack.inner", "value = 1")
+    modules("pack.__init__")
+    hooked("pack", "pack.inner")
+    inner = importlib.import_module("pack.inner")
+    assert type(inner.__loader__).__name__ == "SourceFileLoader"
+    assert inner.__spec__.loader is inner.__loader__
+    assert inner.__package__ == "pack"
+
+
+def test_a_hook_that_breaks_is_reported_and_the_import_goes_on(modules, hooked):
+    modules("one_d", "value = 4")
+    _, failures = hooked("one_d", fails=("one_d",))
+    assert importlib.import_module("one_d").value == 4
+    ((name, error),) = failures
+    assert (name, str(error)) == ("one_d", "hook broke")
+
+
+def test_a_module_that_fails_to_import_can_be_tried_again(modules, hooked):
+    modules("one_e", "raise ValueError('first time')")
+    calls, _ = hooked("one_e")
+    with pytest.raises(ValueError, match="first time"):
+        importlib.import_module("one_e")
+    assert calls == []
+    modules("one_e", "value = 55555")
+    assert importlib.import_module("one_e").value == 55555
+    assert calls == [("one_e", True)]
+
+
+def test_a_missing_module_is_missing(hooked):
+    hooked("not_there_at_all")
+    assert importlib.util.find_spec("not_there_at_all") is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("not_there_at_all")
+
+
+def test_uninstalling_leaves_the_import_system_as_it_was(hooked):
+    before = list(sys.meta_path)
+    finder = PostImport({}, lambda *what: None)
+    finder.install()
+    finder.uninstall()
+    finder.uninstall()
+    assert sys.meta_path == before

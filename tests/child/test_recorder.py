@@ -1,0 +1,123 @@
+import json
+import os
+import signal
+
+from trainperf.child.recorder import Recorder
+
+
+def read(folder, pid=None):
+    path = folder / f"events-{pid or os.getpid()}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_events_come_back_in_order_with_their_time(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("one", value=1)
+    record.step("real", 2, 10.5, 11.25, 0.125)
+    record.write("two", text="ü\n")
+    record.flush()
+    one, step, two = read(tmp_path)
+    assert (one["e"], one["value"]) == ("one", 1)
+    assert step == {"e": "step", "t": 11.25, "p": "real", "b": 2, "s": 10.5, "w": 0.125}
+    assert two["text"] == "ü\n"
+    assert one["t"] <= two["t"]
+
+
+def test_what_json_cannot_hold_is_still_recorded(tmp_path):
+    class Odd:
+        dtype = "x"
+
+        def __int__(self):
+            raise TypeError
+
+        def __float__(self):
+            return 2.5
+
+    record = Recorder(str(tmp_path))
+    record.write("odd", value=Odd(), other={1, 2}, long="x" * 10)
+    loop = []
+    loop.append(loop)
+    record.write("circular", value=loop)
+    record.write("surrogate", value="\udcff")
+    record.flush()
+    odd, note, surrogate = read(tmp_path)
+    assert odd["value"] == 2.5
+    assert odd["other"] == "{1, 2}"
+    assert note["e"] == "note"
+    assert surrogate["value"] == "\udcff"
+
+
+def test_a_forked_child_writes_its_own_file(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("parent")
+    pid = os.fork()
+    if pid == 0:
+        record.forked()
+        record.write("child")
+        record.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    record.flush()
+    assert [event["e"] for event in read(tmp_path)] == ["parent"]
+    assert [event["e"] for event in read(tmp_path, pid)] == ["child"]
+
+
+def test_a_forked_child_that_records_nothing_leaves_no_file(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("parent")
+    record.flush()
+    pid = os.fork()
+    if pid == 0:
+        record.forked()
+        record.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [f"events-{os.getpid()}.jsonl"]
+
+
+def test_a_kill_9_loses_nothing_that_was_flushed(tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        record = Recorder(str(tmp_path))
+        record.write("kept")
+        record.flush()
+        record.write("lost")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert [event["e"] for event in read(tmp_path, pid)][0] == "kept"
+
+
+def test_a_folder_that_cannot_be_written_breaks_it_quietly(tmp_path):
+    record = Recorder(str(tmp_path / "not" / "there"))
+    record.write("one")
+    record.flush()
+    assert "No such file" in record.broken
+    record.write("two")
+    record.step("real", 0, 1.0, 2.0, 0.0)
+    record.flush()
+
+
+def test_a_full_disk_is_told_by_the_name_of_a_file(tmp_path):
+    os.symlink("/dev/full", tmp_path / f"events-{os.getpid()}.jsonl")
+    record = Recorder(str(tmp_path))
+    record.write("one")
+    record.flush()
+    assert "No space left" in record.broken
+    assert [path.name for path in tmp_path.glob("lost-*")] == [f"lost-{os.getpid()}-28"]
+
+
+def test_a_descriptor_that_the_program_took_over_is_left_alone(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("one")
+    record.flush()
+    number = record._fd
+    own = os.open(tmp_path / "own.txt", os.O_RDWR | os.O_CREAT)
+    os.dup2(own, number)
+    record.write("two")
+    record.flush()
+    record.forked()
+    assert (tmp_path / "own.txt").read_bytes() == b""
+    assert os.fstat(number)
+    assert [event["e"] for event in read(tmp_path)] == ["one", "two"]
+    os.close(number)
+    os.close(own)

@@ -1,0 +1,24 @@
+"""No bound promises more than the experiment it rests on showed."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainperf.fixes._cases import evidence, probe
+from trainperf.fixes._step import bound_by
+from trainperf.fixes.tf_padding_buckets import PaddingBuckets
+from trainperf.model import Padding
+
+
+def test_a_resident_step_that_ran_in_a_slow_moment_does_not_raise_the_bound_over_the_probe() -> (
+    None
+):
+    seen = evidence(real=0.100, resident=0.113, input=0.001)
+    assert bound_by(seen, probe(7.5)) == pytest.approx(7.5)
+
+
+def test_batching_by_length_promises_no_more_than_the_lengths_say() -> None:
+    seen = evidence(real=0.040, resident=0.046, input=0.001, padding=Padding(43, 240, 60, 640))
+    finding = PaddingBuckets().detect(seen)
+    assert finding is not None
+    assert finding.bound == pytest.approx(4.0)

@@ -38,7 +38,7 @@ class Workload:
 
 
 SHORT = ("--width", "352", "--batch", "128")
-LONG = ("--width", "1024", "--batch", "192")
+LONG = ("--width", "1024", "--batch", "160")
 SHORT_FIT = Workload("fit, short step", "fit.py", SHORT)
 LONG_FIT = Workload("fit, long step", "fit.py", LONG)
 SHORT_LOOP = Workload("own loop, short step", "loop.py", SHORT)
@@ -47,7 +47,7 @@ STARVED_FIT = Workload("fit, input-bound", "fit.py", ("--width", "352", "--work"
 EPOCHS_FIT = Workload(
     "fit, many epochs", "fit.py", ("--width", "352", "--work", "200", "--epoch", "50")
 )
-"""Short is about 1.4 ms and long about 10 ms on two cores of an AMD EPYC."""
+"""Short is about 1.4 ms and long about 10 ms on one core of an AMD EPYC."""
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,16 @@ import numpy as np
 from _runs import LONG_FIT, LONG_LOOP, SHORT_FIT, SHORT_LOOP, Workload, machine, native, observed
 
 TARGETS = ((SHORT_FIT, 0.05), (SHORT_LOOP, 0.05), (LONG_FIT, 0.01), (LONG_LOOP, 0.01))
-SECONDS = 5.0
+SECONDS = 4.0
+MEASURE_S = 5.0
 
 
 def pair(workload: Workload, index: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps of an unobserved and an observed run, in an order that changes."""
     if index % 2 == 0:
         before = native(workload, SECONDS).steps
-        return before, observed(workload).steps
-    during = observed(workload).steps
+        return before, observed(workload, MEASURE_S).steps
+    during = observed(workload, MEASURE_S).steps
     return native(workload, SECONDS).steps, during
 
 

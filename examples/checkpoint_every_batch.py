@@ -54,9 +54,7 @@ def build_model():
             keras.layers.Dense(10, activation="softmax"),
         ]
     )
-    model.compile(
-        optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"]
-    )
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 

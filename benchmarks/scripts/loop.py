@@ -15,6 +15,8 @@ args = parser.parse_args()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+# One core for the step: on a small or busy machine the share of a second one comes and goes.
+tf.config.threading.set_intra_op_parallelism_threads(1)
 stamps = np.memmap(args.stamps, dtype="float64", mode="r+")
 
 rng = np.random.default_rng(0)

@@ -44,7 +44,7 @@ def _marked(args: list[str], valued: set[str]) -> list[str]:
         word = args[index]
         if word == "--":
             return [*args[:index], "--", "--", *args[index + 1 :]]
-        if word == "-m":
+        if word == "-m" and index + 1 < len(args):
             return [*args[: index + 2], "--", *args[index + 2 :]]
         if not word.startswith("-") or word == "-":
             return args

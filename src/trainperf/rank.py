@@ -66,6 +66,8 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
     except NotMeasured:
         utilization = None
     bottleneck, text = _bottleneck(evidence, findings, utilization)
+    if isinstance(evidence.times.real_, Missing):
+        return Verdict(bottleneck, text, utilization)
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not findings and settled and bottleneck in ("model", "none"):
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)

@@ -215,7 +215,11 @@ def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
 
 
 def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
-    """0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script failed, 130 interrupted."""
+    """Return what the process exits with.
+
+    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
+    failed, 130 interrupted.
+    """
     if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
         return 3
     if diagnosis.ending is Ending.INTERRUPTED:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ def module(tmp_path):
 
 def cut(module, site):
     """The text between the columns and lines of a site."""
-    lines = open(module.__file__, encoding="utf-8").read().splitlines()
+    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
     picked = lines[site["line"] - 1 : site["end_line"]]
     picked[-1] = picked[-1][: site["end_col"]]
     picked[0] = picked[0][site["col"] :]
@@ -33,7 +34,7 @@ def cut(module, site):
 
 def test_a_site_is_the_whole_call_expression(module):
     made = module("def f():\n    return [0, frames.here(None), 1]\n")
-    site = made.f()
+    site = made.f()[1]
     assert cut(made, site) == "frames.here(None)"
     assert (site["line"], site["function"], site["file"]) == (2, "f", made.__file__)
 

@@ -84,7 +84,7 @@ def test_a_kill_9_loses_nothing_that_was_flushed(tmp_path):
         record.write("lost")
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
-    assert [event["e"] for event in read(tmp_path, pid)][0] == "kept"
+    assert read(tmp_path, pid)[0]["e"] == "kept"
 
 
 def test_a_folder_that_cannot_be_written_breaks_it_quietly(tmp_path):

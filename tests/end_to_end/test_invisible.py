@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from observing import events, native, observed, python, script
 
+from observing import events, native, observed, python, script
 from trainperf.evidence.events import NoLoop, choose
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

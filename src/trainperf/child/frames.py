@@ -181,7 +181,7 @@ def _has_next(loop: Any, frame: FrameType) -> bool:
 
 
 def _called(call: Any) -> str:
-    return getattr(call.func, "id", None) or getattr(call.func, "attr", "")
+    return str(getattr(call.func, "id", "") or getattr(call.func, "attr", ""))
 
 
 def _value(node: Any, names: dict[str, Any]) -> int:

@@ -21,6 +21,7 @@ T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
 """Student's t, two-sided 95 %, for 1 to 11 degrees of freedom; beyond, the last."""
 
 MIN_STEPS = 3
+MIN_REAL_STEPS = 2
 PARTS = 4
 STALLS_FROM = 6
 
@@ -105,9 +106,9 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
     phases = ("real", "real~", "warmup") if phase == "real" else (phase,)
     steps = [event for event in observed.of("step") if event["p"] in phases]
     durations = [event["t"] - event["s"] for event in steps]
-    if phase == "real" and len(durations) > MIN_STEPS:
+    if phase == "real":
         durations = durations[1:]  # the first step traces and compiles
-    if len(durations) < (MIN_STEPS if phase != "real" else 1):
+    if len(durations) < (MIN_STEPS if phase != "real" else MIN_REAL_STEPS):
         reason = f"the run ended before the {phase} phase was complete"
         return observed.missing(phase, reason)
     return Measure(

@@ -1,7 +1,10 @@
 """Gradient accumulation: four batches to an update, which is one step."""
+
 import tensorflow as tf
 
-model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(4)])
+model = tf.keras.Sequential(
+    [tf.keras.Input((16,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(4)]
+)
 optimizer = tf.keras.optimizers.Adam()
 loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 data = (tf.random.normal((640, 16)), tf.random.uniform((640,), 0, 4, tf.int32))

@@ -1,7 +1,10 @@
 """A custom loop that leaves its epochs early, with metrics and evaluation between."""
+
 import tensorflow as tf
 
-model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(4)])
+model = tf.keras.Sequential(
+    [tf.keras.Input((16,)), tf.keras.layers.Dense(64), tf.keras.layers.Dense(4)]
+)
 optimizer = tf.keras.optimizers.SGD(0.01)
 mean = tf.keras.metrics.Mean()
 loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -14,7 +17,9 @@ validation = tf.data.Dataset.from_tensor_slices(data).batch(320)
 def train_step(x, y):
     with tf.GradientTape() as tape:
         loss = loss_fn(y, model(x, training=True))
-    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    optimizer.apply_gradients(
+        zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+    )
     mean.update_state(loss)
 
 

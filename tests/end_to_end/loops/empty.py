@@ -1,4 +1,5 @@
 """A dataset without elements."""
+
 import tensorflow as tf
 
 model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(4)])

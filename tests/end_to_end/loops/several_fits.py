@@ -1,4 +1,5 @@
-"""Several fit calls with evaluation between, after `adapt`; a user callback; a print at the end."""
+"""Several fit calls with evaluation between, after `adapt`; a user callback."""
+
 import keras
 import numpy as np
 
@@ -13,8 +14,20 @@ class Log(keras.callbacks.Callback):
         sum(range(20000))
 
 
-model = keras.Sequential([keras.Input((16,)), normalise, keras.layers.Dense(64), keras.layers.Dense(4)])
-model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+model = keras.Sequential(
+    [keras.Input((16,)), normalise, keras.layers.Dense(64), keras.layers.Dense(4)]
+)
+model.compile(
+    "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+)
 for round_ in range(200):
-    model.fit(x, y, batch_size=32, epochs=1, verbose=0, callbacks=[Log()], validation_data=(x[:320], y[:320]))
+    model.fit(
+        x,
+        y,
+        batch_size=32,
+        epochs=1,
+        verbose=0,
+        callbacks=[Log()],
+        validation_data=(x[:320], y[:320]),
+    )
     print(round_, model.evaluate(x, y, verbose=0))

@@ -1,4 +1,5 @@
 """A short pretraining, then the real training of another model."""
+
 import keras
 import numpy as np
 

@@ -1,4 +1,5 @@
 """fit fed by a PyDataset with worker processes."""
+
 import time
 
 import keras

@@ -29,8 +29,7 @@ train, validation = create_dataset(prices[:3600]), create_dataset(prices[3600:])
 model = keras.Sequential(
     [
         keras.Input((WINDOW, 4)),
-        keras.layers.LSTM(64, return_sequences=True),
-        keras.layers.LSTM(32),
+        keras.layers.LSTM(64),
         keras.layers.Dense(1),
     ]
 )

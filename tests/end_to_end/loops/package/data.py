@@ -1,4 +1,5 @@
 """The input pipeline."""
+
 import tensorflow as tf
 
 

@@ -1,4 +1,5 @@
 """The model."""
+
 import keras
 
 

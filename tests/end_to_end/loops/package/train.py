@@ -1,4 +1,5 @@
 """The training."""
+
 import argparse
 
 from .data import training_data

@@ -1,0 +1,145 @@
+"""What trainperf says of the examples, and of scripts rebuilt from users' questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+
+SEEDS = Path(__file__).parent / "seeds"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+TRIES = 2
+"""A neighbour's burst may hide a cause in one run; it does not hide it in two."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What must be said of a script: the bottleneck, and which finding comes first.
+
+    `where` is text of the line the finding points to. Where `among` is above 1, the
+    finding may stand behind others that are as true on some machines.
+    """
+
+    script: Path
+    bottleneck: str
+    first: str = ""
+    where: str = ""
+    among: int = 1
+    patched: bool = False
+
+
+CASES = [
+    Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),
+    Said(EXAMPLES / "generator.py", "input", "tf_generator", "from_generator("),
+    Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit(", 2),
+    Said(EXAMPLES / "eager_loop.py", "host", "tf_function", "def train_step", 1, True),
+    Said(
+        EXAMPLES / "checkpoint_every_batch.py",
+        "host",
+        "keras_callback_per_batch",
+        "SafeTraining(folder)",
+    ),
+    Said(EXAMPLES / "healthy.py", "none"),
+    Said(EXAMPLES / "numpy_batches.py", "input", "numpy_batching"),
+    Said(EXAMPLES / "retracing.py", "host", "tf_retracing", "def train_step"),
+    Said(
+        EXAMPLES / "tiny_steps.py",
+        "model|input",
+        "keras_steps_per_execution",
+        "model.compile(",
+        2,
+        True,
+    ),
+    Said(SEEDS / "resnet_generator.py", "input", "tf_generator", "from_generator("),
+    Said(SEEDS / "resnet_pipeline.py", "input", "tf_cache", "dataset", 1, True),
+    Said(SEEDS / "resnet_eager.py", "host", "tf_function", "def train_step", 1, True),
+    Said(SEEDS / "mirrored_rnn.py", "host", "keras_epoch_end", "for inputs, wanted in"),
+    Said(SEEDS / "numpy_fit.py", "none"),
+    Said(SEEDS / "rnn_series.py", "model|input", "keras_jit_compile", "model.compile(", 3, True),
+]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.script.stem)
+def test_the_planted_cause_comes_first_and_a_healthy_script_stays_clean(
+    case: Said, tmp_path: Path
+) -> None:
+    wrong = ""
+    for attempt in range(TRIES):
+        folder = tmp_path / str(attempt)
+        shutil.copytree(case.script.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        report = _diagnose(case.script.name, folder)
+        _patch_applies(folder)
+        wrong = _wrong(case, report)
+        if not wrong:
+            return
+    pytest.fail(wrong)
+
+
+def test_every_example_is_tried_and_told_of() -> None:
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+    assert scripts <= {case.script.name for case in CASES}
+    told = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(scripts) if f"## {name}" not in told] == []
+
+
+def _diagnose(script: str, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "trainperf", "diagnose", "--json", "report.json"]
+    command += ["--patch", "fixes.patch", "--output-dir", str(folder / "runs"), script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def _patch_applies(folder: Path) -> None:
+    if (folder / "fixes.patch").stat().st_size == 0:
+        return
+    # A folder inside a repository would have git look for the files from its root.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    for arguments in (["--check"], []):
+        subprocess.run(
+            ["git", "apply", *arguments, "fixes.patch"], cwd=folder, check=True, env=environment
+        )
+    for path in folder.glob("*.py"):
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+
+
+def _wrong(case: Said, report: dict[str, Any]) -> str:
+    """What is wrong with a report, or nothing."""
+    verdict, findings = report["verdict"], report["findings"]
+    ids = [finding["id"] for finding in findings]
+    said = f"{verdict['text']} Findings: {ids or 'none'}"
+    if verdict["bottleneck"] not in case.bottleneck.split("|"):
+        return f"expected {case.bottleneck}: {said}"
+    if not case.first:
+        return f"expected no findings: {said}" if ids or not verdict["healthy"] else ""
+    if case.first not in ids[: case.among]:
+        return f"expected {case.first} first: {said}"
+    return _wrong_place(case, findings[ids.index(case.first)], report)
+
+
+def _wrong_place(case: Said, finding: dict[str, Any], report: dict[str, Any]) -> str:
+    """Whether the finding points at another line, or its edit is not in the patch."""
+    lines = case.script.read_text(encoding="utf-8").splitlines()
+    pointed = [
+        lines[place["line"] - 1]
+        for place in finding["where"]
+        if Path(place["file"]).name == case.script.name
+    ]
+    if case.where and not any(case.where in line for line in pointed):
+        return f"{case.first} points at {pointed}, not at {case.where!r}"
+    if case.patched and case.first not in report["patch"]["findings"]:
+        return f"the patch leaves {case.first} out: {report['patch']}"
+    return ""

@@ -1,0 +1,94 @@
+import pytest
+
+from recordings import FIT, block, recording, steps
+from trainperf.evidence.events import NoLoop, choose, site
+from trainperf.model import Missing, Site
+
+
+def test_the_loop_that_was_measured_wins_over_one_with_more_steps():
+    short = {**FIT, "kind": "iterator"}
+    chosen = choose(recording(FIT, *steps("warmup", [0.1] * 40), short, block("real", 1.0, 4)))
+    assert chosen.start["kind"] == "iterator"
+
+
+def test_of_loops_that_were_cut_short_the_longest_wins():
+    chosen = choose(
+        recording(
+            {**FIT, "kind": "call"},
+            *steps("warmup", [0.1] * 3),
+            FIT,
+            *steps("warmup", [0.1] * 9),
+            {**FIT, "kind": "update"},
+        )
+    )
+    assert chosen.start["kind"] == "fit"
+    assert len(list(chosen.of("step"))) == 9
+
+
+def test_the_process_that_trained_is_found_among_its_helpers():
+    hello = {"e": "hello", "t": 0.0}
+    many = {
+        1: (hello,),
+        2: (hello, {"t": 1.0, **FIT}, *steps("real", [0.1])),
+        3: (hello, {"e": "exit", "t": 2.0}),
+    }
+    assert choose(recording(events=many)).process is many[2]
+
+
+def test_facts_of_a_loop_do_not_come_from_another():
+    facts = {"e": "facts", "batch_size": 8}
+    chosen = choose(recording(FIT, facts, FIT, *steps("real", [0.1])))
+    assert chosen.facts == {}
+    assert chosen.steps_per_call == 1
+
+
+def test_a_missing_thing_is_missing_in_the_words_of_the_process():
+    chosen = choose(recording(FIT, {"e": "missing", "what": "input", "reason": "it ran out"}))
+    assert chosen.missing("input", "otherwise") == Missing("it ran out")
+    assert chosen.missing("stages", "otherwise") == Missing("otherwise")
+
+
+@pytest.mark.parametrize(
+    ("events", "message", "hint", "seen"),
+    [
+        ([], "no Python process", "PYTHONPATH", "no process loaded the observer"),
+        ([{"e": "hello"}], "never imported a framework", "the script that trains", "no weights"),
+        (
+            [{"e": "hello"}, {"e": "import", "name": "tensorflow", "version": "2.21.0"}],
+            "no step that updates weights",
+            "with these arguments",
+            "tensorflow 2.21.0 was imported",
+        ),
+        (
+            [{"e": "hello"}, {"e": "first_update"}, {"e": "evaluate"}],
+            "no training loop",
+            "",
+            "weights were updated, but not in a loop",
+        ),
+        ([{"e": "hello"}, {"e": "evaluate"}, {"e": "evaluate"}], "", "", "2 evaluations"),
+        (
+            [{"e": "hello"}, {"e": "error", "type": "OSError", "text": "gone"}],
+            "",
+            "",
+            "it ended with OSError: gone",
+        ),
+    ],
+)
+def test_without_a_loop_it_is_said_what_was_seen_instead(events, message, hint, seen):
+    with pytest.raises(NoLoop) as caught:
+        choose(recording(*events))
+    assert message in str(caught.value)
+    assert hint in caught.value.hint
+    assert any(seen in line for line in caught.value.seen)
+
+
+def test_a_site_without_a_line_is_none():
+    assert site(None) is None
+    assert site({}) is None
+    assert site({"file": "a.py", "line": 0}) is None
+
+
+def test_a_site_without_columns_is_not_exact():
+    found = site({"file": "a.py", "line": 3, "function": "f", "col": None})
+    assert found == Site("a.py", 3, "f")
+    assert not found.exact

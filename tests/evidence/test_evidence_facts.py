@@ -1,0 +1,99 @@
+import pytest
+
+from recordings import FIT, observed, steps
+from trainperf.evidence.facts import device, framework, loop, padding, retracing, step_function
+from trainperf.fixes._cases import machine
+
+UPDATE = {"e": "first_update", "t": 10.0}
+PLACE = {"file": "train.py", "line": 7, "function": "step"}
+
+
+def trace(at, in_step=True):
+    return {"e": "trace", "name": "step", "t": at, "s": at - 0.5, "d": 0.5, "in_step": in_step}
+
+
+def test_a_run_that_ended_early_still_names_its_framework():
+    cut_short = observed({"e": "import", "name": "tensorflow", "version": "2.21.0"}, FIT)
+    assert framework(cut_short).version == "2.21.0"
+    assert device(cut_short, machine()).kind == "CPU"
+    assert loop(cut_short).batch_size is None
+
+
+def test_the_device_is_what_the_framework_computes_on():
+    event = {"e": "framework", "gpus": ["NVIDIA A10G", "NVIDIA A10G"], "logical": 3}
+    found = device(observed(FIT, event), machine())
+    assert (found.kind, found.name, found.count) == ("GPU", "NVIDIA A10G", 2)
+
+
+def test_a_step_of_several_batches_has_the_samples_of_all():
+    facts = {"e": "facts", "batch_size": 16, "batches_per_step": 4}
+    assert loop(observed(FIT, facts)).batch_size == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("argument", "iterator"), ("fit", "fit"), ("call", "call")]
+)
+def test_kinds_of_loops_are_named_for_the_reader(kind, said):
+    assert loop(observed({**FIT, "kind": kind})).kind == said
+
+
+def test_tracing_of_the_first_step_is_no_retracing():
+    assert retracing(observed(FIT, trace(8.0), UPDATE, *steps("real", [0.1] * 5))) is None
+
+
+def test_tracing_outside_a_step_is_no_retracing():
+    made = observed(FIT, UPDATE, trace(12.0, in_step=False), *steps("real", [0.1] * 5))
+    assert retracing(made) is None
+
+
+def test_tracing_by_our_own_probes_is_no_retracing():
+    made = observed(FIT, UPDATE, *steps("real", [0.1] * 5), {"e": "facts", "t": 50.0}, trace(60.0))
+    assert retracing(made) is None
+
+
+def test_retracing_is_counted_over_the_steps_it_fell_into():
+    described = {
+        "e": "step_function",
+        "name": "train_step",
+        "compiled": True,
+        "where": PLACE,
+        "signatures": ["(TensorSpec(shape=(32, 8)), 1)", "(TensorSpec(shape=(32, 8)), 2)"],
+    }
+    made = observed(FIT, UPDATE, trace(12.0), trace(13.0), *steps("real", [0.1] * 5), described)
+    found = retracing(made)
+    assert (found.function, found.count, found.steps, found.seconds) == ("train_step", 2, 5, 1.0)
+    assert "Python value" in found.cause
+    assert found.where.line == 7
+
+
+def test_a_changing_shape_is_named_as_the_cause():
+    described = {
+        "e": "step_function",
+        "name": "train_step",
+        "signatures": ["(TensorSpec(shape=(32, 8)))", "(TensorSpec(shape=(7, 8)))"],
+    }
+    found = retracing(observed(FIT, UPDATE, trace(12.0), *steps("real", [0.1]), described))
+    assert "(32, 8) and (7, 8)" in found.cause
+
+
+def test_a_tape_that_stands_in_the_loop_belongs_to_no_function():
+    own_loop = {**FIT, "kind": "iterator"}
+    event = {
+        "e": "step_function",
+        "name": "main",
+        "compiled": False,
+        "own": False,
+        "where": PLACE,
+        "tape": {**PLACE, "line": 9},
+    }
+    found = step_function(observed(own_loop, event))
+    assert found.where is None
+    assert found.tape_where.line == 9
+    assert step_function(observed(FIT, event)) is None
+
+
+def test_padding_says_what_batching_by_length_would_leave():
+    event = {"e": "padding", "lengths": [1, 9, 1, 9], "batch": 2, "padded": 9.0}
+    found = padding(observed(FIT, event))
+    assert (found.mean_length, found.padded_length, found.bucketed_length) == (5.0, 9.0, 5.0)
+    assert found.sequences == 4

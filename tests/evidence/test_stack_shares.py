@@ -1,0 +1,60 @@
+from recordings import FIT, observed
+from trainperf.evidence.stacks import functions
+
+
+def count(function, n, line=5, thread="main", into="", start=1):
+    return {
+        "thread": thread,
+        "file": "train.py",
+        "def": start,
+        "function": function,
+        "line": line,
+        "into": into,
+        "n": n,
+    }
+
+
+def stacks(*counts, total=100):
+    return {"e": "stacks", "total": total, "counts": list(counts)}
+
+
+def test_a_function_is_counted_over_all_its_lines():
+    found = functions(
+        observed(FIT, stacks(count("load", 30, 8, into="read"), count("load", 10, 9)))
+    )
+    (load,) = found
+    assert (load.name, load.line, load.share, load.calls_into) == ("load", 8, 0.4, "read")
+
+
+def test_what_is_rarely_seen_is_left_out():
+    assert functions(observed(FIT, stacks(count("rare", 1)))) == ()
+
+
+def test_the_call_that_holds_the_loop_is_left_out():
+    where = {"file": "train.py", "line": 20, "end_line": 22, "function": "main"}
+    made = observed({**FIT, "where": where}, stacks(count("main", 90, 21), count("load", 9)))
+    assert [cost.name for cost in functions(made)] == ["load"]
+
+
+def test_the_function_of_the_loop_stays_where_its_own_lines_take_the_time():
+    where = {"file": "train.py", "line": 20, "end_line": 20, "function": "main"}
+    made = observed({**FIT, "where": where}, stacks(count("main", 10, 20), count("main", 80, 30)))
+    assert functions(made)[0].line == 30
+
+
+def test_workers_and_the_main_thread_are_told_apart():
+    made = observed(FIT, stacks(count("load", 60, thread="worker"), count("load", 20)))
+    assert [(cost.thread, cost.share) for cost in functions(made)] == [
+        ("worker", 0.6),
+        ("main", 0.2),
+    ]
+
+
+def test_several_threads_at_once_are_no_more_than_all_of_the_time():
+    (load,) = functions(observed(FIT, stacks(count("load", 300, thread="worker"))))
+    assert load.share == 1.0
+
+
+def test_without_samples_nothing_is_said():
+    assert functions(observed(FIT)) == ()
+    assert functions(observed(FIT, stacks(total=0))) == ()

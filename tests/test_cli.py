@@ -1,0 +1,207 @@
+"""The command line: what is an option of ours, and what belongs to the script."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from reporters.samples import INPUT_BOUND
+from trainperf import session, store
+from trainperf.cli import cli, main
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Catch what would be run; the report of a sample is printed instead."""
+    caught = {}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "train.py").write_text("x = 1\n")
+
+    def run(target, settings, console):
+        caught.update(target=target, settings=settings)
+        return INPUT_BOUND, tmp_path / "runs" / "1", None
+
+    monkeypatch.setattr(session, "run", run)
+
+    def call(*words):
+        result = CliRunner().invoke(cli, ["diagnose", *words])
+        caught["result"] = result
+        return caught
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["train.py"], [sys.executable, "train.py"]),
+        (["train.py", "--epochs", "3"], [sys.executable, "train.py", "--epochs", "3"]),
+        (["train.py", "--steps", "7"], [sys.executable, "train.py", "--steps", "7"]),
+        (["train.py", "-q", "-h"], [sys.executable, "train.py", "-q", "-h"]),
+        (["train.py", "--help"], [sys.executable, "train.py", "--help"]),
+        (["train.py", "--", "x"], [sys.executable, "train.py", "--", "x"]),
+        (["train.py", "-m", "x"], [sys.executable, "train.py", "-m", "x"]),
+        (["-q", "train.py", "-q"], [sys.executable, "train.py", "-q"]),
+        (["--steps", "9", "train.py"], [sys.executable, "train.py"]),
+        (["--steps=9", "train.py"], [sys.executable, "train.py"]),
+        (["-m", "pack.train"], [sys.executable, "-m", "pack.train"]),
+        (
+            ["-q", "-m", "pack.train", "--steps", "7", "-q"],
+            [sys.executable, "-m", "pack.train", "--steps", "7", "-q"],
+        ),
+        (
+            ["-m", "pack.train", "--", "-m"],
+            [sys.executable, "-m", "pack.train", "--", "-m"],
+        ),
+        (["--", "torchrun", "--nproc", "2", "t.py"], ["torchrun", "--nproc", "2", "t.py"]),
+        (["-q", "--", "sh", "-c", "x -- y"], ["sh", "-c", "x -- y"]),
+        (["--", "python", "-m", "a"], ["python", "-m", "a"]),
+        (["--json", "train.py", "train.py"], [sys.executable, "train.py"]),
+    ],
+    ids=" ".join,
+)
+def test_the_scripts_own_options_stay_its_own(asked, words, command):
+    got = asked(*words)
+    assert got["result"].exit_code == 0, got["result"].output
+    assert list(got["target"].command) == command
+
+
+def test_our_options_become_settings(asked, tmp_path):
+    got = asked(
+        *("--steps", "12", "--budget", "90s", "--stall", "2min", "--json", "a.json"),
+        *("--patch", "a.diff", "--output-dir", "runs", "--fail-on", "9.5", "--quiet"),
+        *("--ignore", "tf_cache", "--ignore", "tf_prefetch", "train.py"),
+    )
+    assert got["result"].exit_code == 0, got["result"].output
+    settings = got["settings"]
+    assert (settings.steps, settings.budget_s, settings.stall_s) == (12, 90.0, 120.0)
+    assert settings.ignore == ("tf_cache", "tf_prefetch")
+    assert settings.quiet
+    assert settings.fail_on == 9.5
+    assert (tmp_path / "a.json").exists()
+    assert (tmp_path / "a.diff").read_text() == INPUT_BOUND.patch.diff
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--step", "5", "train.py"], "--steps"),
+        (["--budgt", "5s", "train.py"], "--budget"),
+        (["--steps", "x", "train.py"], "--steps"),
+        (["--steps", "2", "train.py"], "3"),
+        (["--unheard-of", "train.py"], "--unheard-of"),
+        (["-z", "train.py"], "-z"),
+        (["-m"], "-m"),
+    ],
+)
+def test_a_mistake_before_the_script_is_a_usage_error(asked, words, says):
+    result = asked(*words)["result"]
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_fail_on_makes_the_exit_status_1(asked):
+    assert asked("--fail-on", "1.2", "train.py")["result"].exit_code == 1
+
+
+def test_the_report_is_printed_with_where_it_is_kept(asked):
+    output = " ".join(asked("train.py")["result"].output.split())
+    assert "Input-bound" in output
+    assert "trainperf show" in output
+
+
+def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_path):
+    from trainperf.errors import TrainperfError
+
+    error = TrainperfError("cannot write", "free some space")
+    monkeypatch.setattr(session, "run", lambda *_: (INPUT_BOUND, tmp_path, error))
+    result = CliRunner().invoke(cli, ["diagnose", "train.py"])
+    assert result.exception is error
+    assert "Input-bound" in result.output
+    assert "trainperf show" not in result.output
+
+
+def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "trainperf" / "runs" / "1" / "diagnosis.json"
+    store.save(INPUT_BOUND, path)
+    for words in (["show"], ["show", str(path)], ["show", str(path.parent)]):
+        result = CliRunner().invoke(cli, words)
+        assert result.exit_code == 0
+        assert "Input-bound" in result.output
+    result = CliRunner().invoke(cli, ["show", "--json", str(path)])
+    assert result.output.startswith("{")
+
+
+def test_explain_lists_all_and_tells_one():
+    listed = CliRunner().invoke(cli, ["explain"]).output
+    assert "tf_map_parallel" in listed
+    told = CliRunner().invoke(cli, ["explain", "tf-map-parallel"]).output
+    assert "When not to" in told
+
+
+# ------------------------------------------------------------- as a process of its own
+
+
+def called(*words, cwd=None, env=None):
+    return subprocess.run(
+        (sys.executable, "-m", "trainperf", *words),
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_errors_are_one_line_and_a_hint_on_stderr(tmp_path):
+    result = called("show", str(tmp_path / "nothing"))
+    assert (result.returncode, result.stdout) == (2, "")
+    first, hint = result.stderr.splitlines()
+    assert first.startswith("trainperf: ")
+    assert hint.startswith("  ")
+
+
+def test_an_unknown_fix_is_answered_with_near_ones():
+    result = called("explain", "map_paralel")
+    assert result.returncode == 2
+    assert "tf_map_parallel" in result.stderr
+
+
+def test_an_unknown_command_is_a_usage_error():
+    result = called("diagnos", "train.py")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_a_wrong_setting_in_pyproject_is_named(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.trainperf]\nstepz = 3\n")
+    (tmp_path / "train.py").write_text("x = 1\n")
+    result = called("diagnose", "train.py", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "stepz" in result.stderr
+
+
+def test_the_version_and_the_help_come_without_heavy_imports():
+    heavy = "numpy|rich|libcst|msgspec|pynvml|boto3|jinja2|psutil"
+    code = (
+        "import sys\nfrom trainperf.cli import cli\n"
+        "try:\n    cli(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print(sorted(set(sys.modules) & set('{heavy}'.split('|'))), file=sys.stderr)"
+    )
+    result = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True)
+    assert "diagnose" in result.stdout
+    assert result.stderr.strip() == "[]"
+
+
+def test_help_that_runs_into_a_closed_pipe_ends_quietly():
+    command = f"{sys.executable} -m trainperf explain | head -c 1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert "Traceback" not in result.stderr
+
+
+def test_main_is_the_entry_point():
+    assert callable(main)

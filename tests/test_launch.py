@@ -1,0 +1,199 @@
+"""Starting, following and stopping a run; the scripts here need no framework."""
+
+import json
+import os
+import time
+
+import pytest
+
+from observing import events, observed, python, script
+from trainperf.errors import TrainperfError
+from trainperf.launch import _Following, launch
+from trainperf.model import Ending, Run
+
+WRITES = """
+import json, os, sys, time
+folder = json.load(open(os.environ["TRAINPERF_RUN"]))["folder"]
+path = os.path.join(folder, f"events-{{os.getpid()}}.jsonl")
+def say(kind, **fields):
+    with open(path, "a") as file:
+        print(json.dumps({{"e": kind, "t": time.monotonic(), **fields}}), file=file, flush=True)
+{rest}
+"""
+
+
+def writes(folder, rest):
+    return script(folder, WRITES.format(rest=rest))
+
+
+@pytest.fixture
+def run(tmp_path, nothing_left):
+    def start(source, **settings):
+        writes(tmp_path, source)
+        return observed(python("script.py"), tmp_path, tmp_path / "run", **settings)
+
+    return start
+
+
+def test_a_script_that_ends_is_recorded_with_its_status_and_output(run):
+    recording = run("print('last words'); sys.exit(4)")
+    assert (recording.ending, recording.exit_status) == (Ending.FAILED, 4)
+    assert recording.output_tail == "last words\n"
+    assert recording.ended > recording.started
+
+
+def test_a_script_that_is_measured_is_stopped_at_once(run):
+    recording = run("say('done'); time.sleep(1000)")
+    assert recording.ending is Ending.MEASURED
+    assert recording.ended - recording.started < 20
+
+
+def test_a_script_that_ends_after_it_was_measured_counts_as_measured(run):
+    assert run("say('measured'); sys.exit(1)").ending is Ending.MEASURED
+
+
+def test_events_reach_the_listener_while_the_script_runs(tmp_path, nothing_left):
+    writes(tmp_path, "say('one'); time.sleep(0.4); say('done'); time.sleep(1000)")
+    heard = []
+    launch(
+        Run(python("script.py"), str(tmp_path), "script.py"),
+        tmp_path / "run",
+        lambda event: heard.append((event["e"], time.monotonic())),
+    )
+    kinds = [kind for kind, _ in heard if kind != "hello"]
+    assert kinds == ["one", "done"]
+    at = dict(heard)
+    assert at["done"] - at["one"] > 0.2
+
+
+def test_the_budget_counts_from_the_first_step(run):
+    recording = run("time.sleep(0.5); say('first_update'); time.sleep(1000)", budget_s=0.3)
+    assert recording.ending is Ending.OUT_OF_BUDGET
+
+
+def test_a_script_that_shows_no_progress_is_given_up(run):
+    assert run("time.sleep(1000)", stall_s=0.3).ending is Ending.STALLED
+
+
+def test_progress_keeps_a_script_from_being_given_up(run):
+    source = "[(say('step'), time.sleep(0.1)) for _ in range(12)]; say('done'); time.sleep(1000)"
+    assert run(source, stall_s=0.6).ending is Ending.MEASURED
+
+
+def test_the_folder_and_the_environment_are_those_of_the_run(tmp_path, nothing_left):
+    work = tmp_path / "work"
+    script(work, "import os; print(os.getcwd(), os.environ['OWN'], os.environ.get('PYTHONPATH'))")
+    recording = observed(python("script.py"), work, tmp_path / "run", {"OWN": "yes"})
+    assert recording.output_tail.startswith(f"{work} yes ")
+
+
+def test_nothing_of_the_run_stays_in_our_own_environment(run):
+    before = dict(os.environ)
+    run("pass")
+    assert dict(os.environ) == before
+
+
+def test_a_command_that_cannot_be_started_is_said(tmp_path):
+    with pytest.raises(TrainperfError, match="cannot start no-such-program"):
+        observed(("no-such-program",), tmp_path, tmp_path / "run")
+    locked = script(tmp_path, "x", "locked.sh")
+    with pytest.raises(TrainperfError, match="Permission denied"):
+        observed((str(locked),), tmp_path, tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    script(tmp_path, "", "taken")
+    with pytest.raises(TrainperfError) as caught:
+        observed(python("-V"), tmp_path, tmp_path / "taken" / "run")
+    assert "--output-dir" in caught.value.hint
+
+
+def test_host_samples_stand_on_the_clock_of_the_events(run):
+    recording = run("say('one'); time.sleep(0.6); say('two')")
+    first, last = events(recording, "one")[0]["t"], events(recording, "two")[0]["t"]
+    assert any(first < sample.t < last for sample in recording.samples)
+    assert all(recording.started <= sample.t <= recording.ended for sample in recording.samples)
+
+
+def test_temporary_files_of_a_stopped_process_are_removed_and_no_others(run, tmp_path):
+    own = tmp_path / "results.py"
+    own.write_text("")
+    source = f"""
+import tempfile
+made = tempfile.NamedTemporaryFile(prefix="__autograph_generated_file", delete=False)
+say("temporary", files=[made.name, {str(own)!r}, "/no/such/__autograph_generated_file.py"])
+say("done")
+time.sleep(1000)
+"""
+    assert run(source).ending is Ending.MEASURED  # nothing_left looks at the folder
+    assert own.exists()
+
+
+# ------------------------------------------------------------------ reading event files
+
+
+@pytest.fixture
+def following(tmp_path):
+    return _Following(Run(("x",), ".", "x", extra_s=5.0), tmp_path, lambda event: None)
+
+
+def append(folder, text, pid=7):
+    with (folder / f"events-{pid}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(following, tmp_path):
+    append(tmp_path, '{"e": "one", "t": 1}\n{"e": "tw')
+    following.read()
+    assert [event["e"] for event in following.events[7]] == ["one"]
+    append(tmp_path, 'o", "t": 2}\n')
+    following.read()
+    following.read()
+    assert [event["e"] for event in following.events[7]] == ["one", "two"]
+
+
+def test_a_line_that_is_no_json_is_passed_over(following, tmp_path):
+    append(tmp_path, 'not json\n\n{"e": "one", "t": 1}\n')
+    following.read()
+    assert [event["e"] for event in following.events[7]] == ["one"]
+
+
+def test_processes_are_kept_apart(following, tmp_path):
+    append(tmp_path, '{"e": "one", "t": 1}\n', pid=1)
+    append(tmp_path, '{"e": "two", "t": 1}\n', pid=2)
+    following.read()
+    assert {pid: events[0]["e"] for pid, events in following.events.items()} == {
+        1: "one",
+        2: "two",
+    }
+
+
+def test_a_process_that_lost_its_disk_ends_the_run_with_a_note(following, tmp_path):
+    (tmp_path / "lost-7-28").touch()
+    following.read()
+    following.read()
+    (note,) = following.events[7]
+    assert "No space left on device" in note["text"]
+    assert following.must_stop() is Ending.MEASURED
+
+
+@pytest.mark.parametrize("kinds", [[], ["hello"], ["first_update"], ["facts"], ["measured"]])
+def test_a_run_in_progress_is_let_go_on(following, tmp_path, kinds):
+    for kind in kinds:
+        append(tmp_path, json.dumps({"e": kind, "t": 1}) + "\n")
+    following.read()
+    assert following.must_stop() is None
+
+
+def test_measurements_that_overrun_their_time_are_ended(following, tmp_path):
+    append(tmp_path, '{"e": "facts", "t": 1}\n')
+    following.read()
+    following.extras_from -= 5.0 + 15.0 + 1.0
+    assert following.must_stop() is Ending.MEASURED
+
+
+def test_an_epochs_end_that_takes_for_ever_is_ended(following, tmp_path):
+    append(tmp_path, '{"e": "facts", "t": 1}\n{"e": "measured", "t": 1}\n')
+    following.read()
+    following.measured -= 11.0
+    assert following.must_stop() is Ending.MEASURED

@@ -1,0 +1,234 @@
+from dataclasses import replace
+
+import pytest
+
+from trainperf.fixes._cases import SITE, evidence, measure, probe, stage
+from trainperf.model import (
+    BetweenEpochs,
+    CallbackCost,
+    Equivalence,
+    Finding,
+    Function,
+    FunctionCost,
+    Loop,
+    Missing,
+    ModelFacts,
+    Retracing,
+    StepFunction,
+    Times,
+)
+from trainperf.rank import input_culprit, practices, ranked, verdict
+
+
+def finding(id, bound, category="input", equivalence=Equivalence.EXACT, **fields):
+    return Finding(id, category, f"Title of {id}", "text", bound, "basis", equivalence, **fields)
+
+
+def order(*findings, **changes):
+    return [one.id for one in ranked(findings, evidence(**changes))]
+
+
+# ---------------------------------------------------------------------------- findings
+
+
+def test_the_largest_bound_comes_first():
+    assert order(finding("a", 1.3), finding("b", 3.0), finding("c", 2.0)) == ["b", "c", "a"]
+
+
+def test_what_lies_within_the_noise_is_dropped():
+    assert order(finding("a", 1.04)) == []
+    noisy = measure(0.1)
+    noisy = replace(noisy, low=0.07, high=0.13)
+    loud = replace(evidence(), times=Times(noisy, noisy, measure(0.01), 0.001))
+    assert [one.id for one in ranked([finding("a", 1.5), finding("b", 1.7)], loud)] == ["b"]
+
+
+def test_a_gpu_that_is_not_used_comes_before_everything():
+    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+    assert order(finding("a", 30.0), unused) == ["gpu_unused", "a"]
+
+
+def test_other_findings_without_a_bound_come_last():
+    assert order(finding("x", None, "model"), finding("a", 1.2)) == ["a", "x"]
+
+
+def test_a_change_of_the_experiment_counts_half():
+    bigger = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
+    assert order(bigger, finding("a", 1.6)) == ["a", "batch_size"]
+
+
+def test_of_equals_the_one_with_a_patch_comes_first_and_then_the_name_decides():
+    assert order(finding("c", 2.0), finding("b", 2.0), finding("d", 2.001, rewritable=True)) == [
+        "d",
+        "b",
+        "c",
+    ]
+
+
+def test_practices_are_no_findings():
+    stopping = finding("early_stopping", None, "practice", Equivalence.SEMANTICS)
+    assert order(stopping) == []
+    assert practices([stopping, finding("a", 2.0)]) == (stopping,)
+
+
+# ----------------------------------------------------------------------------- verdict
+
+
+def said(findings=(), **changes):
+    return verdict(evidence(**changes), tuple(findings))
+
+
+def test_a_healthy_script_is_called_healthy():
+    answer = said()
+    assert answer.healthy
+    assert answer.bottleneck == "none"
+    assert answer.text.startswith("Healthy: 98 %")
+    assert answer.utilization == pytest.approx(0.98)
+
+
+def test_nothing_measured_is_not_healthy():
+    answer = said(real=None, resident=None, input=None)
+    assert not answer.healthy
+    assert answer.text == "Nothing was measured: the loop made too few steps."
+    assert answer.utilization is None
+
+
+def test_the_line_of_accelerator_utilisation_is_ninety_percent():
+    assert said(resident=0.091, input=0.05).healthy
+    assert said(resident=0.089, input=0.05).bottleneck == "input"
+
+
+def test_an_input_bound_step_names_ratio_share_and_culprit():
+    slow = stage("map", 0.060, function=Function("load_image", "/home/me/train.py", 14))
+    answer = said([finding("tf_map_parallel", 2.5)], resident=0.040, input=0.090, stages_=(slow,))
+    assert answer.bottleneck == "input"
+    assert "2.5× as fast if data were free" in answer.text
+    assert "60 % of each step waits for `load_image`, train.py:14" in answer.text
+
+
+def test_a_loop_that_makes_its_own_batches_spends_rather_than_waits():
+    answer = said(
+        resident=0.040,
+        input=None,
+        loop=Loop("call", where=SITE, batch_size=32),
+        functions=(FunctionCost("get_batch", "train.py", 5, 0.6, "main", 60),),
+    )
+    assert "60 % of each step goes into `get_batch`, train.py:5" in answer.text
+
+
+def test_an_input_that_is_quick_alone_is_said_to_be_in_the_way():
+    slow = stage("map", 0.001, function=Function("load_image", "train.py", 14))
+    answer = said(resident=0.080, input=0.002, stages_=(slow,))
+    assert "sharing cores" in answer.text
+    assert "load_image" not in answer.text
+    assert not answer.healthy
+
+
+def test_a_loss_within_the_noise_is_left_open():
+    rounds = {"low": 0.05, "high": 0.15, "rounds": (0.09, 0.14)}
+    real = replace(measure(0.1), **rounds)
+    resident = replace(measure(0.085), low=0.05, high=0.12, rounds=(0.1, 0.07))
+    found = replace(evidence(), times=Times(real, resident, measure(0.05), 0.001))
+    answer = verdict(found, ())
+    assert answer.text.startswith("Not settled")
+    assert not answer.healthy
+
+
+def test_an_eager_step_is_host_bound_with_what_compiling_gave():
+    own = StepFunction("train_step", compiled=False, where=SITE)
+    answer = said(step_function=own, probes={"compiled": probe(4.0)})
+    assert answer.bottleneck == "host"
+    assert "compiled, it ran 4" in answer.text
+    untried = said(step_function=own, probes={"compiled": Missing("no time")})
+    assert "compiling it was not tried" in untried.text
+
+
+def test_an_eager_step_that_compiling_does_not_help_is_no_verdict():
+    own = StepFunction("train_step", compiled=False, where=SITE)
+    assert said(step_function=own, probes={"compiled": probe(1.01)}).healthy
+
+
+def test_run_eagerly_is_an_eager_step():
+    model = ModelFacts("model", "Functional", run_eagerly=True)
+    assert "runs eagerly" in said(model=model).text
+
+
+def test_host_work_beside_the_step_names_its_dearest_callback():
+    costs = (CallbackCost("Snapshot", 0.03, 100, where=SITE),)
+    answer = said(host=0.040, callbacks=costs)
+    assert answer.bottleneck == "host"
+    assert "40 % of each step is spent outside" in answer.text
+    assert "the callback `Snapshot`, train.py:12" in answer.text
+
+
+def test_host_work_without_a_dear_callback_names_none():
+    costs = (CallbackCost("History", 0.001, 100),)
+    assert "History" not in said(host=0.040, callbacks=costs).text
+
+
+def test_the_end_of_the_epoch_is_the_verdict_where_it_is_the_first_finding():
+    between = BetweenEpochs(50.0, 3, epoch_steps=1000, validation_s=45.0)
+    answer = said([finding("keras_epoch_end", 1.5, "host")], between_epochs=between)
+    assert answer.bottleneck == "host"
+    assert "after every 1000 steps, 33 % of an epoch" in answer.text
+    assert "mostly validation" in answer.text
+
+
+def test_retracing_is_the_verdict_where_it_takes_the_time():
+    found = Retracing("train_step", 20, 40, 2.0)
+    assert "traced 20 times again in 40 steps, 50 %" in said(retracing=found).text
+    assert said(retracing=Retracing("train_step", 1, 1000, 0.5)).healthy
+
+
+def test_a_model_bound_step_says_what_it_could_win():
+    answer = said([finding("keras_mixed_precision", 1.8, "model", Equivalence.NUMERICS)])
+    assert answer.bottleneck == "model"
+    assert "could run up to 1.80× as fast" in answer.text
+
+
+def test_an_unused_gpu_is_the_whole_verdict():
+    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+    answer = said([unused], resident=0.01, input=0.09)
+    assert answer.bottleneck == "environment"
+    assert "nothing else matters" in answer.text
+
+
+def test_without_a_resident_time_the_verdict_says_what_is_known():
+    own = FunctionCost("make_batch", "train.py", 5, 0.4, "main", 40)
+    assert "40 % of each step passes in `make_batch`" in said(resident=None, functions=(own,)).text
+    known = said([finding("a", 2.0)], resident=None)
+    assert known.text == "Title of a. Each step takes 100 ms."
+
+
+# ----------------------------------------------------------------------------- culprit
+
+
+@pytest.mark.parametrize(
+    ("stages", "functions", "says"),
+    [
+        ((), (), "its data"),
+        (
+            (stage("from_generator", 0.05, function=Function("rows", "data.py", 3)),),
+            (),
+            "`rows`, data.py:3",
+        ),
+        (
+            (stage("PyDataset", 0.05),),
+            (FunctionCost("read", "data.py", 9, 0.8, "worker", 80),),
+            "`read`, data.py:9",
+        ),
+        ((stage("shuffle", 0.05),), (), "the `shuffle` at train.py:12"),
+        ((stage("shuffle", 0.05, where=None),), (), "`shuffle`"),
+        ((stage("map", 0.05, function=Function("<lambda>", "a.py", 1)),), (), "the `map` at"),
+        ((stage("NumPy arrays", 0.05),), (), "Keras's batching of NumPy arrays, train.py:12"),
+        ((stage("map", None), stage("batch", 0.01)), (), "the `batch` at"),
+    ],
+)
+def test_the_culprit_of_the_input_is_the_users_own_function_where_there_is_one(
+    stages, functions, says
+):
+    assert says in input_culprit(evidence(stages_=stages, functions=functions))
+
+
+def test_a_pipeline_that_was_not_taken_apart_has_no_culprit():
+    assert input_culprit(evidence(stages_=Missing("no tf.data"))) == "its data"

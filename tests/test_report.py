@@ -1,0 +1,147 @@
+from dataclasses import replace
+
+from recordings import FIT, recording
+from trainperf import report
+from trainperf.fixes._cases import evidence, machine, measure, stage
+from trainperf.model import (
+    BetweenEpochs,
+    Ending,
+    Gpu,
+    Loop,
+    Measure,
+    Missing,
+    PhaseUse,
+    StartUp,
+    Times,
+)
+
+
+def test_times_that_were_not_taken_are_none_and_not_zero():
+    found = report.times(evidence(resident=None, input=None, host=None))
+    assert found.real_s == 0.1
+    assert (found.resident_s, found.input_s, found.host_s) == (None, None, None)
+    assert set(found.spread) == {"real"}
+
+
+def test_samples_per_second_need_a_batch_size_and_a_step():
+    assert report.times(evidence()).samples_per_s == 320.0
+    assert report.times(evidence(loop=Loop("fit"))).samples_per_s is None
+    assert report.times(evidence(real=None)).samples_per_s is None
+
+
+def test_noise_is_only_given_where_it_is_known():
+    assert report.times(evidence()).noise is not None
+    single = replace(evidence(), times=Times(Measure(0.1, 5, ()), *[Missing("x")] * 3))
+    assert report.times(single).noise is None
+
+
+def test_shares_of_stages_are_of_those_that_were_timed():
+    slow, untimed, quick = report.stages(
+        evidence(stages_=(stage("map", 0.03), stage("filter", None), stage("batch", 0.01)))
+    )
+    assert slow.share == 0.75
+    assert quick.share == 0.25
+    assert (untimed.seconds_per_step, untimed.share) == (None, None)
+
+
+def test_a_pipeline_that_was_not_taken_apart_has_no_stages():
+    assert report.stages(evidence(stages_=Missing("no tf.data"))) == ()
+
+
+def test_stages_that_take_no_time_have_no_share():
+    (only,) = report.stages(evidence(stages_=(stage("range", 0.0),)))
+    assert only.share is None
+
+
+def test_settings_of_a_stage_are_said_in_words():
+    made = report.stages(
+        evidence(
+            stages_=(
+                stage("map", arguments={"num_parallel_calls": None}),
+                stage("map", arguments={"num_parallel_calls": -1}),
+                stage("map", arguments={"num_parallel_calls": 4}),
+                stage("map", arguments={"num_parallel_calls": None}, python=True),
+                stage("prefetch", arguments={"buffer_size": -1}),
+                stage("batch", arguments={"batch_size": 32}),
+            )
+        )
+    )
+    details = [one.detail for one in made]
+    assert details[0] == "serial"
+    assert details[1] == "AUTOTUNE"
+    assert details[2] == "4 calls in parallel"
+    assert "Python" in details[3]
+    assert details[4] == "buffer AUTOTUNE"
+    assert details[5] == "batch 32"
+
+
+def reasons(found, run=None):
+    return {one.what: one.reason for one in report.not_measured(run or recording(FIT), found)}
+
+
+def test_everything_that_was_not_measured_has_its_reason():
+    found = replace(
+        evidence(
+            stages_=(stage("map", None),),
+            probes={"jit_compile": Missing("no time was left")},
+        ),
+        times=Times(measure(0.1), Missing("no batch"), Missing("ran out"), Missing("")),
+    )
+    said = reasons(found)
+    assert said["the step with free input"] == "no batch"
+    assert said["the input alone"] == "ran out"
+    assert said["the stage `map`"] == "not timed"
+    assert said["a probe of jit compile"] == "no time was left"
+    assert "GPU use" in said
+    assert said["the time between epochs"].startswith("an epoch has 1,000 steps")
+
+
+def test_what_was_measured_is_not_called_missing():
+    run = recording(FIT, gpus=(Gpu(0, "NVIDIA A10G"),))
+    said = reasons(evidence(between_epochs=BetweenEpochs(1.0, 2)), run)
+    assert "GPU use" not in said
+    assert "the time between epochs" not in said
+    assert "the step as it is" not in said
+
+
+def busy(own, all_):
+    return (PhaseUse("real", 30, cpu_cores=own, machine_cpu_cores=all_),)
+
+
+def test_busy_neighbours_are_said():
+    loud = report.notes(recording(FIT), evidence(use=busy(2.0, 6.0), machine=machine(8)))
+    assert any("4.0 of the machine's 8 cores" in note for note in loud)
+    quiet = report.notes(recording(FIT), evidence(use=busy(2.0, 2.2), machine=machine(8)))
+    assert quiet == ()
+
+
+def test_rough_and_loud_times_are_said():
+    few = replace(evidence(), times=Times(Measure(0.1, 5, ()), *[Missing("x")] * 3))
+    assert any("only 5 steps" in note for note in report.notes(recording(FIT), few))
+    loud = Measure(0.1, 30, (0.08, 0.12), 0.05, 0.15)
+    varied = replace(evidence(), times=Times(loud, *[Missing("x")] * 3))
+    assert any("varied by" in note for note in report.notes(recording(FIT), varied))
+
+
+def test_long_tracing_is_said_once():
+    slow = evidence(startup=StartUp(60.0, tracing_s=42.0))
+    assert any("tracing the first step" in note for note in report.notes(recording(FIT), slow))
+
+
+def test_notes_of_the_observer_are_given_once_each():
+    note = {"e": "note", "text": "a hook failed"}
+    run = recording(note, note, FIT, sampling_note="GPU 1 was lost")
+    assert report.run_notes(run) == ("a hook failed", "GPU 1 was lost")
+
+
+def test_a_script_that_failed_is_the_reason_for_no_step():
+    (missing,) = report.nothing_measured(recording(ending=Ending.FAILED), "no loop")
+    assert "ended before" in missing.reason
+    (missing,) = report.nothing_measured(recording(ending=Ending.FINISHED), "no loop")
+    assert missing.reason == "no loop"
+
+
+def test_the_framework_that_was_imported_is_named():
+    imported = {"e": "import", "name": "tensorflow", "version": "2.21.0"}
+    assert report.framework_seen(recording(imported)).version == "2.21.0"
+    assert report.framework_seen(recording()).name == ""

@@ -175,7 +175,7 @@ def _without_loop(
         overhead=None,
         patch=None,
         not_measured=report.nothing_measured(recording, str(error)),
-        notes=(*error.seen, *report.run_notes(recording), error.hint),
+        notes=(*error.seen, *report.run_notes(recording), *(() if failed else (error.hint,))),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
     )

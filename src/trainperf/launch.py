@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -134,6 +135,9 @@ class _Following:
                     if Path(name).name.startswith(TEMPORARY):
                         with suppress(OSError):
                             Path(name).unlink()
+            latest = [event["names"] for event in events if event["e"] == "folders"]
+            for name in latest[-1] if latest else ():
+                shutil.rmtree(name, ignore_errors=True)
 
     def must_stop(self) -> Ending | None:
         """Say whether the run has to be stopped now, and what that makes of it."""

@@ -158,6 +158,14 @@ def _notes(evidence: Evidence) -> Iterator[str]:
             else "one run of steps took more than twice the usual time (the machine paused, or "
             "something rare in the loop) and was left out of the times"
         )
+    loop = evidence.loop
+    if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
+        whole = loop.epochs * loop.epoch_steps
+        if whole < real.steps:
+            yield (
+                f"this `fit` has {whole} steps in all and was continued to be timed; a later "
+                f"`fit` of the script was not looked at"
+            )
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
 

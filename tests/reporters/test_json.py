@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import re
+import sys
 import types
 import typing
 from dataclasses import replace

@@ -41,6 +41,7 @@ class Observer:
         self._noted: set[str] = set()
         self._watching = False
         self._temporary: set[str] = set()
+        self._folders: list[str] = []
 
     def note(self, text: str) -> None:
         """Record something the report should say; each text once."""
@@ -99,6 +100,10 @@ class Observer:
         self._temporary.update(new)
         if files:
             self.record.write("temporary", files=[file for file in files if file])
+        folders = _temporary_folders()
+        if folders != self._folders:
+            self._folders = folders
+            self.record.write("folders", names=folders)
 
     def _watch(self) -> None:
         """Every second, write what a loop that hangs has left, and look for the parent."""
@@ -110,6 +115,22 @@ class Observer:
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
+
+
+def _temporary_folders() -> list[str]:
+    """The folders of `tempfile.TemporaryDirectory` that Python would remove at exit."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is None:
+        return []
+    import weakref
+
+    cleanup = tempfile.TemporaryDirectory._cleanup.__func__
+    registry = dict(getattr(weakref.finalize, "_registry", {}))
+    return sorted(
+        info.args[0]
+        for info in registry.values()
+        if getattr(info.func, "__func__", None) is cleanup and info.args
+    )
 
 
 def _exists(pid: int) -> bool:

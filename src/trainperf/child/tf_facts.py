@@ -91,7 +91,7 @@ def fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
     model = getattr(driver, "model", None)
     facts["steps_per_execution"] = tf_models.steps_per_execution(model)
     strategy = getattr(model, "distribute_strategy", None)
-    if strategy is not None:
+    if strategy is not None and type(strategy).__name__ != "_DefaultDistributionStrategy":
         facts["strategy"] = type(strategy).__name__
         facts["replicas"] = int(strategy.num_replicas_in_sync)
     return facts

@@ -55,6 +55,7 @@ class Driver:
         self._at: float | None = None
         self._gap_from: float | None = None
         self._first = False
+        self._reopened_at: float | None = None
         self._block_gap = 0.0
         self._stacks: StackSampler | None = None
         self._closed = False
@@ -124,6 +125,9 @@ class Driver:
             self._between_seen = self.ending
             self._gap_from = None
             self._first = True
+        elif self._reopened_at is not None:
+            self._block_gap += now - self._reopened_at  # the old iterator was torn down
+        self._reopened_at = None
         while self.plan.phase == INPUT:
             self._input_phase()
         if self.plan.phase == DONE and not self._closed:
@@ -160,6 +164,7 @@ class Driver:
         """The input was opened again by us: the next step pays for its first batch."""
         self._gap_from = None
         self._first = True
+        self._reopened_at = self.clock()
 
     def stale(self) -> bool:
         """Whether the loop has not asked for a step for a while: it is over."""
@@ -269,10 +274,18 @@ class Driver:
         while True:
             before = self.clock()
             self.restarts = 0.0
-            drained += self.pull(chunk)
-            restarting += self.restarts
+            got = self.pull(chunk)
+            if self.restarts and chunk > 1:
+                # The old iterator is torn down in the background and stalls what is
+                # taken after it as well: such a run of batches counts for nobody.
+                restarting += self.clock() - before
+                got, chunk = 0, chunk // 2
+            else:
+                restarting += self.restarts
+            drained += got
             now = self.clock() - restarting
-            marks.append((round(now - began, 7), drained))
+            if got:
+                marks.append((round(now - began, 7), drained))
             enough = now - began >= seconds or self.epochs_ended - epochs >= DRAINED_EPOCHS
             if enough and drained >= least:
                 return marks, began

@@ -205,6 +205,7 @@ def _users_function(function: Any, depth: int = 5) -> dict[str, Any] | None:
             inner = cell.cell_contents
         except ValueError:
             continue
+        inner = getattr(inner, "_generator", inner)  # what `from_generator` keeps its own in
         if callable(inner) and (found := _users_function(inner, depth - 1)):
             return found
     return None

@@ -151,16 +151,16 @@ def step_function(observed: Observed) -> StepFunction | None:
 def retracing(observed: Observed) -> Retracing | None:
     """Tracings inside steps after the first step of the loop, while it was timed."""
     update = observed.first("first_update")
-    facts = next(observed.of("facts"), None)
     if update is None:
         return None
-    until = facts["t"] if facts else float("inf")
     counted = ("warmup", "real", "real~", "first", "traced")
     steps = [event for event in observed.of("step") if event["p"] in counted]
     traces = [
         event
         for event in observed.of("trace")
-        if event["in_step"] and update["t"] < event["t"] <= until
+        if event["in_step"]
+        and update["t"] < event["t"]
+        and any(step["s"] <= event["s"] <= step["t"] for step in steps)
     ]
     if not traces or not steps:
         return None

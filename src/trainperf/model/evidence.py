@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, taken
+from trainperf.model.basics import Missing, is_taken, taken
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -125,9 +125,12 @@ class Evidence:
         """Upper bound of the speed-up if the input of each step took `seconds` less.
 
         What is saved can at most be the waiting (`real - resident`): a step never
-        gets shorter than with free input.
+        gets shorter than with free input. Where a step waits longer than the input
+        takes alone (both want the same cores), the saving grows with it.
         """
         real, resident = self.times.real, self.times.resident
+        if is_taken(self.times.input_):
+            seconds *= max(1.0, (real - resident) / max(self.times.input, 1e-9))
         return real / max(resident, real - max(0.0, seconds))
 
     def bound_if_step_saves(self, seconds: float) -> float:

@@ -14,6 +14,7 @@ from trainperf.model import (
     Machine,
     ReportedTimes,
     StartUp,
+    Verdict,
 )
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
@@ -71,7 +72,7 @@ def step(diagnosis: Diagnosis, paper: Paper) -> None:
         _fact(paper, "One step", _one_step(times))
         _taken_apart(times, paper)
     if diagnosis.verdict.utilization is not None:
-        _fact(paper, "Utilisation", _utilization(diagnosis.verdict.utilization, paper))
+        _fact(paper, "Utilisation", _utilization(diagnosis.verdict, paper))
     if times.input_s is not None:
         _fact(paper, "Data alone", f"{units.seconds(times.input_s)} for each step")
     if diagnosis.loop is not None:
@@ -130,17 +131,18 @@ def _parts(times: ReportedTimes) -> list[tuple[str, float, str, str]]:
         parts.append(("host work: Python, callbacks", host, "▒", "blue"))
     parts.append(("waiting for data", waiting, "░", "yellow"))
     if gap > waiting:
-        parts.append(("neither", gap - waiting, "▚", "magenta"))
+        parts.append(("not explained", gap - waiting, "▚", "magenta"))
     return parts
 
 
-def _utilization(value: float, paper: Paper) -> Text:
+def _utilization(verdict: Verdict, paper: Paper) -> Text:
+    """Say it against the line; below it, the data is blamed only where the verdict does."""
+    assert verdict.utilization is not None
     line = units.share(INPUT_BOUND_BELOW)
-    figure = units.share(value)
-    if value < INPUT_BOUND_BELOW:
-        return paper.say(figure, "bold yellow") + paper.raw(
-            f", below the {line} line: the data does not keep up"
-        )
+    figure = units.share(verdict.utilization)
+    if verdict.utilization < INPUT_BOUND_BELOW:
+        short = ": the data does not keep up" if verdict.bottleneck == "input" else ""
+        return paper.say(figure, "bold yellow") + paper.raw(f", below the {line} line{short}")
     return paper.say(figure, "bold green") + paper.raw(
         f", above the {line} line: the data keeps up"
     )

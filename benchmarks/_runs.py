@@ -39,6 +39,9 @@ class Workload:
 
 SHORT = ("--width", "352", "--batch", "128")
 LONG = ("--width", "1024", "--batch", "160")
+EMPTY = ("--width", "8", "--batch", "8")
+EMPTY_FIT = Workload("fit", "fit.py", EMPTY)
+EMPTY_LOOP = Workload("own loop", "loop.py", EMPTY)
 SHORT_FIT = Workload("fit, short step", "fit.py", SHORT)
 LONG_FIT = Workload("fit, long step", "fit.py", LONG)
 SHORT_LOOP = Workload("own loop, short step", "loop.py", SHORT)

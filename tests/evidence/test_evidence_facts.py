@@ -42,7 +42,7 @@ def test_tracing_of_the_first_step_is_no_retracing():
 
 
 def test_tracing_outside_a_step_is_no_retracing():
-    made = observed(FIT, UPDATE, trace(12.0, in_step=False), *steps("real", [0.1] * 5))
+    made = observed(FIT, UPDATE, trace(100.6, in_step=False), *steps("real", [0.1] * 5))
     assert retracing(made) is None
 
 
@@ -59,7 +59,7 @@ def test_retracing_is_counted_over_the_steps_it_fell_into():
         "where": PLACE,
         "signatures": ["(TensorSpec(shape=(32, 8)), 1)", "(TensorSpec(shape=(32, 8)), 2)"],
     }
-    made = observed(FIT, UPDATE, trace(12.0), trace(13.0), *steps("real", [0.1] * 5), described)
+    made = observed(FIT, UPDATE, trace(100.6), trace(100.9), *steps("real", [0.1] * 5), described)
     found = retracing(made)
     assert (found.function, found.count, found.steps, found.seconds) == ("train_step", 2, 5, 1.0)
     assert "Python value" in found.cause
@@ -72,7 +72,7 @@ def test_a_changing_shape_is_named_as_the_cause():
         "name": "train_step",
         "signatures": ["(TensorSpec(shape=(32, 8)))", "(TensorSpec(shape=(7, 8)))"],
     }
-    found = retracing(observed(FIT, UPDATE, trace(12.0), *steps("real", [0.1]), described))
+    found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), described))
     assert "(32, 8) and (7, 8)" in found.cause
 
 

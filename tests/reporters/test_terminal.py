@@ -225,7 +225,7 @@ def test_what_neither_model_nor_data_explain_is_shown_as_such() -> None:
     times = ReportedTimes(0.1, 0.04, 0.02, None, 9, None, None, None)
     report = text(replace(INPUT_BOUND, times=times))
     assert "waiting for data  20.0 ms  20 %" in report
-    assert "neither           40.0 ms  40 %" in report
+    assert "not explained     40.0 ms  40 %" in report
 
 
 def test_noise_that_makes_resident_longer_than_real_is_no_waiting() -> None:

@@ -101,7 +101,8 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     target = session.target(module, command, Path.cwd())
     diagnosis, folder, unsaved = session.run(target, settings, _console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
-    _print_report(diagnosis, saved="" if unsaved else str(folder), patch_file=patch)
+    saved = "" if unsaved else session.saved_name(folder, settings)
+    _print_report(diagnosis, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
@@ -111,18 +112,23 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 @cli.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
-def show(run: Path | None, as_json: bool) -> None:
-    """Show a saved run again: a run's folder or JSON file [default: the latest]."""
+@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+def show(run: Path | None, as_json: bool, patch: str | None) -> None:
+    """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import session, store
 
-    path = store.resolve_run(run) if run else session.latest(_settings({}))
+    settings = _settings({"patch": patch} if patch else {})
+    path = session.find(run, settings)
     diagnosis = store.load(path)
+    if patch:
+        session.write_outputs(diagnosis, settings)
     if as_json:
         from trainperf.reporters.json import render
 
         click.echo(render(diagnosis))
     else:
-        _print_report(diagnosis, saved=str(path.parent))
+        saved = session.saved_name(path.parent, settings)
+        _print_report(diagnosis, saved=saved, patch_file=patch or "")
 
 
 @cli.command()

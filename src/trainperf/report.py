@@ -163,8 +163,8 @@ def _notes(evidence: Evidence) -> Iterator[str]:
         whole = loop.epochs * loop.epoch_steps
         if whole < real.steps:
             yield (
-                f"this `fit` has {whole} steps in all and was continued to be timed; a later "
-                f"`fit` of the script was not looked at"
+                f"this `fit` has {whole} steps in all and was continued to be timed; if the "
+                f"script trains again after it, that was not looked at"
             )
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"

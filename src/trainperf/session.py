@@ -190,6 +190,22 @@ def _new_folder(settings: Settings, label: str) -> Path:
     return folder
 
 
+def saved_name(folder: Path, settings: Settings) -> str:
+    """What `trainperf show` finds a run by: its name where it is kept with the others."""
+    return folder.name if folder.parent == settings.output_dir else str(folder)
+
+
+def find(run: Path | None, settings: Settings) -> Path:
+    """The report of a run, by name, folder or file; the latest one for None.
+
+    Raises `TrainperfError` if there is none.
+    """
+    if run is None:
+        return latest(settings)
+    named = settings.output_dir / run
+    return store.resolve_run(named if not run.exists() and named.exists() else run)
+
+
 def latest(settings: Settings) -> Path:
     """The report of the latest run. Raises `TrainperfError` if there is none."""
     reports = sorted(settings.output_dir.glob(f"*/{REPORT}"), key=lambda path: path.stat().st_mtime)

@@ -10,7 +10,7 @@ from trainperf.reporters import _units as units
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.0, "0.00 s"),
+        (0.0, "≈ 0"),
         (0.0000001234, "0.123 µs"),
         (0.0000123, "12.3 µs"),
         (0.0009996, "1.00 ms"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from rich.cells import cell_len
+
 from trainperf.model import Diagnosis, Ending, Equivalence, Finding, NotTaken, Trial
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
@@ -82,8 +84,9 @@ def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) 
         if patch_file:
             apply = f"git apply {shlex.quote(patch_file)}"
             commands.append((apply, f"make {edits}; read the file first"))
-        else:
-            commands.append(("trainperf diagnose --patch FILE …", f"write {edits} as a patch"))
+        elif saved:
+            write = f"trainperf show {shlex.quote(saved)} --patch fix.diff"
+            commands.append((write, f"write {edits} as a patch"))
     if saved:
         commands.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
     if diagnosis.findings:
@@ -91,10 +94,21 @@ def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) 
         commands.append((f"trainperf explain {first}", "why it is slow, and when not to"))
     if commands:
         paper.heading("Next")
-        rows = [(paper.say(command, "cyan"), what) for command, what in commands]
-        paper.table(rows, elastic=(1,))
+        _commands(commands, paper)
     paper.line()
     paper.line(paper.say(f"Diagnosed in {units.seconds(diagnosis.seconds)}.", "dim"))
+
+
+def _commands(commands: list[tuple[str, str]], paper: Paper) -> None:
+    """Write what each command does beside it, or beneath it where that is too long."""
+    rows = [(paper.say(command, "cyan"), what) for command, what in commands]
+    widths = [max(cell_len(row[column]) for row in commands) for column in (0, 1)]
+    if sum(widths) + 4 <= paper.full:
+        paper.table(rows)
+        return
+    for (command, _), (_, what) in zip(rows, commands, strict=True):
+        paper.line(command, 2)
+        paper.line(paper.say(what, "dim"), 6)
 
 
 def edits_in(diff: str) -> int:

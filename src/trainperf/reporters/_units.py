@@ -22,7 +22,9 @@ def seconds(value: float) -> str:
     size = abs(rounded(value))
     if size >= 600:
         return f"{number(value / 60)} min"
-    if size >= 1 or size == 0:
+    if size < 5e-8:
+        return "≈ 0"
+    if size >= 1:
         return f"{number(value)} s"
     if size >= 1e-3:
         return f"{number(value * 1e3)} ms"

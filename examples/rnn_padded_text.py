@@ -8,14 +8,14 @@ import numpy as np
 from tensorflow import keras
 
 WORDS = 5_000
-REVIEWS = 4_000
+REVIEWS = 3_000
 BATCH = 32
 
 
 def write_reviews():
     """Return token lists of unequal length and whether each review is a good one."""
     rng = np.random.default_rng(0)
-    lengths = np.clip(rng.lognormal(3.6, 0.7, REVIEWS), 8, 240).astype(int)
+    lengths = np.clip(rng.lognormal(3.6, 0.7, REVIEWS), 8, 360).astype(int)
     good = rng.integers(0, 2, REVIEWS)
     reviews = []
     for length, positive in zip(lengths, good, strict=True):

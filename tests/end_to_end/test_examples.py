@@ -41,7 +41,7 @@ class Said:
 CASES = [
     Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),
     Said(EXAMPLES / "generator.py", "input", "tf_generator", "from_generator("),
-    Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit(", 2),
+    Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit("),
     Said(EXAMPLES / "eager_loop.py", "host", "tf_function", "def train_step", 1, True),
     Said(
         EXAMPLES / "checkpoint_every_batch.py",
@@ -51,7 +51,7 @@ CASES = [
     ),
     Said(EXAMPLES / "healthy.py", "none"),
     Said(EXAMPLES / "numpy_batches.py", "input", "numpy_batching"),
-    Said(EXAMPLES / "retracing.py", "host", "tf_retracing", "def train_step"),
+    Said(EXAMPLES / "retracing.py", "host", "tf_retracing", "@tf.function"),
     Said(
         EXAMPLES / "tiny_steps.py",
         "model|input",

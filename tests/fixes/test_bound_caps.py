@@ -7,7 +7,8 @@ import pytest
 from trainperf.fixes._cases import evidence, probe
 from trainperf.fixes._step import bound_by
 from trainperf.fixes.tf_padding_buckets import PaddingBuckets
-from trainperf.model import Padding
+from trainperf.fixes.tf_retracing import StopRetracing
+from trainperf.model import Padding, Retracing
 
 
 def test_a_resident_step_that_ran_in_a_slow_moment_does_not_raise_the_bound_over_the_probe() -> (
@@ -22,3 +23,13 @@ def test_batching_by_length_promises_no_more_than_the_lengths_say() -> None:
     finding = PaddingBuckets().detect(seen)
     assert finding is not None
     assert finding.bound == pytest.approx(4.0)
+
+
+def test_no_bound_is_given_where_no_step_ran_without_tracing() -> None:
+    cause = "a Python value among the arguments changes from call to call"
+    every = StopRetracing().detect(evidence(retracing=Retracing("train_step", 56, 57, 4.0, cause)))
+    some = StopRetracing().detect(evidence(retracing=Retracing("train_step", 20, 57, 4.0, cause)))
+    assert every is not None
+    assert every.bound is None
+    assert some is not None
+    assert some.bound is not None

@@ -94,6 +94,8 @@ class Cache(Fix):
             )
         ),
         starved(stage("map", None, **_FITS)),
+        # a prefetch that comes out dearest makes nothing itself, and belongs behind a cache
+        starved(*chain(stage("map", 0.001, **_FITS), stage("prefetch", 0.09, **_FITS))),
     ]
     fires = [
         starved(*chain(stage("from_tensor_slices", 0.0), stage("map", 0.09, **_FITS))),
@@ -197,7 +199,7 @@ def _place(evidence: Evidence, stages: tuple[Stage, ...]) -> Place | None:
         if _mixes(each):
             shuffle = each
         timed = each.by_user and is_taken(each.seconds_per_step_)
-        if timed and share(evidence, each) >= REAL_SHARE:
+        if timed and each.op != "prefetch" and share(evidence, each) >= REAL_SHARE:
             best, before_best = each, shuffle
     if best is None or best.where is None:
         return None

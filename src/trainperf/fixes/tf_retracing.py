@@ -16,6 +16,10 @@ validation as well.
 """
 
 
+EVERY_STEP = 0.9
+"""Tracings per step from which no step was seen without: what one takes is not known."""
+
+
 def _retracing(count: int, seconds: float, cause: str = "shape of x") -> Retracing:
     return Retracing("train_step", count, 60, seconds, cause, SITE)
 
@@ -80,13 +84,18 @@ class StopRetracing(Fix):
         place = f" ({at(seen.where)})" if seen.where else ""
         cause = f" What changed: {seen.cause}." if seen.cause else ""
         share = per_step / real
+        known = seen.count < EVERY_STEP * seen.steps
+        if not known:
+            cause += " The first run of each new graph costs more on top: TensorFlow optimises it."
         advice, snippet, equivalence = _advice(seen)
         return self.finding(
             title=f"`{seen.function}`{place} is traced again and again",
             text=f"{seen.count} tracings in {seen.steps} steps took {ms(seen.seconds)}: "
             f"{ms(per_step)} of each step on average ({percent(share)}).{cause}",
-            bound=bound,
-            bound_basis="the time of the tracings seen; those that end by themselves included",
+            bound=bound if known else None,
+            bound_basis="the time of the tracings seen; those that end by themselves included"
+            if known
+            else "no step ran without tracing; more than the tracings take",
             where=(seen.where,) if seen.where else (),
             advice=advice,
             snippet=snippet,

@@ -174,6 +174,21 @@ class Driver:
         quiet = max(3.0, 20 * self.plan.step_estimate())
         return since is not None and self.clock() - since > quiet
 
+    def loop_over(self) -> None:
+        """The loop ended by itself before all was measured: record what is cheap to know."""
+        if self._closed or (self._at is None and self._gap_from is None):
+            return
+        self.observer.off = True
+        try:
+            self.record.write("early", **self._safely(self.describe))
+            for name, extra in self.extras:
+                if name == "facts":
+                    extra(self.clock())
+        except Exception as error:
+            self.observer.failed("describing a loop that is over", error)
+        finally:
+            self.observer.off = False
+
     def interrupted(self) -> None:
         """The process ends: keep what the open block has."""
         if self._stacks is not None:
@@ -224,6 +239,9 @@ class Driver:
         if self._stacks is not None:
             self._profiled()
         self.plan.advance()
+        self._enter_block()
+
+    def _enter_block(self) -> None:
         if self.plan.phase == RESIDENT:
             try:
                 reason = self.prepare_resident()
@@ -232,7 +250,7 @@ class Driver:
             if reason:
                 self.record.write("missing", what="resident", reason=reason)
                 self.plan.give_up(RESIDENT)
-        if self.plan.phase == PROFILE:
+        if self.plan.phase == PROFILE and self._stacks is None:
             self._stacks = StackSampler()
             self._stacks.start()
         self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
@@ -248,22 +266,17 @@ class Driver:
         block = self.plan.block
         try:
             marks, began = self._drain(block.seconds)
-            self.record.write("input", b=block.index, s=began, marks=marks)
         except Exhausted:
-            self.record.write("missing", what="input", reason="the input ran out")
-            self.plan.give_up(INPUT)
-            self._announce()
-            return
+            reason = "the input ran out"
         except Exception as error:
             reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
-            self.record.write("missing", what="input", reason=reason)
-            self.plan.give_up(INPUT)
-            self._announce()
+        else:
+            self.record.write("input", b=block.index, s=began, marks=marks)
+            self._next_block()
             return
-        self._next_block()
-
-    def _announce(self) -> None:
-        self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
+        self.record.write("missing", what="input", reason=reason)
+        self.plan.give_up(INPUT)
+        self._enter_block()
 
     def _drain(self, seconds: float) -> tuple[list[tuple[float, int]], float]:
         marks: list[tuple[float, int]] = []

@@ -99,7 +99,12 @@ class _Epochs:
 
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
-        return self._current.num_batches if self._current is not None else None
+        epoch = self._current
+        if epoch is None:
+            return None
+        # not what Keras counted: the steps on repeated batches are in it
+        steps: int | None = epoch.steps_per_epoch or epoch.data_adapter.num_batches
+        return steps
 
     def close(self) -> bool:
         """Stop the workers that all iterators of a `PyDataset` share, if there are any.
@@ -116,14 +121,21 @@ class _Epochs:
         return True
 
     def again(self) -> Any:
-        """Begin another epoch; return its iterator, or None if there is none."""
+        """Begin another epoch; return its iterator, or None if there is none.
+
+        A Python generator cannot be begun again: it goes on where it is, or is spent.
+        """
         epoch = self._current
         if epoch is None:
             return None
         adapter = epoch.data_adapter
+        once = type(adapter).__name__ == "GeneratorDataAdapter"
+        if once and not epoch.steps_per_epoch:
+            return None
         if getattr(adapter, "_within_epoch", False):
             adapter.on_epoch_end()
-        epoch._current_iterator = None
+        if not once:
+            epoch._current_iterator = None
         epoch._epoch_iterator = epoch._enumerate_iterator()
         try:
             return next(epoch._epoch_iterator)[2]
@@ -274,6 +286,8 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             driver = loops.observer.driver
             if driver is not None and driver.ending:
                 loops.observer.finish()  # what stands after the training must not run
+            if driver is not None and driver.kind == "fit":
+                driver.loop_over()
             return result
 
         return fit

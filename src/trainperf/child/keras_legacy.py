@@ -129,7 +129,7 @@ class _Epochs:
 
     def again(self) -> Any:
         """Open the training data anew; return the iterator."""
-        if self._current is None:
+        if self._current is None or not self._current._adapter.should_recreate_iterator():
             return None
         self._current._current_step = 0
         return iter(self._current._dataset)

@@ -246,9 +246,10 @@ class ArgumentDriver(TensorFlowDriver):
         """Begin the next epoch of the input without the loop noticing."""
         self.observer.off = True
         try:
-            source = self.epochs.again() if self.epochs is not None else None
-            if source is None and self._dataset is not None:
-                source = iter(self._dataset)
+            if self.epochs is not None:
+                source = self.epochs.again()
+            else:
+                source = iter(self._dataset) if self._dataset is not None else None
         finally:
             self.observer.off = False
         if source is None:

@@ -27,13 +27,14 @@ def read(recording: Recording, machine: Machine) -> Evidence:
     """
     observed = choose(recording)
     probe_values = probes(observed)
-    found = stages(observed)
+    taken = times(observed)
+    found = stages(observed, taken.input_)
     return Evidence(
         framework=framework(observed),
         device=device(observed, machine),
         machine=machine,
         loop=loop(observed),
-        times=times(observed),
+        times=taken,
         stages_=found,
         stage_input_s=_pipeline(found),
         callbacks=callbacks(observed),

@@ -41,8 +41,9 @@ class Observed:
     def facts(self) -> Event:
         """What the loop said of itself; empty if it ended before that."""
         found: Event = {}
-        for event in self.of("facts"):
-            found |= event
+        for event in self.loop:
+            if event["e"] in ("early", "facts"):
+                found |= event
         return found
 
     def missing(self, what: str, otherwise: str) -> Missing:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.evidence.events import Observed, site
-from trainperf.model import Event, Function, Missing, Stage
+from trainperf.model import Event, Function, Measure, Missing, Stage
+
+ALONE = Missing("the input was not drained")
 
 
-def stages(observed: Observed) -> tuple[Stage, ...] | Missing:
-    """The stages from source to last, or why the pipeline was not taken apart."""
+def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stage, ...] | Missing:
+    """The stages from source to last, or why the pipeline was not taken apart.
+
+    A pipeline of one stage that could not be opened a second time (a generator that
+    is spent) took what draining the loop's own input took: `drained`.
+    """
     described = list(observed.of("stage"))
     if not described:
         return observed.missing("stages", "the run ended before the pipeline was taken apart")
@@ -18,6 +24,8 @@ def stages(observed: Observed) -> tuple[Stage, ...] | Missing:
     before = 0.0
     for event in described:
         cumulative = _cumulative(timed.get(event["index"]))
+        if isinstance(cumulative, Missing) and len(described) == 1:
+            cumulative = drained.seconds if isinstance(drained, Measure) else cumulative
         own: float | Missing
         if isinstance(cumulative, Missing):
             own = cumulative

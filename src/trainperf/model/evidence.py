@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,9 +100,10 @@ class Evidence:
         alternate, so each real block is set against the resident block that followed
         it, and at least half of the loss must show in every pair but one of three.
         """
-        if 1 - self.utilization > 2 * self.times.noise:
-            return True
         real, resident = taken(self.times.real_), taken(self.times.resident_)
+        noise = math.hypot(real.noise * real.seconds, resident.noise * resident.seconds)
+        if real.seconds - resident.seconds > 2 * noise:
+            return True
         pairs = list(zip(real.rounds, resident.rounds, strict=False))
         loss = (1 - self.utilization) / 2
         shown = sum(one > 0 and 1 - other / one >= loss for one, other in pairs)

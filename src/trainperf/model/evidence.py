@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,8 +100,7 @@ class Evidence:
         it, and at least half of the loss must show in every pair but one of three.
         """
         real, resident = taken(self.times.real_), taken(self.times.resident_)
-        noise = math.hypot(real.noise * real.seconds, resident.noise * resident.seconds)
-        if real.seconds - resident.seconds > 2 * noise:
+        if 1 - self.utilization > 2 * self.times.noise:
             return True
         pairs = list(zip(real.rounds, resident.rounds, strict=False))
         loss = (1 - self.utilization) / 2

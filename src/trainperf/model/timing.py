@@ -70,9 +70,11 @@ class Times:
 
     @property
     def noise(self) -> float:
-        """Relative noise of the times: the largest of the measured ones."""
-        measured = [m.noise for m in (self.real_, self.resident_) if isinstance(m, Measure)]
-        return max(measured, default=0.10)
+        """The larger of the real and the resident time's noise, as a share of the real one."""
+        if not isinstance(self.real_, Measure) or self.real_.seconds <= 0:
+            return 0.10
+        measured = (m for m in (self.real_, self.resident_) if isinstance(m, Measure))
+        return max(m.noise * m.seconds for m in measured) / self.real_.seconds
 
 
 @dataclass(frozen=True)

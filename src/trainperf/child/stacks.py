@@ -11,7 +11,7 @@ from collections import Counter
 from types import FrameType
 from typing import Any
 
-from .frames import is_users
+from .frames import WRAPPERS, is_users
 
 INTERVAL_S = 0.004
 INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
@@ -67,6 +67,7 @@ class StackSampler:
                 key = (thread, code.co_filename, code.co_firstlineno, name)
                 self._counts[(*key, frame.f_lineno, into)] += 1
                 return
-            if "_trainperf" not in frame.f_globals.get("__name__", ""):
+            ours = "_trainperf" in frame.f_globals.get("__name__", "")
+            if not ours and code.co_name not in WRAPPERS:
                 into = code.co_name
             frame = frame.f_back

@@ -251,8 +251,8 @@ def _probe(event: Event) -> Probe:
     half = student(logs) or math.log(2)
     return Probe(
         name=event["name"],
-        base_s=statistics.fmean(base for base, _ in pairs),
-        candidate_s=statistics.fmean(candidate for _, candidate in pairs),
+        base_s=statistics.geometric_mean(base for base, _ in pairs),
+        candidate_s=statistics.geometric_mean(candidate for _, candidate in pairs),
         ratio=math.exp(middle),
         low=math.exp(middle - half),
         high=math.exp(middle + half),

@@ -21,10 +21,13 @@ from trainperf.model.facts import (
 )
 from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Stage
-from trainperf.model.timing import BetweenEpochs, Probe, StartUp, Times
+from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
+
+LEAST_INPUT = 0.05
+"""An input that takes less than this share of what a step loses is not what it loses it to."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +116,19 @@ class Evidence:
 
         A resident step differs from a real one in nothing but its batch, so what is
         lost between them is lost to the input: to making batches, to handing them
-        over, or to the cores that both want. Only tracing is told apart: replayed
-        batches have shapes that were traced before.
+        over, or to the cores that both want. Two things are told apart: an input so
+        quick that it cannot be what was lost, and tracing (replayed batches have
+        shapes that were traced before).
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
+            return False
+        lost = self.times.real - self.times.resident
+        if isinstance(self.times.input_, Measure) and self.times.input < LEAST_INPUT * lost:
             return False
         traced = self.retracing
         if traced is None or not traced.steps:
             return True
-        return traced.seconds / traced.steps < 0.5 * (self.times.real - self.times.resident)
+        return traced.seconds / traced.steps < 0.5 * lost
 
     def bound_if_input_saves(self, seconds: float) -> float:
         """Upper bound of the speed-up if the input of each step took `seconds` less.

@@ -250,6 +250,8 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # under nohup: it stays ignored, by us and by the script
         with suppress(ValueError):  # not in the main thread: nothing to catch
             before[number] = signal.signal(number, ask)
     try:

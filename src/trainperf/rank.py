@@ -81,12 +81,13 @@ def _bottleneck(
         return "environment", f"{findings[0].title}: nothing else matters until that is repaired."
     if utilization is None:
         return _without_resident(evidence, findings)
+    if findings and findings[0].id == "keras_epoch_end":
+        found = _between(evidence)
+        if found is not None:
+            return found
     if evidence.input_bound:
         return _input(evidence)
-    first = findings[0].id if findings else ""
-    for judge in (_eager, _between, _host, _tracing):
-        if judge is _between and first != "keras_epoch_end":
-            continue
+    for judge in (_eager, _host, _tracing):
         found = judge(evidence)
         if found is not None:
             return found

@@ -34,8 +34,8 @@ class Settings:
 
     steps: int | None = None
     budget_s: float = 180.0
-    measure_s: float = 7.0
-    extra_s: float = 5.0
+    measure_s: float = 6.0
+    extra_s: float = 4.5
     stall_s: float = 300.0
     quiet: bool = False
     output_dir: Path = field(default_factory=lambda: default_output_dir())

@@ -20,6 +20,8 @@ BLOCKS = 6
 PROBE_S = 1.2
 SLOW_TRACING_S = 4.0
 """A step that took longer to trace than this is not traced again for a probe."""
+XLA_TRACINGS = 5
+"""Compiling a step with XLA takes about so many times as long as tracing it."""
 TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
@@ -85,7 +87,8 @@ def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
     ):
         if not wanted:
             continue
-        if tracing > SLOW_TRACING_S or time.monotonic() + 2 * tracing > deadline:
+        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing
+        if tracing > SLOW_TRACING_S or time.monotonic() + takes > deadline:
             reason = f"tracing the step takes {tracing:.1f} s, and too little time was left"
             driver.record.write("missing", what=f"probe {name}", reason=reason)
             continue

@@ -25,8 +25,8 @@ class Run:
     label: str
     env: dict[str, str] = field(default_factory=dict)
     steps: int | None = None
-    measure_s: float = 7.0
-    extra_s: float = 5.0
+    measure_s: float = 6.0
+    extra_s: float = 4.5
     stall_s: float = 300.0
     budget_s: float = 180.0
 

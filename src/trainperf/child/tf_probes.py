@@ -20,7 +20,7 @@ BLOCKS = 6
 PROBE_S = 1.2
 SLOW_TRACING_S = 4.0
 """A step that took longer to trace than this is not traced again for a probe."""
-XLA_TRACINGS = 5
+XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
 TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
@@ -70,7 +70,7 @@ def alternate(
 
 
 def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
-    """Run the probes that make sense for a Keras model, cheapest first."""
+    """Run the probes that make sense for a Keras model, those of real fixes first."""
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):
         reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
@@ -82,8 +82,8 @@ def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
     for name, wanted, run in (
         ("compiled", model.run_eagerly, _compiled),
         ("steps_per_execution", not model.run_eagerly and step < TINY_STEP_S, _multi_step),
-        ("double_batch", not model.run_eagerly, _double_batch),
         ("jit_compile", not model.run_eagerly and not model.jit_compile, _jit),
+        ("double_batch", not model.run_eagerly, _double_batch),
     ):
         if not wanted:
             continue

@@ -259,9 +259,12 @@ def _healthy(evidence: Evidence, utilization: float | None) -> str:
 
 
 def _unsettled(evidence: Evidence) -> str:
+    real = evidence.times.real_
+    known = isinstance(real, Measure) and real.low is not None
+    by = f" by ±{percent(evidence.times.noise)}" if known else ""
     return (
-        f"Not settled: step times varied by ±{percent(evidence.times.noise)}, which hides what "
-        f"the step loses; run again on a quieter machine or with more --steps."
+        f"Not settled: step times varied{by}, which hides what the step loses; run again on a "
+        f"quieter machine or with more --steps."
     )
 
 

@@ -102,7 +102,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     diagnosis, folder, unsaved = session.run(target, settings, _console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
     saved = "" if unsaved else session.saved_name(folder, settings)
-    _print_report(diagnosis, saved=saved, patch_file=patch)
+    _print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
@@ -128,7 +128,7 @@ def show(run: Path | None, as_json: bool, patch: str | None) -> None:
         click.echo(render(diagnosis))
     else:
         saved = session.saved_name(path.parent, settings)
-        _print_report(diagnosis, saved=saved, patch_file=patch or "")
+        _print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
 
 
 @cli.command()
@@ -155,16 +155,19 @@ def _settings(flags: dict[str, object]) -> Settings:
     return load_settings(Path.cwd(), os.environ, flags)
 
 
-def _console(stderr: bool = False) -> Console:
+def _console(stderr: bool = False, color: str = "auto") -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    if color == "never":
+        return Console(stderr=stderr, highlight=False, color_system=None)
+    force = True if color == "always" else None
+    return Console(stderr=stderr, highlight=False, force_terminal=force)
 
 
-def _print_report(diagnosis: Diagnosis, **names: str) -> None:
+def _print_report(diagnosis: Diagnosis, settings: Settings, **names: str) -> None:
     from trainperf.reporters.terminal import render
 
-    render(diagnosis, _console(), **names)
+    render(diagnosis, _console(color=settings.color), **names)
 
 
 def main() -> None:

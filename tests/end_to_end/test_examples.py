@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
 SEEDS = Path(__file__).parent / "seeds"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-TRIES = 2
-"""A neighbour's burst may hide a cause in one run; it does not hide it in two."""
+TRIES = 3
+"""A neighbour's burst may hide a cause in one run; it does not hide it in three."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Said:
 CASES = [
     Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),
     Said(EXAMPLES / "generator.py", "input", "tf_generator", "from_generator("),
-    Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit("),
+    # XLA, measured by a probe, is worth about as much and costs one keyword
+    Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit(", 3),
     Said(EXAMPLES / "eager_loop.py", "host", "tf_function", "def train_step", 1, True),
     Said(
         EXAMPLES / "checkpoint_every_batch.py",

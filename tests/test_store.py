@@ -34,6 +34,7 @@ def filled(kind):
         int: 3,
         float: 0.1,
         bool: True,
+        bytes: b"\x00\xff",
         typing.Any: {"a": [1, 2.5, None, {"b": "c"}]},
     }[kind]
 

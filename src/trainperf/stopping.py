@@ -84,18 +84,18 @@ def _signal(process: psutil.Process, number: signal.Signals) -> None:
 
 
 class Guard:
-    """A process beside a run that stops it if trainperf dies. A context manager.
+    """A process that stops the runs it watches if trainperf dies. A context manager.
 
     It learns of the death by the end of its input. Where it cannot be started, the
-    run goes on without: `launch` still stops it in every other case.
+    runs go on without: their starter still stops them in every other case.
     """
 
-    def __init__(self, leader: int, run_file: str) -> None:
+    def __init__(self) -> None:
         env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
         self._process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
             self._process = subprocess.Popen(
-                (sys.executable, "-P", __file__, str(leader), run_file),
+                (sys.executable, "-P", __file__),
                 env=env,
                 cwd="/",
                 stdin=subprocess.PIPE,
@@ -103,6 +103,21 @@ class Guard:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # the terminal's Ctrl-C is not for it
             )
+
+    def watch(self, leader: int, run_file: str) -> None:
+        """Stop the session of `leader` and what carries `run_file`, if trainperf dies."""
+        self._say("+", leader, run_file)
+
+    def forget(self, leader: int, run_file: str) -> None:
+        """Leave a run that has ended alone: its number may be given to another's."""
+        self._say("-", leader, run_file)
+
+    def _say(self, sign: str, leader: int, run_file: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                line = f"{sign}{leader} {os.fsencode(run_file).hex()}\n"
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
 
     def __enter__(self) -> Guard:
         return self
@@ -118,10 +133,19 @@ class Guard:
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+def _guard() -> None:
+    watched: set[tuple[int, str]] = set()
+    for line in sys.stdin.buffer:
+        leader, _, name = line[1:].decode().partition(" ")
+        run = int(leader), os.fsdecode(bytes.fromhex(name.strip()))
+        (watched.add if line.startswith(b"+") else watched.discard)(run)
+    for leader, run_file in watched:
+        stop_session(leader, run_file)
 
 
 if __name__ == "__main__":
-    while sys.stdin.buffer.read(1):
-        pass
-    stop_session(int(sys.argv[1]), sys.argv[2])
+    _guard()

@@ -16,7 +16,6 @@ from trainperf.model.diagnosis import (
     Overhead,
     ReportedStage,
     ReportedTimes,
-    Trial,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, Evidence
@@ -33,11 +32,12 @@ from trainperf.model.facts import (
     Retracing,
     StepFunction,
 )
-from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch
+from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.machine import Gpu, Machine
 from trainperf.model.pipeline import Function, Stage
-from trainperf.model.run import Ending, Event, GpuSample, HostSample, Recording, Run, Sample
+from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
 
 __all__ = [
     "FORMAT_VERSION",
@@ -46,6 +46,7 @@ __all__ = [
     "Bottleneck",
     "CallbackCost",
     "Category",
+    "Control",
     "Device",
     "Diagnosis",
     "Ending",
@@ -60,17 +61,21 @@ __all__ = [
     "GpuSample",
     "HostSample",
     "LayerFacts",
+    "Leg",
     "Loop",
     "Machine",
     "Measure",
     "Missing",
     "ModelFacts",
     "NotTaken",
+    "Outcome",
     "Overhead",
     "Padding",
     "Patch",
+    "PatchedFile",
     "PhaseUse",
     "Probe",
+    "Ratio",
     "Recording",
     "ReportedStage",
     "ReportedTimes",
@@ -78,11 +83,13 @@ __all__ = [
     "Run",
     "Sample",
     "Site",
+    "Stack",
     "Stage",
     "StartUp",
     "StepFunction",
     "Times",
     "Trial",
+    "Trials",
     "Verdict",
     "is_taken",
     "taken",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from trainperf.model.basics import Site
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
@@ -12,6 +12,7 @@ from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Function
 from trainperf.model.run import Ending
 from trainperf.model.timing import BetweenEpochs, StartUp
+from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
 
@@ -65,25 +66,18 @@ class ReportedStage:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A fix tried on the real script (filled in by the trials)."""
-
-    fix: str
-    speedup: float | None
-    low: float | None
-    high: float | None
-    steps: int
-    parity: str
-    kept: bool
-    reason: str
-
-
-@dataclass(frozen=True)
 class Overhead:
-    """What observing costs: seconds and share of a step, measured in the run."""
+    """What trainperf itself costs.
 
-    per_step_s: float
-    share: float
+    `per_step_s` is the time inside its own hooks for each step of the trials' unchanged
+    script, `share` its part of the step; `observing_s` and `trying_s` are what the
+    diagnosis took, in seconds.
+    """
+
+    per_step_s: float | None
+    share: float | None
+    observing_s: float
+    trying_s: float
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,9 @@ class Diagnosis:
     findings: tuple[Finding, ...]  # ranked, best first
     practices: tuple[Finding, ...]  # time to accuracy: unranked, unpriced
     trials: tuple[Trial, ...]
-    stack: dict[str, Any] | None
-    control: dict[str, Any] | None
+    trying: Trials | None  # how the trials were made; None: not asked for
+    stack: Stack | None
+    control: Control | None
     overhead: Overhead | None
     patch: Patch | None
     not_measured: tuple[NotTaken, ...]

@@ -55,13 +55,25 @@ class NotTaken:
 
 
 @dataclass(frozen=True)
+class PatchedFile:
+    """A file the patch changes: its absolute path, and SHA-256 of the bytes it starts from."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Patch:
     """The edits of the findings as one unified diff, or why there is none.
 
-    `findings` are the ids whose edits it holds. `skipped` names what could not be
-    written, with the reason.
+    `findings` are the ids whose edits it holds, `environment` the variables they set
+    for the command. `skipped` names what could not be written, with the reason. `diff`
+    is relative to `root`, and true for `files` as they were.
     """
 
     diff: str
     findings: tuple[str, ...]
     skipped: tuple[NotTaken, ...] = ()
+    root: str = ""
+    files: tuple[PatchedFile, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)

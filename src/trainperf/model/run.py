@@ -10,6 +10,18 @@ from trainperf.model.machine import Gpu
 
 
 @dataclass(frozen=True)
+class Leg:
+    """How a leg of a trial warms up before its first slice.
+
+    After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
+    stops by itself and waits for its turn.
+    """
+
+    warm_up_steps: int
+    warm_up_epochs: int = 0
+
+
+@dataclass(frozen=True)
 class Run:
     """What to start, where, and how it is to be observed.
 
@@ -29,6 +41,9 @@ class Run:
     extra_s: float = 4.5
     stall_s: float = 300.0
     budget_s: float = 180.0
+    sources: dict[str, bytes] = field(default_factory=dict)
+    seed: int | None = None
+    leg: Leg | None = None
 
 
 class Ending(StrEnum):
@@ -97,6 +112,7 @@ class Recording:
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
+    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes.
     """
 
     run: Run
@@ -110,3 +126,4 @@ class Recording:
     gpu_reason: str = ""  # why there are no GPU samples
     sampling_note: str = ""  # GPUs lost, samples thinned
     output_tail: str = ""
+    shm_used: int | None = None

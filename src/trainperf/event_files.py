@@ -1,0 +1,71 @@
+"""Read what the processes of a run record, while they do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from trainperf.child.observer import TEMPORARY
+from trainperf.child.recorder import LOST
+from trainperf.model import Event
+
+
+class EventFiles:
+    """The events of all processes of a run, by process id, read as they are written.
+
+    `on_event` is called with each. `lost` is true once a process said that it cannot
+    write any more.
+    """
+
+    def __init__(self, folder: Path, on_event: Callable[[Event], None]) -> None:
+        self.folder = folder
+        self.events: dict[int, list[Event]] = {}
+        self.lost = False
+        self._on_event = on_event
+        self._offsets: dict[Path, int] = {}
+
+    def read(self) -> None:
+        """Read what was appended to the event files since the last time."""
+        for path in sorted(self.folder.glob("events-*.jsonl")):
+            with path.open("rb") as file:
+                file.seek(self._offsets.get(path, 0))
+                data = file.read()
+            complete = data.rfind(b"\n") + 1
+            if not complete:
+                continue
+            self._offsets[path] = self._offsets.get(path, 0) + complete
+            pid = int(path.stem.partition("-")[2])
+            for line in data[:complete].splitlines():
+                with suppress(ValueError):
+                    self._take(pid, json.loads(line))
+        self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Notice a process that cannot write its events; the file's name says why."""
+        for path in [] if self.lost else self.folder.glob(f"{LOST}-*"):
+            _, pid, number = path.name.split("-")
+            reason = os.strerror(int(number))
+            text = f"no more events could be written ({reason}): what follows was not measured"
+            self._take(int(pid), {"e": "note", "t": time.monotonic(), "text": text})
+            self.lost = True
+
+    def _take(self, pid: int, event: Event) -> None:
+        self.events.setdefault(pid, []).append(event)
+        self._on_event(event)
+
+    def remove_temporary(self) -> None:
+        """Remove the files that stopped processes would have removed at their exit."""
+        for events in self.events.values():
+            for event in events:
+                for name in event["files"] if event["e"] == "temporary" else ():
+                    if Path(name).name.startswith(TEMPORARY):
+                        with suppress(OSError):
+                            Path(name).unlink()
+            latest = [event["names"] for event in events if event["e"] == "folders"]
+            for name in latest[-1] if latest else ():
+                shutil.rmtree(name, ignore_errors=True)

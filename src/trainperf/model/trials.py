@@ -1,0 +1,124 @@
+"""What came of trying the fixes on the script itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Outcome(StrEnum):
+    """What a trial came to."""
+
+    KEPT = "kept"
+    NO_EFFECT = "no measurable effect"  # the interval does not clear 1 and the noise floor
+    SLOWER = "slower"
+    LOSSES_DIFFER = "losses differ"
+    REDUNDANT = "adds nothing to the others"  # pays alone, not on top of the stack
+    FAILED = "failed"  # crashed, hung, was killed, made no step
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A speed-up over paired slices: samples per second, changed over unchanged.
+
+    `low` and `high` bound its 95 % bootstrap interval; `pairs` is the number of slices
+    that stood next to one of the unchanged script, `steps` their steps.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fix tried on the real script, or why it was not.
+
+    `speedup` with `low` and `high` is of the fix alone, as in `Ratio`; `bound` is what
+    was predicted. `parity` says in words how its losses compare. `one_off_s` is what
+    the fix costs once (compiling, filling a cache) and `break_even_steps` how many
+    steps earn that back; None where nothing was to be earned back.
+    """
+
+    fix: str
+    outcome: Outcome
+    reason: str
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    steps: int = 0
+    parity: str = ""
+    kept: bool = False
+    bound: float | None = None
+    one_off_s: float | None = None
+    break_even_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """The unchanged script against itself: the noise floor of the trials.
+
+    `floor` is the relative gain that could be noise: how far the interval lies from
+    1 on its worse side. `reproducible` says whether the two gave the same losses to
+    rounding, None where no losses were seen; `loss_band` is how far they parted, as a
+    share of the loss.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    steps: int
+    floor: float
+    reproducible: bool | None = None
+    loss_band: float | None = None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All kept fixes together: what the reader gets by applying the patch.
+
+    `interaction` is the speed-up of the whole over the product of the parts: below 1
+    the fixes share a gain, None for a single fix. Steps are those of the unchanged
+    script, in samples: `before_step_s` and `after_step_s` are seconds for as many
+    samples as one of its steps holds. Epochs are steps of an epoch times that, None
+    where the length of an epoch is not known.
+    """
+
+    fixes: tuple[str, ...]
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    steps: int
+    interaction: float | None
+    before_step_s: float
+    after_step_s: float
+    before_samples_per_s: float | None = None
+    after_samples_per_s: float | None = None
+    before_epoch_s: float | None = None
+    after_epoch_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How the trials were made: what a reader needs to judge their figures.
+
+    `mode` with `mode_reason`: legs that live together and take turns, or fresh
+    processes one after another. `seconds` is what all trials took, `seed` the seed of
+    every leg. `budget_needed_s` is the budget that would have let all be tried, None
+    where nothing was left out for want of time. `reason` says why there were none.
+    """
+
+    mode: Literal["side by side", "one after another", "none"]
+    mode_reason: str = ""
+    reason: str = ""
+    legs: int = 0
+    seconds: float = 0.0
+    seed: int | None = None
+    budget_needed_s: float | None = None

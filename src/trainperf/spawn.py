@@ -1,0 +1,125 @@
+"""Start a command with the observer in it; ask whether the user wants it to end."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from trainperf.errors import TrainperfError
+from trainperf.model import Run
+
+BOOTSTRAP = Path(__file__).parent / "child" / "bootstrap"
+OUTPUT = "output.log"
+TAIL_BYTES = 16 * 1024
+
+Interrupted = Callable[[], bool]
+"""Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
+
+
+def prepare(run: Run, folder: Path) -> str:
+    """Write what the child reads at its start; return that file's name.
+
+    Raises `TrainperfError` if `folder` cannot be written to.
+    """
+    folder = folder.resolve()
+    overlay = {path: str(folder / f"source-{n}") for n, path in enumerate(run.sources)}
+    settings = {
+        "folder": str(folder),
+        "parent": os.getpid(),
+        "steps": run.steps,
+        "measure_s": run.measure_s,
+        "extra_s": run.extra_s,
+        "sources": overlay,
+        "seed": run.seed,
+        "leg": None if run.leg is None else dataclasses.asdict(run.leg),
+    }
+    file = folder / "run.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, kept in overlay.items():
+            Path(kept).write_bytes(run.sources[path])
+        file.write_text(json.dumps(settings), encoding="utf-8")
+        (folder / OUTPUT).touch()
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write to {folder}: {error.strerror}",
+            hint="free some space, or name another folder with --output-dir",
+        ) from error
+    return str(file)
+
+
+def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the command of a run, in a session of its own, with the observer in it.
+
+    Raises `TrainperfError` if it cannot be started.
+    """
+    env = {**os.environ, **run.env, "TRAINPERF_RUN": run_file}
+    before = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(
+            run.command,
+            cwd=run.cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot start {run.command[0]}: {error.strerror}",
+            hint="check the command after `--`, as you would type it in this folder",
+        ) from error
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupted]:
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a question that can be asked.
+
+    Once it was asked, Ctrl-C stays without effect: what was measured is about to be
+    reported, and asking again must not lose it.
+    """
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # under nohup: it stays ignored, by us and by the script
+        with suppress(ValueError):  # not in the main thread: nothing to catch
+            before[number] = signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            ignored = asked and number is signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
+
+
+def output_tail(folder: Path) -> str:
+    """The last of what a run printed."""
+    with (folder / OUTPUT).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - TAIL_BYTES))
+        return file.read().decode(errors="replace")

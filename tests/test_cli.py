@@ -85,6 +85,21 @@ def test_our_options_become_settings(asked, tmp_path):
     assert (tmp_path / "a.diff").read_text() == INPUT_BOUND.patch.diff
 
 
+def test_how_fixes_are_tried_can_be_chosen(asked):
+    settings = asked("train.py")["settings"]
+    assert (settings.trials, settings.sequential, settings.allow_semantic) == (True, False, False)
+    words = "--no-trials", "--sequential", "--allow-semantic", "train.py", "--no-trials"
+    got = asked(*words)
+    settings = got["settings"]
+    assert (settings.trials, settings.sequential, settings.allow_semantic) == (False, True, True)
+    assert got["target"].command[1:] == ("train.py", "--no-trials")
+
+
+def test_a_variable_can_switch_the_trials_off(asked, monkeypatch):
+    monkeypatch.setenv("TRAINPERF_TRIALS", "no")
+    assert not asked("train.py")["settings"].trials
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

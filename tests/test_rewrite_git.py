@@ -1,12 +1,18 @@
 """Every diff is applied with the real `git apply`, and the bytes compared."""
 
+import os
 import random
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from rewriting import marked
-from trainperf.rewrite import CannotRewrite, Script
+from trainperf.fixes import Fix
+from trainperf.model import Equivalence, Finding
+from trainperf.rewrite import CannotRewrite, Script, write_edits
+from trainperf.rewrite.diff import reverted
+from trainperf.rewrite.source import Source
 
 TEXT = '''"""Trains."""
 import os
@@ -36,6 +42,8 @@ class Data:
 model.compile(▸make("adam")◂, run_eagerly=True)
 ▸model.fit(▸Data.make(▸glob("*")◂)◂, epochs=3, callbacks=[], verbose=0)◂
 last = ▸(a + b)(c)◂'''
+
+EXACT = Equivalence.EXACT
 
 EDITS = [
     lambda script, site: script.set_keyword(site, "num_parallel_calls", "tf.data.AUTOTUNE"),
@@ -80,11 +88,16 @@ def repository(tmp_path):
 
 def applied(folder, script):
     """Apply the script's diff as a user would; check that it does what the script says."""
-    wanted = script.contents()
+    wanted, originals = script.contents(), script.originals()
+    for path, data in originals.items():
+        assert Path(path).read_bytes() == data
     git(folder, "apply", "-", input=script.diff().encode())
     for path, data in wanted.items():
-        with open(path, "rb") as file:
-            assert file.read() == data
+        assert Path(path).read_bytes() == data
+        name = os.path.relpath(path, folder)
+        before, after = Source(name, originals[path]), Source(name, data)
+        mark = "\ufeff" if before.bom else ""
+        assert reverted(script.diff(), name, mark + after.text) == mark + before.text
     return wanted
 
 
@@ -176,6 +189,50 @@ def test_another_encoding_is_kept_and_a_diff_that_cannot_carry_it_is_refused(rep
     applied(repository, script)
     with pytest.raises(CannotRewrite, match="iso-8859-1"):
         script.append_call(sites[0], ".cache('日')")
+
+
+class Cache(Fix):
+    """Cache and prefetch."""
+
+    def rewrite(self, script, finding):
+        script.append_call(finding.where[0], ".cache()")
+        script.module_name(finding.where[0].file, "numpy")
+
+
+LATIN = "# coding: latin-1\n" + "#\n" * 9 + "x = 1\n" * 9 + "# \xe9\n"
+TRIED = {**FORMS, "latin-1": lambda text: (text + "\n" * 9 + LATIN[18:]).encode("latin-1")}
+
+
+@pytest.mark.parametrize("form", TRIED)
+def test_what_is_tried_is_byte_for_byte_what_the_patch_makes(repository, form):
+    start = "# coding: latin-1\n\n\n" if form == "latin-1" else ""
+    plain, (site,) = marked(start + "import os\n\n\nds = ▸x.batch(8)◂")
+    data = TRIED[form](plain)
+    (repository / "train.py").write_bytes(data)
+    finding = Finding("cache", "input", "", "", 2.0, "", EXACT, (site,), rewritable=True)
+    written = write_edits(repository, [finding], {"cache": Cache()})
+    (repository / "fix.diff").write_bytes(written.patch.diff.encode())
+    git(repository, "apply", "fix.diff")
+    assert written.patch.findings == ("cache",)
+    assert written.contents == {
+        str(repository / "train.py"): (repository / "train.py").read_bytes()
+    }
+    assert written.contents[str(repository / "train.py")] != data
+
+
+def test_an_encoding_that_does_not_come_back_the_same_is_refused():
+    with pytest.raises(CannotRewrite, match="does not come back"):
+        Source("train.py", b"# coding: utf-7\nx = '+AGE-'\n")
+
+
+def test_a_broken_diff_reverts_nothing():
+    for diff in (
+        "",
+        "+++ b/x\n@@ -1 +1 @@\n\\\n",
+        "+++ b/x\n@@ -1,9 +1,9 @@\n?\n-a",
+        "@@ -1 +1 @@",
+    ):
+        assert reverted(diff, "x", "text\n") in (None, "text\n")
 
 
 def test_nothing_is_written_by_editing(repository):

@@ -1,13 +1,17 @@
+import hashlib
+
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
-from trainperf.rewrite import build_patch, preview
+from trainperf.rewrite import build_patch, preview, write_edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
 
 
 class Append(Fix):
     """Append a call."""
+
+    category = "input"
 
     def rewrite(self, script, finding):
         script.append_call(finding.where[0], finding.data["call"])
@@ -40,7 +44,17 @@ class Silent(Fix):
         script.set_keyword(finding.where[0], "f", "f", position=0)
 
 
+class Variables(Fix):
+    """Set variables."""
+
+    category = "environment"
+
+    def environment(self, finding):
+        return dict(finding.data)
+
+
 FIXES = {
+    "variables": Variables(),
     "append": Append(),
     "half": HalfWay(),
     "broken": Broken(),
@@ -116,3 +130,56 @@ def test_a_preview_shows_one_finding_alone():
     shown = preview("/project", finding("append", call=".a()"), FIXES["append"], read)
     assert added(shown) == ["ds = x.map(f).a()"]
     assert shown.startswith("--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n")
+
+
+def test_only_the_named_findings_are_written_in_the_order_of_their_names():
+    findings = [
+        finding("append", call=".a()"),
+        finding("half"),
+        finding("explain", rewritable=False),
+        finding("variables", THREADS="2"),
+    ]
+    patch = build_patch("/project", findings, FIXES, read, only=["variables", "append"])
+    assert patch.findings == ("variables", "append")
+    assert patch.skipped == ()
+    patch = build_patch("/project", findings, FIXES, read, only=["explain", "missing"])
+    assert patch.findings == ()
+    assert [each.what for each in patch.skipped] == ["explain", "missing"]
+    assert patch.skipped[1].reason == "there is no such finding"
+    assert build_patch("/project", findings, FIXES, read, only=[]).findings == ()
+
+
+def test_what_changes_the_experiment_is_written_only_when_allowed():
+    semantic = [finding("append", equivalence=Equivalence.SEMANTICS, call=".a()")]
+    assert build_patch("/project", semantic, FIXES, read, only=["append"]).findings == ()
+    patch = build_patch("/project", semantic, FIXES, read, allow_semantic=True)
+    assert patch.findings == ("append",)
+
+
+def test_variables_are_part_of_the_patch_and_must_agree():
+    findings = [finding("variables", THREADS="2", MODE="x"), finding("variables", THREADS="3")]
+    patch = build_patch("/project", findings, FIXES, read)
+    assert (patch.diff, patch.files) == ("", ())
+    assert patch.environment == {"THREADS": "2", "MODE": "x"}
+    assert patch.findings == ("variables",)
+    assert patch.skipped == (NotTaken("variables", "another fix sets THREADS to 2"),)
+    again = build_patch("/project", [findings[0], findings[0]], FIXES, read)
+    assert again.skipped == (NotTaken("variables", "the source has it already"),)
+
+
+def test_a_patch_names_its_root_and_the_hashes_of_what_it_starts_from(tmp_path):
+    (tmp_path / "train.py").write_text(PLAIN)
+    (tmp_path / "link").symlink_to(tmp_path)
+    written = write_edits(tmp_path / "link", [finding("append", call=".a()")], FIXES)
+    assert written.patch.root == str(tmp_path)
+    (file,) = written.patch.files
+    assert file.path == str(tmp_path / "train.py")
+    assert file.sha256 == hashlib.sha256(PLAIN.encode()).hexdigest()
+    assert list(written.contents) == [file.path]
+    assert build_patch(tmp_path, [], FIXES).root == str(tmp_path)
+
+
+def test_a_fix_that_sets_variables_needs_no_place_to_be_written():
+    made = FIXES["variables"].finding(title="", text="", bound=None, bound_basis="")
+    assert made.rewritable
+    assert not FIXES["append"].finding(title="", text="", bound=None, bound_basis="").rewritable

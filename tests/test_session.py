@@ -1,15 +1,19 @@
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from reporters.samples import INPUT_BOUND
+from trainperf import session
 from trainperf.errors import TrainperfError
-from trainperf.model import Ending
 from trainperf.session import (
+    Target,
     _new_folder,
+    _Shown,
+    _warning,
     check_script,
-    exit_status,
     latest,
     target,
     write_outputs,
@@ -103,41 +107,6 @@ def test_checking_a_script_does_not_run_it(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("ending", "status"),
-    [
-        (Ending.MEASURED, 0),
-        (Ending.FINISHED, 0),
-        (Ending.OUT_OF_BUDGET, 0),
-        (Ending.FAILED, 3),
-        (Ending.SIGNALLED, 3),
-        (Ending.STALLED, 3),
-        (Ending.INTERRUPTED, 130),
-    ],
-)
-def test_the_exit_status_tells_how_the_run_ended(ending, status):
-    assert exit_status(replace(INPUT_BOUND, ending=ending), Settings()) == status
-
-
-def test_a_run_without_a_loop_or_without_a_step_ends_with_2():
-    assert exit_status(replace(INPUT_BOUND, loop=None), Settings()) == 2
-    nothing = replace(INPUT_BOUND.times, real_s=None)
-    assert exit_status(replace(INPUT_BOUND, times=nothing), Settings()) == 2
-    failed = replace(INPUT_BOUND, loop=None, ending=Ending.FAILED)
-    assert exit_status(failed, Settings()) == 3
-
-
-@pytest.mark.parametrize(
-    ("fail_on", "status"), [("none", 0), ("any", 1), (1.2, 1), (3.2, 1), (3.3, 0)]
-)
-def test_fail_on_looks_at_the_findings(fail_on, status):
-    assert exit_status(INPUT_BOUND, Settings(fail_on=fail_on)) == status
-
-
-def test_fail_on_any_is_content_without_findings():
-    assert exit_status(replace(INPUT_BOUND, findings=()), Settings(fail_on="any")) == 0
-
-
 def test_each_run_has_a_folder_of_its_own(tmp_path):
     settings = Settings(output_dir=tmp_path / "runs")
     folders = {_new_folder(settings, label) for label in ["train.py"] * 3}
@@ -145,6 +114,81 @@ def test_each_run_has_a_folder_of_its_own(tmp_path):
     odd = _new_folder(settings, "sh ../we ird/größe$(x).sh")
     assert odd.parent == tmp_path / "runs"
     assert odd.is_dir()
+
+
+def test_runs_started_in_the_same_second_do_not_collide(tmp_path):
+    settings = Settings(output_dir=tmp_path / "new" / "runs")
+    with ThreadPoolExecutor(16) as pool:
+        folders = list(pool.map(lambda _: _new_folder(settings, "train.py"), range(32)))
+    assert len(set(folders)) == 32
+
+
+def test_a_folder_for_runs_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainperfError, match="cannot write to"):
+        _new_folder(Settings(output_dir=tmp_path / "file"), "train.py")
+    with pytest.raises(TrainperfError, match="cannot write to"):
+        _new_folder(Settings(output_dir=tmp_path / "file" / "runs"), "train.py")
+
+
+def test_nothing_is_said_where_everything_is_guarded():
+    assert _warning("train.py", ()) is None
+    text = _warning("train.py", ("it logs to a server", "it writes to /data"))
+    assert "it logs to a server; it writes to /data" in text
+
+
+def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
+    seen = []
+
+    def stop(request, on_event):
+        seen.append(request)
+        raise TrainperfError("enough")
+
+    monkeypatch.setattr(session, "run_diagnosis", stop)
+    changed = {"trials": False, "sequential": True, "allow_semantic": True, "steps": 9}
+    for settings in (Settings(output_dir=tmp_path), Settings(output_dir=tmp_path, **changed)):
+        with pytest.raises(TrainperfError, match="enough"):
+            session.run(Target(("true",), "true", tmp_path), settings, Console(quiet=True))
+    one, other = seen
+    assert (one.trials, one.sequential, one.allow_semantic) == (True, False, False)
+    assert (other.trials, other.sequential, other.allow_semantic) == (False, True, True)
+    assert (one.run.steps, other.run.steps) == (None, 9)
+
+
+class Told:
+    """Notes what it is told, in place of the progress on a terminal."""
+
+    def __init__(self):
+        self.calls = []
+
+    def phase(self, text, expected_s=None):
+        self.calls.append(("phase", text, expected_s))
+
+    def say(self, text):
+        self.calls.append(("say", text))
+
+    def advance(self, fraction):
+        self.calls.append(("advance", fraction))
+
+
+def test_trials_are_shown_as_they_go():
+    told = Told()
+    show = _Shown(told, "train.py", Settings())
+    for text, fraction, expected_s in [
+        ("starting 3 legs", None, 20.0),
+        ("starting 3 legs", 0.5, 20.0),
+        ("trying tf_cache", None, 60.0),
+        ("trying tf_cache: 1.8", 0.1, None),
+    ]:
+        show({"e": "trial", "text": text, "fraction": fraction, "expected_s": expected_s})
+    assert told.calls == [
+        ("phase", "train.py: starting 3 legs", 20.0),
+        ("say", "train.py: starting 3 legs"),
+        ("advance", 0.5),
+        ("phase", "train.py: trying tf_cache", 60.0),
+        ("say", "train.py: trying tf_cache: 1.8"),
+        ("advance", 0.1),
+    ]
 
 
 def test_the_latest_run_is_found(tmp_path):

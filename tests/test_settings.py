@@ -28,6 +28,9 @@ WRONG = [
     ("budget = []", "budget"),
     ('quiet = "perhaps"', "quiet"),
     ("quiet = 2", "quiet"),
+    ("trials = 3", "trials"),
+    ('sequential = "maybe"', "sequential"),
+    ("allow-semantic = []", "allow-semantic"),
     ("output-dir = 1", "output-dir"),
     ('json = ""', "json"),
     ("fail-on = 0.5", "fail-on"),
@@ -60,7 +63,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path):
     assert error.value.hint == "did you mean budget?"
     with pytest.raises(TrainperfError, match="command line") as error:
         load_settings(tmp_path.parent, {}, {"zzz": 1})
-    assert error.value.hint.startswith("the settings are budget, color")
+    assert error.value.hint.startswith("the settings are allow-semantic, budget, color")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,9 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         measure = 5
         extra_s = 1.5
         stall = "1.5m"
+        trials = false
+        sequential = true
+        allow-semantic = "yes"
         quiet = true
         output-dir = "runs"
         json = "report.json"
@@ -111,6 +117,9 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         measure_s=5.0,
         extra_s=1.5,
         stall_s=90.0,
+        trials=False,
+        sequential=True,
+        allow_semantic=True,
         quiet=True,
         output_dir=tmp_path / "runs",
         json=tmp_path / "report.json",
@@ -143,12 +152,15 @@ def test_variables_are_read_as_words(tmp_path):
     env = {
         "TRAINPERF_STEPS": "12",
         "TRAINPERF_QUIET": "yes",
+        "TRAINPERF_TRIALS": "off",
+        "TRAINPERF_ALLOW_SEMANTIC": "1",
         "TRAINPERF_IGNORE": "tf_cache, tf_prefetch",
         "TRAINPERF_FAIL_ON": "finding",
         "TRAINPERF_COLOR": "always",
     }
     settings = load_settings(tmp_path, env)
     assert (settings.steps, settings.quiet, settings.color) == (12, True, "always")
+    assert (settings.trials, settings.sequential, settings.allow_semantic) == (False, False, True)
     assert settings.ignore == ("tf_cache", "tf_prefetch")
     assert settings.fail_on == "any"
 

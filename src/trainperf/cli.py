@@ -67,8 +67,14 @@ def cli() -> None:
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
 @click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
               "as fit in a few seconds].")  # fmt: skip
-@click.option("--budget", metavar="TIME", help="Stop measuring after so long: 90s, 3min "
-              "[default: 3min after the first step].")  # fmt: skip
+@click.option("--budget", metavar="TIME", help="What the whole diagnosis may take: 90s, 3min "
+              "[default: 3min].")  # fmt: skip
+@click.option("--no-trials", "trials", is_flag=True, flag_value=False, default=None,
+              help="Do not try the fixes: the first verdict only.")  # fmt: skip
+@click.option("--sequential", is_flag=True, default=None, help="Try fixes in fresh processes, one "
+              "after another, not side by side.")  # fmt: skip
+@click.option("--allow-semantic", is_flag=True, default=None, help="Also try fixes that change "
+              "the experiment.")  # fmt: skip
 @click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
@@ -88,13 +94,14 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     trainperf diagnose -m package.train --epochs 3
     trainperf diagnose -- torchrun --nproc_per_node 2 train.py
 
-    The script runs unmodified, for real: what it writes, it writes. It is stopped as
-    soon as its steps are measured. Nothing is uploaded.
+    The script runs unmodified until its steps are measured, then again with each fix
+    that may help, beside the unchanged script. Your source files are not changed;
+    `trainperf fix` does that. Nothing is uploaded.
 
     Exit status: 0 done, 1 `--fail-on` met, 2 wrong usage or no training loop seen,
     3 the script failed.
     """
-    from trainperf import session
+    from trainperf import exiting, session
 
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     settings = _settings(given)
@@ -106,7 +113,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
-    sys.exit(session.exit_status(diagnosis, settings))
+    sys.exit(exiting.exit_status(diagnosis, settings))
 
 
 @cli.command()
@@ -129,6 +136,26 @@ def show(run: Path | None, as_json: bool, patch: str | None) -> None:
     else:
         saved = session.saved_name(path.parent, settings)
         _print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
+
+
+@cli.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--only", multiple=True, metavar="FIX", help="Write this fix only, by its id; may "
+              "be repeated.")  # fmt: skip
+@click.option("--diff", "dry", is_flag=True, help="Print what would change and write nothing.")
+def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
+    """Write the fixes of a saved run into your files [default: the latest run].
+
+    Files that were changed since the run are refused; then nothing is written at all.
+    The files as they were are kept in the folder of the run.
+    """
+    from trainperf import fixing, session
+
+    fixed = fixing.fix(session.find(run, _settings({})), only, dry)
+    if dry:
+        click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
+    for line in fixed.lines:
+        click.echo(line, err=dry)
 
 
 @cli.command()

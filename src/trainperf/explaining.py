@@ -31,7 +31,11 @@ def render(name: str | None, console: Console) -> None:
 
     console.print(Text(fix.id, style="bold"))
     console.print(Text(f"{fix.category} · {CHANGES[fix.equivalence.value]}", style="dim"))
-    patch = "trainperf can write the patch" if fix.rewrites else "advice only: no patch is written"
+    patch = "advice only: no patch is written"
+    if fix.rewrites:
+        patch = "trainperf can write the patch"
+    elif fix.sets_environment:
+        patch = "variables to set, no edit"
     console.print(Text(patch, style="dim"))
     console.print()
     console.print(Padding(Markdown(fix.documentation), (0, 0, 0, 0)), width=min(console.width, 96))

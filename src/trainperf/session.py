@@ -1,4 +1,4 @@
-"""One `trainperf diagnose`: what to run, where to keep it, progress, exit status."""
+"""One `trainperf diagnose`: what to run, where to keep it, progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainperf import store
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
-from trainperf.model import Diagnosis, Ending, Event, Run
+from trainperf.model import Diagnosis, Event, Run
 from trainperf.progress import Progress
 
 if TYPE_CHECKING:
@@ -113,11 +113,13 @@ def run(
             ),
             folder,
             settings.ignore,
+            trials=settings.trials,
+            sequential=settings.sequential,
+            allow_semantic=settings.allow_semantic,
         )
-        progress.note(
-            f"{target.label} runs for real until its steps are measured: "
-            "what it writes until then, it writes"
-        )
+        warning = _warning(target.label, _UNGUARDED)
+        if warning is not None:
+            progress.note(warning)
         progress.phase(f"{target.label}: starting")
         show = _Shown(progress, target.label, settings)
         diagnosis, recording = run_diagnosis(request, show)
@@ -129,6 +131,16 @@ def run(
     for path in folder.glob("events-*.jsonl"):
         path.unlink()
     return diagnosis, folder, None
+
+
+_UNGUARDED = ("what it writes until then, it writes",)
+
+
+def _warning(label: str, unguarded: tuple[str, ...]) -> str | None:
+    """What is said before the first run: what of the user's it may change, if anything."""
+    if not unguarded:
+        return None
+    return f"{label} runs for real until its steps are measured: {'; '.join(unguarded)}"
 
 
 class _Shown:
@@ -152,11 +164,14 @@ class _Shown:
         self._label = label
         self._settings = settings
         self._timing = False
+        self._trial = ""
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
         if event["e"] == "import":
             self._say(f"{event['name']} {event['version']} is there; waiting for the first step")
+        if event["e"] == "trial":
+            self._tried(event)
         if event["e"] != "phase":
             return
         text = self.TEXTS.get(event["p"], str(event["p"]))
@@ -168,6 +183,16 @@ class _Shown:
         else:
             self._say(text + round_)
 
+    def _tried(self, event: Event) -> None:
+        text, expected_s, fraction = event["text"], event["expected_s"], event["fraction"]
+        if expected_s is not None and text != self._trial:
+            self._progress.phase(f"{self._label}: {text}", expected_s=expected_s)
+        else:
+            self._say(text)
+        self._trial = text
+        if fraction is not None:
+            self._progress.advance(fraction)
+
     def _say(self, text: str) -> None:
         self._progress.say(f"{self._label}: {text}")
 
@@ -175,19 +200,27 @@ class _Shown:
 def _new_folder(settings: Settings, label: str) -> Path:
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
-    folder = settings.output_dir / f"{stamp}-{name}"
-    number = 1
-    while folder.exists():
-        number += 1
-        folder = settings.output_dir / f"{stamp}-{name}-{number}"
     try:
-        folder.mkdir(parents=True)
+        settings.output_dir.mkdir(parents=True, exist_ok=True)
+        return _first_free(settings.output_dir / f"{stamp}-{name}")
     except OSError as error:
         raise TrainperfError(
             f"cannot write to {settings.output_dir}: {error.strerror}",
             hint="name another folder with --output-dir",
         ) from error
-    return folder
+
+
+def _first_free(folder: Path) -> Path:
+    """Make `folder`, or with a number behind its name; never one that another run made."""
+    number, free = 1, folder
+    while True:
+        try:
+            free.mkdir()
+        except FileExistsError:
+            number += 1
+            free = folder.with_name(f"{folder.name}-{number}")
+        else:
+            return free
 
 
 def saved_name(folder: Path, settings: Settings) -> str:
@@ -228,26 +261,3 @@ def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
             raise TrainperfError(
                 f"cannot write {settings.patch}: {error.strerror}", hint="check the path"
             ) from error
-
-
-def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
-    """Return what the process exits with.
-
-    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
-    failed, 130 interrupted.
-    """
-    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
-        return 3
-    if diagnosis.ending is Ending.INTERRUPTED:
-        return 130
-    if diagnosis.loop is None or diagnosis.times.real_s is None:
-        return 2
-    return 1 if _fails(diagnosis, settings.fail_on) else 0
-
-
-def _fails(diagnosis: Diagnosis, fail_on: str | float) -> bool:
-    if fail_on == "none":
-        return False
-    if isinstance(fail_on, str):
-        return bool(diagnosis.findings)
-    return any(one.bound is None or one.bound >= fail_on for one in diagnosis.findings)

@@ -28,8 +28,11 @@ class Settings:
     `steps` is the number of real steps to time, None to let the time decide;
     `budget_s` what the whole diagnosis may take, `measure_s` the three times,
     `extra_s` the stages and probes; `stall_s` how long the script may show no sign of
-    progress. `fail_on` is "none", "any" (any finding) or the bound from which a
-    finding makes the exit status 1. `ignore` are ids of fixes not to report.
+    progress. `trials` says whether the fixes are tried on the script, `sequential` that
+    it be in fresh processes one after another, `allow_semantic` that those that change
+    the experiment be tried as well. `fail_on` is "none", "any" (any finding) or the
+    speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
+    to report.
     """
 
     steps: int | None = None
@@ -37,6 +40,9 @@ class Settings:
     measure_s: float = 6.0
     extra_s: float = 4.5
     stall_s: float = 300.0
+    trials: bool = True
+    sequential: bool = False
+    allow_semantic: bool = False
     quiet: bool = False
     output_dir: Path = field(default_factory=lambda: default_output_dir())
     json: Path | None = None
@@ -154,7 +160,7 @@ def duration(value: object) -> float:
 
 
 def fail_on(value: object) -> FailOn:
-    """Return what makes the exit status 1: "none", "any" or a bound; raises `ValueError`."""
+    """Return what makes the exit status 1: "none", "any" or a speed-up; raises `ValueError`."""
     if isinstance(value, str) and value in ("none", "any", "finding"):
         return "none" if value == "none" else "any"
     try:
@@ -220,6 +226,9 @@ _READERS: dict[str, Callable[[object], object]] = {
     "measure": duration,
     "extra": duration,
     "stall": duration,
+    "trials": _flag,
+    "sequential": _flag,
+    "allow_semantic": _flag,
     "quiet": _flag,
     "output_dir": _path,
     "json": _path,

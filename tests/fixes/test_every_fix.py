@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
+import json
 import pathlib
 import re
 
@@ -150,9 +152,20 @@ def test_what_it_promises_to_edit_has_exact_places(fix: Fix, case: Evidence) -> 
     finding = found(fix, case)
 
     if finding.rewritable:
-        assert fix.rewrites
+        assert fix.rewrites or fix.sets_environment
+    if finding.rewritable and not fix.sets_environment:
         assert finding.where
         assert all(site.exact for site in finding.where)
+
+
+@firing_cases
+def test_the_variables_it_sets_are_words(fix: Fix, case: Evidence) -> None:
+    variables = fix.environment(found(fix, case))
+
+    assert fix.sets_environment == bool(variables)
+    for name, value in variables.items():
+        assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name)
+        assert isinstance(value, str)
 
 
 @firing_cases
@@ -180,6 +193,20 @@ def test_it_rewrites_as_its_example_says(fix: Fix, example: Example) -> None:
     else:
         fix.rewrite(script, finding)
         assert result(script) == example.after
+
+
+@examples
+def test_a_saved_finding_is_rewritten_as_a_new_one(fix: Fix, example: Example) -> None:
+    """`trainperf fix` reads findings back from JSON, in which tuples became lists."""
+    results = []
+    for data in (example.data, json.loads(json.dumps(example.data))):
+        script, sites = script_of(example.before)
+        finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+        with contextlib.suppress(CannotRewrite):
+            fix.rewrite(script, finding)
+        results.append(result(script))
+
+    assert results[0] == results[1]
 
 
 @every_fix

@@ -1,6 +1,7 @@
 """The fixes: one file each, discovered by being there.
 
-A fix is a class with a docstring, `detect`, and where it can edit source, `rewrite`.
+A fix is a class with a docstring, `detect`, and where it can edit source, `rewrite`
+or where it sets variables, `environment`.
 Its id is the name of its file. Adding one edits nothing else: tests, `trainperf
 explain` and docs/fixes.md come from the class itself.
 """
@@ -53,6 +54,8 @@ class Fix:
     silent: ClassVar[list[Evidence]]
     fires: ClassVar[list[Evidence]]
     examples: ClassVar[list[Example]] = []
+    warm_up_epochs: ClassVar[int] = 0
+    """Whole epochs that a trial lets pass before the fix has its effect."""
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.
@@ -64,6 +67,10 @@ class Fix:
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError
+
+    def environment(self, finding: Finding) -> dict[str, str]:
+        """Return the environment variables that the repair sets for the command."""
+        return {}
 
     @property
     def id(self) -> str:
@@ -85,6 +92,11 @@ class Fix:
         """Whether the fix can edit source; derived from `rewrite` being there."""
         return type(self).rewrite is not Fix.rewrite
 
+    @property
+    def sets_environment(self) -> bool:
+        """Whether the fix sets variables; derived from `environment` being there."""
+        return type(self).environment is not Fix.environment
+
     def finding(
         self,
         *,
@@ -99,8 +111,13 @@ class Fix:
         equivalence: Equivalence | None = None,
         rewritable: bool | None = None,
     ) -> Finding:
-        """Build a `Finding` of this fix: id, category and equivalence filled in."""
+        """Build a `Finding` of this fix: id, category and equivalence filled in.
+
+        It is rewritable where the fix edits source and all places are exact, and where
+        it sets environment variables, unless `rewritable` says otherwise.
+        """
         exact = bool(where) and all(site.exact for site in where)
+        patched = (self.rewrites and exact) or self.sets_environment
         return Finding(
             id=self.id,
             category=self.category,
@@ -112,7 +129,7 @@ class Fix:
             where=where,
             advice=advice or self.summary,
             snippet=snippet,
-            rewritable=(self.rewrites and exact) if rewritable is None else rewritable,
+            rewritable=patched if rewritable is None else rewritable,
             data=data or {},
         )
 

@@ -19,7 +19,7 @@ same text.
 **Changes** says what a fix may do to training: *exact* keeps the numbers and the order
 of samples, *numerics* keeps the mathematics but not rounding, order or random stream,
 *semantics* changes the experiment, *environment* is outside the source. **Patch** says
-whether trainperf can write the edit itself.
+whether trainperf can write the edit itself, or only names variables to set.
 """
 
 
@@ -35,7 +35,7 @@ def _index(fixes: list[Fix]) -> Iterator[str]:
     yield "| fix | repair | about | changes | patch |"
     yield "|---|---|---|---|---|"
     for fix in fixes:
-        patch = "yes" if fix.rewrites else "–"
+        patch = "yes" if fix.rewrites else "variables" if fix.sets_environment else "–"
         name = f"[`{fix.id}`](#{fix.id})"
         yield f"| {name} | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
 

@@ -64,6 +64,7 @@ class Cache(Fix):
 
     category = "input"
     equivalence = Equivalence.EXACT
+    warm_up_epochs = 1  # the first one fills it
 
     silent = [
         fed(*chain(stage("from_tensor_slices", 0.0), stage("map", 0.07, **_FITS))),

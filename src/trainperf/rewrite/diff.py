@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Iterator
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -41,3 +43,49 @@ def _header(path: str) -> str:
         )
         return f'"{quoted}"'
     return path + "\t" if " " in path else path
+
+
+_RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def reverted(diff: str, path: str, after: str) -> str | None:
+    """Return the text of a file before `diff`, given the text after it.
+
+    `path` is as in `unified`. None where the file does not stand in the diff, or where
+    the text is not what the diff leads to.
+    """
+    lines, result, position = _lines(after), [], 0
+    for start, old, new in _hunks(diff, path):
+        if lines[start : start + len(new)] != new:
+            return None
+        result += [*lines[position:start], *old]
+        position = start + len(new)
+    return "".join([*result, *lines[position:]]) if position or result else None
+
+
+def _hunks(diff: str, path: str) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Give where each hunk of a file starts in the new text, its old and its new lines."""
+    lines, index, wanted = _lines(diff), 0, False
+    while index < len(lines):
+        line, index = lines[index], index + 1
+        if line.startswith("+++ "):
+            wanted = line == f"+++ {_header('b/' + path)}\n"
+        ranges = _RANGES.match(line)
+        if ranges is None:
+            continue
+        missing = {"-": int(ranges[2] or 1), "+": int(ranges[4] or 1)}
+        body: list[str] = []
+        while index < len(lines):
+            line = lines[index]
+            if line[0] == "\\" and body:
+                body[-1] = body[-1].removesuffix("\n")  # the file ends without one
+            elif line[0] in " -+" and any(missing.values()):
+                body.append(line)
+                for side in "-+" if line[0] == " " else line[0]:
+                    missing[side] -= 1
+            else:
+                break
+            index += 1
+        if wanted:
+            old, new = ([one[1:] for one in body if one[0] in kinds] for kinds in ("- ", "+ "))
+            yield int(ranges[3]) - (ranges[4] != "0"), old, new

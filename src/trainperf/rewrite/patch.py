@@ -2,15 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.model import Equivalence, Finding, NotTaken, Patch
+from trainperf.model import Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.rewrite.script import Reader, Script, default_reader
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
+ALREADY = "the source has it already"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A patch, and the very bytes its files hold once it is applied.
+
+    `contents` has them by absolute path, as the findings' sites name the file. Trials
+    run these bytes, so that what is tried is what the patch does.
+    """
+
+    patch: Patch
+    contents: dict[str, bytes]
+
+
+def write_edits(
+    root: str | Path,
+    findings: Sequence[Finding],
+    fixes: Mapping[str, Fix],
+    read: Reader = default_reader,
+    only: Collection[str] | None = None,
+    allow_semantic: bool = False,
+) -> Written:
+    """Write the edits of all rewritable findings, first come first served; never raises.
+
+    A finding whose edit does not go together with those before it is skipped, as is
+    one that changes the experiment, unless `allow_semantic`. With `only`, just the
+    findings of these ids are written, in that order, and each that is not is named.
+    """
+    draft = _Draft(Script(root, read))
+    taken: list[str] = []
+    skipped: list[NotTaken] = []
+    for id_, finding in _chosen(findings, only):
+        try:
+            if finding is None:
+                raise CannotRewrite("there is no such finding")
+            if finding.equivalence is Equivalence.SEMANTICS and not allow_semantic:
+                raise CannotRewrite(SEMANTICS)
+            draft = draft.plus(finding, fixes.get(id_))
+            taken.append(id_)
+        except CannotRewrite as error:
+            skipped.append(NotTaken(id_, error.reason))
+    originals = draft.script.originals()
+    files = [PatchedFile(path, sha256(data)) for path, data in sorted(originals.items())]
+    patch = Patch(
+        diff=draft.diff,
+        findings=tuple(dict.fromkeys(taken)),
+        skipped=tuple(skipped),
+        root=draft.script.root,
+        files=tuple(files),
+        environment=draft.environment,
+    )
+    return Written(patch, draft.script.contents())
 
 
 def build_patch(
@@ -18,25 +73,11 @@ def build_patch(
     findings: Sequence[Finding],
     fixes: Mapping[str, Fix],
     read: Reader = default_reader,
+    only: Collection[str] | None = None,
+    allow_semantic: bool = False,
 ) -> Patch:
-    """Write the edits of all rewritable findings, first come first served; never raises.
-
-    A finding whose edit does not go together with those before it is skipped, as is
-    one that changes the experiment.
-    """
-    script = Script(root, read)
-    diff, taken, skipped = "", [], []
-    for finding in findings:
-        if not finding.rewritable:
-            continue
-        try:
-            if finding.equivalence is Equivalence.SEMANTICS:
-                raise CannotRewrite(SEMANTICS)
-            script, diff = _rewritten(script, finding, fixes.get(finding.id), diff)
-            taken.append(finding.id)
-        except CannotRewrite as error:
-            skipped.append(NotTaken(finding.id, error.reason))
-    return Patch(diff, tuple(dict.fromkeys(taken)), tuple(skipped))
+    """Return the patch of `write_edits`."""
+    return write_edits(root, findings, fixes, read, only, allow_semantic).patch
 
 
 def preview(
@@ -44,25 +85,57 @@ def preview(
 ) -> str:
     """Return the diff of one finding alone, '' if it cannot be written; never raises."""
     try:
-        return _rewritten(Script(root, read), finding, fix, "")[1]
+        return _Draft(Script(root, read)).plus(finding, fix).diff
     except CannotRewrite:
         return ""
 
 
-def _rewritten(
-    script: Script, finding: Finding, fix: Fix | None, before: str
-) -> tuple[Script, str]:
-    """Return a copy of `script` with the finding's edits, and its diff."""
-    if fix is None or not fix.rewrites:
-        raise CannotRewrite("no fix of that name can edit source")
-    attempt = script.copy()
-    try:
-        fix.rewrite(attempt, finding)
-        diff = attempt.diff()
-    except CannotRewrite:
-        raise
-    except Exception as error:  # a fix gone wrong must not cost the report
-        raise CannotRewrite(f"the rewrite failed: {type(error).__name__}: {error}") from error
-    if diff == before:
-        raise CannotRewrite("the source has it already")
-    return attempt, diff
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of `data` in hexadecimal, as `PatchedFile` has it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _chosen(
+    findings: Sequence[Finding], only: Collection[str] | None
+) -> Iterator[tuple[str, Finding | None]]:
+    if only is None:
+        yield from ((each.id, each) for each in findings if each.rewritable)
+        return
+    for id_ in dict.fromkeys(only):
+        named = [each for each in findings if each.id == id_]
+        yield from ((id_, each) for each in named)
+        if not named:
+            yield id_, None
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What was written so far."""
+
+    script: Script
+    diff: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def plus(self, finding: Finding, fix: Fix | None) -> _Draft:
+        """Return the draft with the repair of `finding`; raises `CannotRewrite`."""
+        if fix is None or not (fix.rewrites or fix.sets_environment):
+            raise CannotRewrite("no fix of that name can edit source")
+        if not finding.rewritable:
+            raise CannotRewrite("no edit can be written for it here")
+        script = self.script.copy()
+        try:
+            if fix.rewrites:
+                fix.rewrite(script, finding)
+            added = fix.environment(finding)
+            diff = script.diff()
+        except CannotRewrite:
+            raise
+        except Exception as error:  # a fix gone wrong must not cost the report
+            raise CannotRewrite(f"the rewrite failed: {type(error).__name__}: {error}") from error
+        for name, value in added.items():
+            if self.environment.get(name, value) != value:
+                raise CannotRewrite(f"another fix sets {name} to {self.environment[name]}")
+        environment = {**self.environment, **added}
+        if (diff, environment) == (self.diff, self.environment):
+            raise CannotRewrite(ALREADY)
+        return _Draft(script, diff, environment)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import imports, layout
-from trainperf.rewrite.calls import CallChange, call_edits, keyword, positional
+from trainperf.rewrite.calls import CallChange, keyword, positional
 from trainperf.rewrite.checks import check_expression, check_users, names_imported
 from trainperf.rewrite.diff import unified
-from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, render
+from trainperf.rewrite.edited import EditedFile
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.source import Source
 
 Reader = Callable[[str], bytes]
@@ -23,30 +24,6 @@ Reader = Callable[[str], bytes]
 def default_reader(path: str) -> bytes:
     """Return the bytes of a file; raises `OSError`."""
     return Path(path).read_bytes()
-
-
-@dataclass(frozen=True)
-class _File:
-    """A source with the edits asked for so far."""
-
-    path: str
-    source: Source
-    edits: tuple[Edit, ...] = ()
-    calls: dict[int, CallChange] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """Return the text with all edits; raises `CannotRewrite` if it is not Python."""
-        edits = list(self.edits)
-        for change in self.calls.values():
-            edits += call_edits(self.source, change)
-        text = render(self.source.text, edits)
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError) as error:
-            reason = f"the edited {self.source.name} would not parse: {error}"
-            raise CannotRewrite(reason) from error
-        self.source.encode(text)
-        return text
 
 
 class Script:
@@ -63,7 +40,7 @@ class Script:
     def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
         self.root = os.path.realpath(root)
         self._read = read
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, EditedFile] = {}
 
     def copy(self) -> Script:
         """Return a script with the same edits; further edits of one leave the other alone."""
@@ -230,13 +207,15 @@ class Script:
 
     def sources(self) -> dict[str, str]:
         """Return the changed files: absolute path to new text, without byte order mark."""
-        texts = {file.path: (file.source.text, file.text()) for file in self._files.values()}
-        return {path: new for path, (old, new) in texts.items() if new != old}
+        return {file.path: text for file, text in self._changed()}
 
     def contents(self) -> dict[str, bytes]:
         """Return the changed files as bytes, each in the encoding of its original."""
-        sources = {file.path: file.source for file in self._files.values()}
-        return {path: sources[path].encode(text) for path, text in self.sources().items()}
+        return {file.path: file.source.encode(text) for file, text in self._changed()}
+
+    def originals(self) -> dict[str, bytes]:
+        """Return the bytes that the changed files were read as."""
+        return {file.path: file.source.data for file, _ in self._changed()}
 
     def diff(self) -> str:
         """Return all changes as one unified diff that `git apply` takes in `root`.
@@ -260,7 +239,7 @@ class Script:
 
     # -------------------------------------------------------------------- the works
 
-    def _file(self, name: str) -> _File:
+    def _file(self, name: str) -> EditedFile:
         path = os.path.abspath(os.path.join(self.root, name))
         real = os.path.realpath(path)
         if real not in self._files:
@@ -270,27 +249,31 @@ class Script:
             except OSError as error:
                 raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
             source = Source(os.path.relpath(real, self.root), data)
-            self._files[real] = _File(path, source)
+            self._files[real] = EditedFile(path, source)
         return self._files[real]
 
-    def _edit(self, file: _File, edits: Iterable[Edit]) -> None:
+    def _changed(self) -> list[tuple[EditedFile, str]]:
+        texts = [(file, file.text()) for file in self._files.values()]
+        return [(file, text) for file, text in texts if text != file.source.text]
+
+    def _edit(self, file: EditedFile, edits: Iterable[Edit]) -> None:
         self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
 
-    def _replace(self, file: _File, node: ast.expr, value: str) -> None:
+    def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
             self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
-        self, file: _File, call: ast.Call, change: Callable[[CallChange], CallChange]
+        self, file: EditedFile, call: ast.Call, change: Callable[[CallChange], CallChange]
     ) -> None:
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))
         self._put(replace(file, calls={**file.calls, key: changed}))
 
-    def _put(self, file: _File) -> None:
+    def _put(self, file: EditedFile) -> None:
         file.text()  # raises before anything is kept
         self._files[os.path.realpath(file.path)] = file
 
-    def _added_names(self, file: _File) -> set[str]:
+    def _added_names(self, file: EditedFile) -> set[str]:
         texts = [e.text for e in file.edits if isinstance(e, Insert) and e.rank is Rank.IMPORT]
         return {name for text in texts for name in names_imported(text)}

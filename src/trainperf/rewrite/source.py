@@ -41,6 +41,7 @@ class Source:
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
+        self.data = data
         self.bom = data.startswith(b"\xef\xbb\xbf")
         try:
             self.encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
@@ -50,6 +51,8 @@ class Source:
             self.tree = ast.parse(self.text)
         except (SyntaxError, UnicodeError, LookupError, ValueError, RecursionError) as error:
             raise CannotRewrite(f"{name} cannot be parsed: {error}") from error
+        if self.encode(self.text) != data:
+            raise CannotRewrite(f"{name} is in {self.encoding}, which does not come back the same")
         self.lines = self.text.split("\n")
         self.newline = "\r\n" if self.lines[0].endswith("\r") else "\n"
         self._starts = [0, *accumulate(len(line) + 1 for line in self.lines)]

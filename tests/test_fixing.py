@@ -1,0 +1,245 @@
+"""`trainperf fix`: from a saved run into files on disk, and back."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from reporters.samples import INPUT_BOUND
+from rewriting import marked
+from trainperf import fixing, store
+from trainperf.cli import cli
+from trainperf.errors import TrainperfError
+from trainperf.fixes import all_fixes
+from trainperf.model import Equivalence, Outcome, Trial
+from trainperf.rewrite import write_edits
+
+TEXT = "# é\r\nds = ▸x.map(f)◂\r\nds = ▸ds.batch(8)◂"
+FIXED = "# é\r\nds = x.map(f, num_parallel_calls=tf.data.AUTOTUNE)\r\nds = ds.batch(8)"
+BOTH = FIXED + ".prefetch(tf.data.AUTOTUNE)"
+FIXES = {fix.id: fix for fix in all_fixes()}
+MAP, PREFETCH = "tf_map_parallel", "tf_prefetch"
+PREAMBLE = "import tensorflow as tf\r\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run whose patch has one of its two findings, the script beside it."""
+    project = tmp_path / "my project"
+    project.mkdir()
+    plain, sites = marked(PREAMBLE + TEXT)
+    script = project / "train.py"
+    script.write_bytes(b"\xef\xbb\xbf" + plain.encode())
+    findings = tuple(
+        FIXES[id_].finding(
+            title="",
+            text="",
+            bound=2.0,
+            bound_basis="",
+            where=(replace(site, file=str(script)),),
+            equivalence=Equivalence.SEMANTICS if id_ == PREFETCH else None,
+        )
+        for id_, site in zip((MAP, PREFETCH), sites, strict=True)
+    )
+    patch = write_edits(project, findings, FIXES).patch
+    assert patch.findings == (MAP,)
+    report = tmp_path / "run" / "diagnosis.json"
+    saved = replace(INPUT_BOUND, findings=findings, patch=patch, trials=(), stack=None)
+    store.save(saved, report)
+    return report
+
+
+def script(run):
+    return run.parent.parent / "my project" / "train.py"
+
+
+def text(run):
+    return script(run).read_bytes().decode("utf-8-sig").removeprefix(PREAMBLE)
+
+
+def test_the_patch_is_written_with_encoding_and_line_endings_kept(run):
+    fixed = fixing.fix(run, (), dry=False)
+    assert text(run) == FIXED
+    assert script(run).read_bytes().startswith(b"\xef\xbb\xbf")
+    assert fixed.lines[:2] == ("train.py: 1 edit", f"fixes: {MAP}")
+    assert fixed.diff == store.load(run).patch.diff
+
+
+def test_the_files_as_they_were_are_kept_and_the_printed_command_brings_them_back(run):
+    script(run).chmod(0o640)
+    before, found = script(run).read_bytes(), script(run).stat()
+    fixed = fixing.fix(run, (), dry=False)
+    assert (run.parent / "before" / "train.py").read_bytes() == before
+    (undo,) = [line for line in fixed.lines if line.startswith("to undo it: ")]
+    subprocess.run(undo.removeprefix("to undo it: "), shell=True, check=True)
+    assert script(run).read_bytes() == before
+    after = script(run).stat()
+    assert (after.st_mode, after.st_mtime) == (found.st_mode, found.st_mtime)
+    fixing.fix(run, (), dry=False)
+    assert text(run) == FIXED
+
+
+def test_in_a_repository_the_command_that_shows_the_change_is_named(run):
+    (script(run).parent / ".git").mkdir()
+    lines = fixing.fix(run, (), dry=False).lines
+    assert f"to see the change: git -C '{script(run).parent}' diff" in lines
+
+
+def test_a_dry_run_writes_nothing_at_all(run):
+    before = script(run).read_bytes()
+    fixed = fixing.fix(run, (), dry=True)
+    assert fixed.diff == store.load(run).patch.diff
+    assert script(run).read_bytes() == before
+    assert list(run.parent.iterdir()) == [run]
+
+
+def test_a_second_call_says_that_it_is_there_already(run):
+    fixing.fix(run, (), dry=False)
+    for dry in (True, False):
+        fixed = fixing.fix(run, (), dry=dry)
+        assert fixed.lines == (f"already in the source: {MAP}",)
+        assert fixed.diff == ""
+    assert text(run) == FIXED
+
+
+def test_a_patch_that_git_applied_is_seen_to_be_there(run):
+    diff = store.load(run).patch.diff.encode()
+    command = ["git", "-c", "core.autocrlf=false", "apply", "-"]
+    subprocess.run(command, input=diff, cwd=script(run).parent, check=True)
+    assert text(run) == FIXED
+    assert fixing.fix(run, (), dry=False).lines == (f"already in the source: {MAP}",)
+
+
+def test_fixes_are_written_one_after_another(run):
+    fixing.fix(run, (MAP,), dry=False)
+    fixed = fixing.fix(run, (PREFETCH,), dry=False)
+    assert text(run) == BOTH
+    assert f"{PREFETCH} changes the experiment" in fixed.lines
+    kept = (run.parent / "before" / "train.py").read_bytes().decode("utf-8-sig")
+    assert kept == marked(PREAMBLE + TEXT)[0]
+    assert fixing.fix(run, (MAP, PREFETCH), dry=False).diff == ""
+
+
+def test_a_fix_that_was_tried_in_vain_is_written_with_a_word_of_it(run):
+    saved = store.load(run)
+    trial = Trial(PREFETCH, Outcome.SLOWER, "0.9× as fast")
+    store.save(replace(saved, trials=(trial,)), run)
+    lines = fixing.fix(run, (PREFETCH,), dry=False).lines
+    assert f"{PREFETCH} was not kept by the run: slower (0.9× as fast)" in lines
+
+
+def test_a_changed_file_is_refused_and_nothing_is_kept(run):
+    script(run).write_bytes(script(run).read_bytes() + b"\r\n")
+    with pytest.raises(TrainperfError, match=r"train\.py was changed since the run") as error:
+        fixing.fix(run, (), dry=False)
+    assert error.value.hint
+    assert list(run.parent.iterdir()) == [run]
+
+
+def test_a_file_without_a_hash_is_refused_if_it_is_newer_than_the_run(run):
+    with pytest.raises(TrainperfError, match="was changed"):
+        fixing.fix(_without_patch(run, "2001-01-01T00:00:00+00:00"), (MAP,), dry=False)
+    with pytest.raises(TrainperfError, match="was changed"):
+        fixing.fix(_without_patch(run, "some day"), (MAP,), dry=False)
+    fixing.fix(_without_patch(run, "2999-01-01T00:00:00+00:00"), (MAP,), dry=False)
+    assert text(run) == FIXED
+    assert fixing.fix(run, (MAP,), dry=False).diff == ""
+
+
+def _without_patch(run, created):
+    saved = store.load(run)
+    empty = replace(saved.patch, diff="", findings=(), files=())
+    store.save(replace(saved, patch=empty, created=created), run)
+    return run
+
+
+def test_a_file_replaced_by_a_link_to_its_like_stays_a_link(run):
+    real = script(run).rename(script(run).with_name("real.py"))
+    script(run).symlink_to("real.py")
+    fixed = fixing.fix(run, (), dry=False)
+    assert f"{script(run)} is a symbolic link: {real} was written" in fixed.lines
+    assert script(run).is_symlink()
+    assert text(run) == FIXED
+
+
+@pytest.mark.parametrize("like", [True, False], ids=["the same", "another"])
+def test_a_file_replaced_by_a_link_out_of_the_folder_is_refused(run, tmp_path, like):
+    outside = script(run).rename(tmp_path / "outside.py")
+    script(run).symlink_to(outside)
+    before = outside.read_bytes() if like else b"x = 1"
+    outside.write_bytes(before)
+    with pytest.raises(TrainperfError):
+        fixing.fix(run, (), dry=False)
+    assert outside.read_bytes() == before
+
+
+def test_originals_that_cannot_be_kept_hold_the_fix_back(run):
+    (run.parent / "before").write_text("in the way")
+    with pytest.raises(TrainperfError, match="nothing was written"):
+        fixing.fix(run, (), dry=False)
+    assert text(run) == marked(TEXT)[0]
+
+
+def test_a_report_elsewhere_keeps_its_files_beside_it(run, tmp_path):
+    report = tmp_path / "report.json"
+    run.rename(report)
+    fixing.fix(report, (), dry=False)
+    assert (tmp_path / "report.before" / "train.py").exists()
+    assert json.loads((tmp_path / "report.applied.json").read_text())["fixes"] == [MAP]
+
+
+def test_a_damaged_list_of_written_fixes_is_no_hindrance(run):
+    for damaged in ("", "[]", '{"fixes": 3}', '{"files": {"a": ["b"]}}', '{"fixes": null}'):
+        (run.parent / "applied.json").write_text(damaged)
+        assert fixing.fix(run, (), dry=True).diff
+
+
+def test_a_run_without_edits_says_so(run):
+    saved = store.load(run)
+    store.save(replace(saved, patch=None), run)
+    assert "nothing to write" in fixing.fix(run, (), dry=False).lines[0]
+    why = replace(saved.patch, diff="", findings=())
+    store.save(replace(saved, patch=why), run)
+    assert "changes the experiment" in fixing.fix(run, (), dry=False).lines[0]
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def home(run, monkeypatch):
+    """The run where `trainperf` keeps its runs, so that it is the latest."""
+    monkeypatch.setenv("TRAINPERF_OUTPUT_DIR", str(run.parent.parent))
+    monkeypatch.chdir(run.parent.parent)
+    return run
+
+
+def test_the_command_writes_the_latest_run_and_tells_of_it(home):
+    result = CliRunner().invoke(cli, ["fix"])
+    assert result.exit_code == 0, result.output
+    assert "train.py: 1 edit" in result.stdout
+    assert text(home) == FIXED
+    again = CliRunner().invoke(cli, ["fix", "run"])
+    assert (again.exit_code, again.stdout) == (0, f"already in the source: {MAP}\n")
+
+
+def test_the_command_prints_a_diff_that_git_takes(home):
+    result = CliRunner().invoke(cli, ["fix", "run", "--diff", "--only", MAP])
+    assert result.stdout_bytes == store.load(home).patch.diff.encode()
+    assert text(home) == marked(TEXT)[0]
+
+
+def test_the_command_refuses_an_unknown_fix(home):
+    result = CliRunner().invoke(cli, ["fix", "--only", "tf_map_paralel"])
+    assert isinstance(result.exception, TrainperfError)
+    assert MAP in result.exception.hint
+    assert os.listdir(home.parent) == ["diagnosis.json"]
+
+
+def test_show_writes_the_same_patch(home, tmp_path):
+    result = CliRunner().invoke(cli, ["show", "--patch", "fix.diff"])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "fix.diff").read_bytes() == store.load(home).patch.diff.encode()

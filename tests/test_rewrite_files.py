@@ -1,0 +1,145 @@
+"""Files are replaced together or not at all, and keep what they are besides their text."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from trainperf.errors import TrainperfError
+from trainperf.rewrite.files import replace_all
+
+OLD, NEW = b"old\r\n", b"new\r\n\xff"
+
+
+@pytest.fixture
+def two(tmp_path):
+    paths = [tmp_path / "a.py", tmp_path / "b.py"]
+    for path in paths:
+        path.write_bytes(OLD)
+    return paths
+
+
+def replaced(*paths):
+    return replace_all({str(path): OLD for path in paths}, {str(path): NEW for path in paths})
+
+
+def as_before(folder, *paths):
+    assert all(path.read_bytes() == OLD for path in paths)
+    assert sorted(folder.iterdir()) == sorted(paths)
+    return True
+
+
+def test_the_bytes_change_and_mode_and_owner_stay(two, tmp_path):
+    two[0].chmod(0o754)
+    if os.geteuid() == 0:
+        os.chown(two[0], 1234, 4321)
+    before = two[0].stat()
+    assert replaced(*two) == ()
+    assert [path.read_bytes() for path in two] == [NEW, NEW]
+    after = two[0].stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert sorted(tmp_path.iterdir()) == two
+
+
+def test_one_that_holds_something_else_holds_all_back(two, tmp_path):
+    with pytest.raises(TrainperfError, match=r"b\.py was changed just now"):
+        replace_all({str(two[0]): OLD, str(two[1]): b"other"}, {str(path): NEW for path in two})
+    assert as_before(tmp_path, *two)
+
+
+def test_a_symbolic_link_stays_one_and_is_named(two, tmp_path):
+    link = tmp_path / "link.py"
+    link.symlink_to("a.py")
+    (note,) = replaced(link)
+    assert "symbolic link" in note
+    assert link.is_symlink()
+    assert two[0].read_bytes() == NEW
+
+
+def test_a_hard_link_is_named_and_keeps_the_old_text(two, tmp_path):
+    os.link(two[0], tmp_path / "other.py")
+    (note,) = replaced(two[0])
+    assert "hard link" in note
+    assert (tmp_path / "other.py").read_bytes() == OLD
+
+
+def test_a_read_only_file_is_not_replaced(two, tmp_path):
+    two[1].chmod(0o444)
+    with pytest.raises(TrainperfError, match=r"b\.py is read-only"):
+        replaced(*two)
+    assert as_before(tmp_path, *two)
+
+
+@pytest.mark.parametrize("kind", ["folder", "gone", "pipe"])
+def test_what_is_no_file_is_refused(two, tmp_path, kind):
+    other = tmp_path / "other"
+    if kind == "folder":
+        other.mkdir()
+    if kind == "pipe":
+        os.mkfifo(other)
+    with pytest.raises(TrainperfError):
+        replaced(two[0], other)
+    assert two[0].read_bytes() == OLD
+
+
+def test_a_read_only_folder_changes_nothing(two, tmp_path):
+    """As an ordinary user, which root has to become for it."""
+    if os.geteuid() == 0:
+        for path in (tmp_path, *two):
+            os.chown(path, 65534, 65534)
+        for folder in tmp_path.parents:
+            if folder.stat().st_uid == 0 and not folder.stat().st_mode & stat.S_IXOTH:
+                folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+    tmp_path.chmod(0o555)
+    child = os.fork()
+    if child == 0:
+        status = 9
+        try:
+            if os.geteuid() == 0:
+                os.setresuid(65534, 65534, 65534)
+            replaced(*two)
+        except TrainperfError as error:
+            status = 0 if "Permission denied" in str(error) and error.hint else 8
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tmp_path.chmod(0o755)
+    assert as_before(tmp_path, *two)
+
+
+def test_a_full_disk_changes_nothing(two, tmp_path, monkeypatch):
+    calls = []
+
+    def full(number):
+        calls.append(number)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TrainperfError, match=r"b\.py cannot be written: No space left"):
+        replaced(*two)
+    assert as_before(tmp_path, *two)
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_an_interrupted_write_leaves_the_originals(two, tmp_path, monkeypatch, fault, late):
+    real, calls = os.replace, []
+
+    def interrupted(source, target):
+        calls.append(target)
+        if len(calls) == 2 and late:
+            real(source, target)
+        if len(calls) == 2:
+            raise fault
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises((KeyboardInterrupt, TrainperfError)):
+        replaced(*two)
+    assert as_before(tmp_path, *two)

@@ -1,0 +1,506 @@
+"""A command in a copy-on-write view changes nothing of the user's, and cannot tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from observing import gone
+from trainperf import guarding, view
+
+NOBODY = 65534
+OTHERWISE = (
+    "not guarded: what the script writes elsewhere by other means than Keras and TensorFlow, "
+    "or sends"
+)
+SOURCES = Path(view.__file__).parent
+
+
+def works() -> bool:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "covered"
+        folder.mkdir()
+        return bool(guarding.probe([str(folder)], Path(name), []).folders)
+
+
+needs_view = pytest.mark.skipif(not works(), reason="the kernel permits no view here")
+
+
+def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Everything below a folder, and itself: kind, mode, owner, size, mtime, content."""
+    seen: dict[str, tuple[object, ...]] = {}
+    for path in [folder, *folder.rglob("*")]:
+        status = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+        if path.is_symlink():
+            content = os.fsencode(os.readlink(path))
+        owner = (status.st_uid, status.st_gid)
+        seen[str(path)] = (status.st_mode, *owner, status.st_size, status.st_mtime_ns, content)
+    return seen
+
+
+def project(folder: Path) -> Path:
+    """A project of a user's, with what runs of it have left."""
+    for name in ("data", "logs/run1", "checkpoints", "runs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "train.py").write_text("print('training')\n")
+    (folder / "history.csv").write_text("epoch,loss\n0,1.0\n")
+    (folder / "logs/run1/events").write_bytes(b"\0" * 100)
+    (folder / "checkpoints/best.keras").write_bytes(b"best")
+    (folder / "checkpoints/best.keras").chmod(0o640)
+    (folder / "link").symlink_to("checkpoints")
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            os.utime(path, (1_600_000_000, 1_600_000_000))
+    return folder
+
+
+SPOIL = """
+import os, shutil
+open("history.csv", "a").write("1,0.5\\n")
+open("checkpoints/best.keras", "wb").write(b"worse")
+shutil.rmtree("logs")
+os.makedirs("logs/run2")
+open("logs/run2/events", "wb").write(b"1")
+open("train.py", "w").write("broken")
+os.chmod("data", 0o700)
+shutil.move("runs", "old_runs")
+os.unlink("link")
+os.utime("history.csv")
+open(os.path.join("checkpoints", "new"), "w").close()
+os.replace("checkpoints/new", "checkpoints/newer")
+print(sorted(os.listdir(".")), sorted(os.listdir("logs")), os.listdir("checkpoints"))
+print(open("history.csv").read(), open("checkpoints/best.keras").read())
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    return project(tmp_path / "project")
+
+
+def run(command: tuple[str, ...], cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
+    settings = {"stdin": subprocess.DEVNULL, "timeout": 60, "text": True, **more}
+    return subprocess.run(command, cwd=cwd, capture_output=True, **settings)  # type: ignore[call-overload]
+
+
+def python(source: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", textwrap.dedent(source), *arguments)
+
+
+@needs_view
+def test_whatever_the_command_writes_the_folder_stays_as_it_was(user, tmp_path):
+    before = snapshot(user)
+    command = view.enclosed(python(SPOIL), [str(user)], tmp_path / "scratch", [])
+    first = run(command, user)
+    assert snapshot(user) == before
+
+    spoilt = run(python(SPOIL), user)  # for real, to show that it does spoil
+    assert snapshot(user) != before
+    assert (first.returncode, first.stdout, first.stderr) == (0, spoilt.stdout, spoilt.stderr)
+
+
+@needs_view
+@pytest.mark.parametrize("name", ["with space", "a,b", "a:b", "a\\b", "ä€", "a'b\"c", "line\nend"])
+def test_names_of_folders_may_hold_any_character(tmp_path, name):
+    folder = project(tmp_path / name)
+    before = snapshot(tmp_path / name)
+    scratch = tmp_path / f"scratch {name}"
+    result = run(view.enclosed(python(SPOIL), [str(folder)], scratch, []), folder)
+    assert result.returncode == 0, result.stderr
+    assert snapshot(folder) == before
+
+
+LOOK = """
+import json, os, resource, signal, sys
+status = open("/proc/self/status").read()
+names = ("SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapInh", "Umask")
+print(json.dumps({
+    "argv": sys.argv, "orig": sys.orig_argv, "executable": sys.executable,
+    "environ": sorted(map(repr, os.environb.items())), "cwd": os.getcwd(),
+    "ids": [os.getresuid(), os.getresgid(), os.getgroups()],
+    "status": [line for line in status.splitlines() if line.split(":")[0] in names],
+    "fds": [os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in os.listdir("/proc/self/fd") if int(n) < 3],
+    "more fds": len(os.listdir("/proc/self/fd")),
+    "stdin": sys.stdin.read(),
+    "limits": [resource.getrlimit(n) for n in range(16)],
+    "nice": os.nice(0), "affinity": sorted(os.sched_getaffinity(0)),
+    "leads": [os.getpid() == os.getsid(0), os.getpid() == os.getpgid(0)],
+    "path": sys.path, "flags": str(sys.flags), "encoding": sys.stdout.encoding,
+    "folder": [oct(os.stat(".").st_mode), os.stat(".").st_mtime_ns, os.stat(".").st_uid],
+    "comm": open("/proc/self/comm").read(),
+}, indent=1))
+"""  # noqa: E501
+
+
+@needs_view
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_the_command_cannot_tell_the_view_from_the_folder(user, tmp_path, locale):
+    env = {"PATH": os.environ["PATH"], "LC_ALL": "", "LANG": locale, "HOME": "/x", "odd": "a=b\n"}
+    user.chmod(0o2751)
+    command = python(LOOK, "--epochs", "3", "--", "-c", "ä")
+    settings = {"env": env, "umask": 0o027, "start_new_session": True}
+    scratch = tmp_path / "scratch"
+    alone = run(command, user, stdin=None, input="typed", **settings)
+    enclosed = view.enclosed(command, [str(user)], scratch, [])
+    within = run(enclosed, user, stdin=None, input="typed", **settings)
+    assert within.stdout == alone.stdout
+    assert json.loads(within.stdout)["stdin"] == "typed"
+
+
+@needs_view
+def test_ignored_and_blocked_signals_stay_as_they_were(user, tmp_path):
+    def before() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+
+    command = ("/bin/sh", "-c", "grep ^Sig /proc/self/status; exit 3")
+    alone = run(command, user, preexec_fn=before)
+    enclosed = view.enclosed(command, [str(user)], tmp_path / "scratch", [])
+    within = run(enclosed, user, preexec_fn=before)
+    mask = [line.split() for line in within.stdout.splitlines() if "SigQ" not in line]
+    assert mask == [line.split() for line in alone.stdout.splitlines() if "SigQ" not in line]
+    assert within.returncode == alone.returncode == 3
+
+
+@needs_view
+def test_commands_are_found_as_without_the_view(user, tmp_path):
+    (user / "tool.sh").write_text("#!/bin/sh\necho here $0 $1\n")
+    (user / "tool.sh").chmod(0o755)
+    for number, command in enumerate([("./tool.sh", "x"), ("tool.sh", "x"), ("echo", "y")]):
+        env = {**os.environ, "PATH": f"/nonexistent:{user}:{os.environ['PATH']}"}
+        enclosed = view.enclosed(command, [str(user)], tmp_path / f"scratch{number}", [])
+        alone, within = run(command, user, env=env), run(enclosed, user, env=env)
+        assert (within.stdout, within.returncode) == (alone.stdout, 0)
+
+
+@needs_view
+def test_a_command_that_is_not_there_is_named(user, tmp_path):
+    command = view.enclosed(("no-such-command",), [str(user)], tmp_path / "scratch", [])
+    result = run(command, user)
+    assert result.returncode == view.NOT_STARTED
+    assert result.stderr == "trainperf: cannot start no-such-command: No such file or directory\n"
+
+
+@needs_view
+def test_a_view_that_cannot_be_made_starts_nothing(user, tmp_path):
+    before = snapshot(user)
+    command = python("open('train.py', 'w')")
+    folders = [str(user), str(tmp_path / "missing")]
+    result = run(view.enclosed(command, folders, tmp_path / "scratch", []), user)
+    assert result.returncode == view.NO_VIEW
+    assert result.stderr.startswith("trainperf: no copy-on-write view: ")
+    assert snapshot(user) == before
+
+
+@needs_view
+def test_what_is_written_to_a_kept_folder_is_written_for_real(user, tmp_path):
+    kept = user / "trainperf" / "run"
+    kept.mkdir(parents=True)
+    source = """
+    import os
+    open("trainperf/run/events", "w").write("step")
+    open("trainperf/other", "w").write("gone")
+    print(sorted(os.listdir("trainperf")))
+    """
+    scratch = kept / "view"  # inside what is kept, as in a run
+    result = run(view.enclosed(python(source), [str(user)], scratch, [kept]), user)
+    assert result.stdout == "['other', 'run']\n"
+    assert (kept / "events").read_text() == "step"
+    assert not (user / "trainperf/other").exists()
+
+
+@needs_view
+def test_children_see_the_same_view_and_it_ends_with_them(user, tmp_path):
+    source = """
+    import subprocess, sys
+    open("new", "w").write("from the parent")
+    print(subprocess.run(["cat", "new"], capture_output=True, text=True).stdout)
+    """
+    result = run(view.enclosed(python(source), [str(user)], tmp_path / "scratch", []), user)
+    assert result.stdout == "from the parent\n"
+    assert str(user) not in [point for point, _ in view.mounts()]
+
+
+@needs_view
+def test_several_folders_are_covered(tmp_path):
+    folders = [project(tmp_path / name) for name in ("one", "two")]
+    before = [snapshot(folder) for folder in folders]
+    source = f"""
+    import os
+    for folder in {[str(one) for one in folders]!r}:
+        open(os.path.join(folder, "checkpoints", "best.keras"), "w").write("worse")
+    """
+    command = view.enclosed(python(source), [str(one) for one in folders], tmp_path / "s", [])
+    assert run(command, tmp_path).returncode == 0
+    assert [snapshot(folder) for folder in folders] == before
+
+
+@needs_view
+def test_the_scratch_folder_can_be_removed_whatever_is_in_it(user, tmp_path):
+    scratch = tmp_path / "scratch"
+    source = """
+    import os, shutil
+    os.mkdir("locked"); os.mkdir("locked/deep"); open("locked/deep/file", "w").close()
+    os.chmod("locked/deep", 0); os.chmod("locked", 0)
+    shutil.rmtree("logs")
+    """
+    assert run(view.enclosed(python(source), [str(user)], scratch, []), user).returncode == 0
+    assert scratch.exists()
+    view.remove(scratch)
+    assert not scratch.exists()
+    view.remove(scratch)  # not there: nothing to do
+
+
+@needs_view
+def test_the_command_dies_with_its_parent_if_that_was_asked_for(user, tmp_path, mark):
+    inner = view.enclosed(("sleep", "60"), [str(user)], tmp_path / "scratch", [])
+    source = f"""
+    import ctypes, os, subprocess, time
+    libc = ctypes.CDLL(None)
+    subprocess.Popen({list(inner)!r}, preexec_fn=lambda: libc.prctl(1, 9), start_new_session=True)
+    time.sleep(1)
+    os.kill(os.getpid(), 9)
+    """
+    run(python(source), user)
+    assert gone(mark, 5)
+
+
+@needs_view
+def test_the_probe_says_what_it_covers_and_leaves_no_trace(user, tmp_path):
+    keep = tmp_path / "run"
+    keep.mkdir()
+    before = snapshot(user)
+    found = guarding.probe([str(user)], keep, [keep])
+    assert found == guarding.View((str(user),), ())
+    assert snapshot(user) == before
+    assert list(keep.iterdir()) == []
+
+
+@needs_view
+def test_links_out_of_a_covered_folder_are_named(user, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (user / "outputs").symlink_to(tmp_path / "elsewhere")
+    found = guarding.probe([str(user)], tmp_path / "run", [])
+    assert found.unguarded == (f"{user}/outputs: it leads to {tmp_path}/elsewhere",)
+
+
+def test_where_the_kernel_forbids_a_view_that_is_said(user, tmp_path, monkeypatch):
+    refusing = tmp_path / "view.py"
+    text = (SOURCES / "view.py").read_text()
+    body = "raise PermissionError(1, 'Operation not permitted', 'unshare')"
+    refusing.write_text(text.replace("    libc = _Libc()\n", f"    {body}\n"))
+    monkeypatch.setattr(view, "__file__", str(refusing))
+    found = guarding.probe([str(user)], tmp_path / "run", [])
+    what = f"what the script itself writes or deletes in {user}, for real"
+    why = "no copy-on-write view is permitted here (unshare: Operation not permitted)"
+    assert found.folders == ()
+    assert found.unguarded == (f"{what}: {why}, as in most containers",)
+
+
+@needs_view
+def test_one_folder_that_cannot_be_covered_does_not_uncover_the_others(user, tmp_path):
+    missing = str(tmp_path / "missing")
+    found = guarding.probe([str(user), missing], tmp_path / "run", [])
+    assert found.folders == (str(user),)
+    assert len(found.unguarded) == 1
+    assert missing in found.unguarded[0]
+
+
+def test_the_project_around_the_script_is_covered(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("home/project/.git", "home/project/src/jobs", "home/plain/src", "home/.cache"):
+        (tmp_path / name).mkdir(parents=True)
+    home = tmp_path / "home"
+    jobs, plain = home / "project/src/jobs", home / "plain"
+    assert guarding.folders_of(jobs, "train.py") == (str(home / "project"),)
+    assert guarding.folders_of(plain, "src/train.py") == (str(plain),)
+    assert guarding.folders_of(plain / "src", "../train.py") == (str(plain),)
+    assert guarding.folders_of(plain, jobs / "train.py") == (str(plain), str(home / "project"))
+    assert guarding.folders_of(home, "train.py") == (str(home),)
+    assert guarding.folders_of(plain, None) == (str(plain),)
+
+
+@pytest.mark.parametrize("folder", ["/", "/tmp", "/usr", "/home", "/var/tmp"])
+def test_folders_that_a_machine_shares_are_never_covered(folder):
+    assert guarding.folders_of(folder, "train.py") == ()
+
+
+@needs_view
+def test_the_hidden_folders_of_a_home_stay_real(tmp_path, monkeypatch):
+    home = project(tmp_path / "home")
+    (home / ".keras/datasets").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    source = """
+    open(".keras/datasets/mnist", "w").write("fetched")
+    open("history.csv", "w").write("lost")
+    """
+    found = guarding.probe([str(home)], tmp_path / "run", [])
+    assert found.folders == (str(home),)
+    assert found.unguarded == (f"the hidden folders in {home}",)
+    run(view.enclosed(python(source), [str(home)], tmp_path / "scratch", []), home)
+    assert (home / ".keras/datasets/mnist").read_text() == "fetched"
+    assert "lost" not in (home / "history.csv").read_text()
+
+
+def test_what_is_guarded_and_what_is_not_can_be_said():
+    found = guarding.View(("/home/me/project",), ("/home/me/project/out: it leads to /data",))
+    assert guarding.said(found) == (
+        "/home/me/project stays as it is: the script writes to a copy",
+        "not guarded: /home/me/project/out: it leads to /data",
+        OTHERWISE,
+    )
+
+
+def test_trackers_are_offline_and_what_was_off_stays_off(tmp_path):
+    variables = guarding.tracker_environment(tmp_path, {"WANDB_MODE": "disabled"})
+    assert "WANDB_MODE" not in variables
+    assert variables["NEPTUNE_MODE"] == "offline"
+    assert variables["WANDB_DIR"] == str(tmp_path)
+    assert guarding.tracker_environment(tmp_path, {"WANDB_MODE": "online"})["WANDB_MODE"] == (
+        "offline"
+    )
+
+
+# --- an ordinary user ---
+
+
+@pytest.fixture
+def ordinary() -> Iterator[Path]:
+    """A folder of an ordinary user's, with a copy of what is needed; for tests run by root."""
+    if os.geteuid() != 0:
+        pytest.skip("the other tests run as an ordinary user already")
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    (folder / "trainperf").mkdir()
+    (folder / "trainperf/__init__.py").touch()
+    for name in ("view.py", "guarding.py"):
+        shutil.copy(SOURCES / name, folder / "trainperf" / name)
+    project(folder / "project")
+    (folder / "run").mkdir()
+    for path in [folder / "run", folder / "project", *(folder / "project").rglob("*")]:
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def as_nobody(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code as an ordinary user, with an interpreter that one may start."""
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": {"HOME": "/nonexistent"}}
+    for executable in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(executable):
+            command = (executable, "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))")
+            try:
+                if run(command, Path("/"), **who).returncode == 0:
+                    break
+            except PermissionError:
+                continue
+    else:
+        pytest.skip("an ordinary user may start no Python here")
+    start = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+    return run((executable, "-I", "-c", start + textwrap.dedent(source)), folder / "project", **who)
+
+
+PROBE = """
+import json, os, subprocess, sys
+from pathlib import Path
+from trainperf import guarding, view
+here, run = os.getcwd(), Path("../run").resolve()
+found = guarding.probe([here], run, [run])
+print(json.dumps([found.folders, found.unguarded]))
+"""
+
+
+def test_an_ordinary_user_has_the_view_as_well(ordinary):
+    source = f"""
+    {textwrap.indent(PROBE, "    ").strip()}
+    for command in ({SPOIL!r}, {LOOK!r}):
+        words = (sys.executable, "-c", command)
+        enclosed = view.enclosed(words, [here], run / str(len(command)), [run])
+        for one in (enclosed, words) if command == {LOOK!r} else (enclosed,):
+            result = subprocess.run(one, stdin=-3, capture_output=True, text=True)
+            print(json.dumps([result.returncode, result.stdout, result.stderr]))
+        view.remove(run / str(len(command)))
+    print(os.listdir(run))
+    """
+    before = snapshot(ordinary / "project")
+    result = as_nobody(ordinary, source)
+    assert snapshot(ordinary / "project") == before
+    found, spoilt, within, alone, left = result.stdout.splitlines()
+    if not json.loads(found)[0]:
+        pytest.skip(found)
+    assert json.loads(found) == [[str(ordinary / "project")], []]
+    assert json.loads(spoilt)[0] == 0, spoilt
+    assert json.loads(spoilt)[1].startswith("['checkpoints', 'data', 'history.csv', 'logs', 'old")
+    assert json.loads(within) == json.loads(alone)
+    assert left == "[]"
+
+
+def test_a_folder_with_writable_files_of_others_is_not_covered_for_an_ordinary_user(ordinary):
+    shared = ordinary / "project/data/shared"
+    shared.write_text("of a colleague")
+    shared.chmod(0o666)
+    found = json.loads(as_nobody(ordinary, PROBE).stdout)
+    assert found[0] == []
+    assert f"{shared} belongs to another user or group" in found[1][0]
+
+
+def test_files_of_others_that_cannot_be_written_are_no_hindrance(ordinary):
+    (ordinary / "project/data/system").write_text("read only")
+    found = json.loads(as_nobody(ordinary, PROBE).stdout)
+    assert len(found[0]) == 1
+
+
+@needs_view
+def test_nothing_is_copied_to_be_read(user, tmp_path):
+    (user / "data/big").write_bytes(os.urandom(1 << 20))
+    source = "print(len(open('data/big', 'rb').read()))"
+    scratch = tmp_path / "scratch"
+    assert run(view.enclosed(python(source), [str(user)], scratch, []), user).stdout == "1048576\n"
+    assert [path for path in scratch.rglob("*") if path.is_file()] == []
+
+
+@needs_view
+def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
+    """Inside a view the scratch folder is on an overlay, as it is in a container."""
+    source = f"""
+    import sys
+    sys.path.insert(0, {str(SOURCES.parent)!r})
+    from pathlib import Path
+    from trainperf import guarding
+    Path("inner").mkdir()
+    print(guarding.probe([str(Path("inner").resolve())], Path("scratch"), []).notes)
+    """
+    command = view.enclosed(python(source), [str(user)], tmp_path / "scratch", [])
+    result = run(command, user)
+    assert f"{user}/inner is held in memory" in result.stdout, result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for root in a container")
+def test_root_without_the_right_to_mount_is_told_so(user, tmp_path):
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("setpriv is not installed")
+    source = f"""
+    import sys
+    sys.path.insert(0, {str(SOURCES.parent)!r})
+    from pathlib import Path
+    from trainperf import guarding
+    print(guarding.probe([{str(user)!r}], Path({str(tmp_path)!r}), []))
+    """
+    without = ("--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
+    result = run((setpriv, *without, *python(source)), user)
+    assert "folders=()" in result.stdout, result.stderr
+    assert "no copy-on-write view is permitted here (unshare" in result.stdout

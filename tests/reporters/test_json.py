@@ -16,7 +16,9 @@ import jsonschema
 import pytest
 
 import trainperf
-from reporters.samples import INPUT_BOUND, NASTY, SAMPLES
+from reporters.samples import NASTY, SAMPLES
+from reporters.samples_observed import INPUT_BOUND
+from reporters.samples_tried import TRIED
 from trainperf import model
 from trainperf.reporters._schema import schema
 from trainperf.reporters.json import render
@@ -100,6 +102,26 @@ def test_mistakes_are_caught() -> None:
         assert not valid(written() | {key: value}), key
     for key in written():
         assert not valid({name: value for name, value in written().items() if name != key}), key
+
+
+@pytest.mark.parametrize(
+    ("key", "mistakes"),
+    [
+        ("stack", {"speedup": 0, "interaction": 0, "before_step_s": -1, "pairs": -1}),
+        ("control", {"floor": -0.1, "loss_band": -1, "low": None}),
+        ("trying", {"mode": "at once", "seconds": -1, "budget_needed_s": "3min"}),
+        ("overhead", {"share": -1, "observing_s": None}),
+        ("patch", {"environment": {"NAME": 1}, "files": ["train.py"]}),
+    ],
+)
+def test_mistakes_in_what_the_trials_wrote_are_caught(key: str, mistakes: dict[str, Any]) -> None:
+    report = json.loads(render(TRIED))
+    assert valid(report)
+    for name, value in mistakes.items():
+        assert not valid(report | {key: report[key] | {name: value}}), name
+    trial = report["trials"][0]
+    for name, value in (("outcome", "won"), ("break_even_steps", -1), ("one_off_s", -1.0)):
+        assert not valid(report | {"trials": [trial | {name: value}]}), name
 
 
 def test_a_number_that_is_not_finite_is_null() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reporters.samples import INPUT_BOUND
+from reporters.samples_observed import INPUT_BOUND
 from trainperf.errors import TrainperfError
 from trainperf.reporters import REPORTERS, reporter
 

@@ -12,46 +12,19 @@ import re
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from reporters.samples import (
-    FAILED,
-    HEALTHY,
-    HOSTILE,
-    INPUT_BOUND,
-    PARALLEL_MAP,
-    PARTIAL,
-    SAMPLES,
-    TRIED,
-    TWO_GPUS,
-)
-from trainperf.model import Diagnosis, Ending, ReportedTimes
+from reporters.rendering import coloured, text
+from reporters.samples import HOSTILE, SAMPLES
+from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND, PARALLEL_MAP, PARTIAL, TWO_GPUS
+from trainperf.model import Ending, Patch, ReportedTimes
 from trainperf.reporters.terminal import render
 
 GOLDEN = Path(__file__).parent / "golden"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def text(diagnosis: Diagnosis, width: int = 80, **options: Any) -> str:
-    """The report as a pipe receives it."""
-    file = io.StringIO()
-    console = Console(file=file, width=width, force_terminal=False, color_system=None)
-    render(diagnosis, console, **options)
-    return file.getvalue()
-
-
-def coloured(diagnosis: Diagnosis, width: int = 80, no_color: bool = False) -> str:
-    """The report as a terminal receives it."""
-    file = io.StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=True, color_system="standard", no_color=no_color
-    )
-    render(diagnosis, console)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -250,20 +223,10 @@ def test_the_closing_lines_name_only_commands_that_lead_somewhere() -> None:
     assert "git apply fix.diff" in report
     assert "trainperf show run-7" in report
     assert "trainperf explain tf_map_parallel" in report
+    assert "trainperf fix run-7 --diff" in report
     assert "trainperf show" not in text(INPUT_BOUND)
-    assert "patch" not in text(replace(INPUT_BOUND, patch=None)).split("\nNext\n")[1]
-
-
-def test_the_edits_of_a_patch_are_counted() -> None:
-    assert "write 2 edits as a patch" in text(TWO_GPUS, saved="run")
-    assert "write 1 edit as a patch" in text(INPUT_BOUND, saved="run")
-
-
-def test_a_measured_speed_up_stands_in_place_of_its_bound() -> None:
-    report = text(TRIED)
-    assert "2.94× (2.88× to 3.01×) as fast, measured" in report
-    assert "at most 3.2×" not in report
-    assert "not tried: out of budget" in report
+    assert "trainperf fix" not in text(replace(INPUT_BOUND, patch=None), saved="run-7")
+    assert "trainperf fix" not in text(replace(INPUT_BOUND, patch=Patch("", ())), saved="run-7")
 
 
 def test_a_finding_without_a_bound_says_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainperf.reporters import _units as units
+from trainperf.settings import duration
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,40 @@ def test_bounds_are_no_finer_than_two_digits_or_a_hundredth(value: float, text: 
 )
 def test_measured_ratios_have_three_digits(value: float, text: str) -> None:
     assert units.ratio(value) == text
+
+
+@pytest.mark.parametrize(
+    ("speedup", "low", "high", "text"),
+    [
+        (1.92, 1.876, 1.969, "1.92× (1.88 to 1.97)"),
+        (1.35, 1.2, 1.5, "1.35× (1.20 to 1.50)"),
+        (3.412, 3.291, 3.519, "3.4× (3.3 to 3.5)"),
+        (12.44, 12.11, 12.69, "12.4× (12.1 to 12.7)"),
+        (25.4, 21.7, 29.4, "25× (22 to 29)"),
+        (1234.0, 1200.0, 1300.0, "1,234× (1,200 to 1,300)"),
+        (0.834, None, None, "0.83×"),
+    ],
+)
+def test_an_interval_decides_how_many_digits_a_measurement_bears(
+    speedup: float, low: float | None, high: float | None, text: str
+) -> None:
+    assert units.measured(speedup, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(48.3, "48.3 s"), (204, "3.4 min"), (2460, "41 min"), (6000, "1.7 h"), (360000, "100 h")],
+)
+def test_long_times_have_two_digits(value: float, text: str) -> None:
+    assert units.duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(31, "40s"), (90, "90s"), (91, "2min"), (281, "5min"), (300, "5min")]
+)
+def test_a_budget_is_rounded_up_to_what_can_be_typed(value: float, text: str) -> None:
+    assert units.budget(value) == text
+    assert duration(text) >= value
 
 
 def test_rates_sizes_and_counts_carry_their_unit() -> None:

@@ -19,6 +19,10 @@ from trainperf.reporters._plain import one_line, plain, to_ascii
 COLUMNS = 100
 """Prose is no wider than this, however wide the terminal: the eye loses longer lines."""
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµu]?s|min|h|bytes|[KMGT]iB)(?!\w))|(?<=→) | (?=→)")
+
+_HELD = "\ue000"  # stands for a blank that no line may break at
+
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
 
 
@@ -71,13 +75,18 @@ class Paper:
         self.line(self.say(text, "bold"))
 
     def prose(self, text: Text | str, indent: int = 0, *, first: Text | None = None) -> None:
-        """Write wrapped text; with `first` before it, it hangs behind that."""
-        content = self.say(text) if isinstance(text, str) else text
+        """Write wrapped text; with `first` before it, it hangs behind that.
+
+        A number and its unit stay on one line.
+        """
+        content = self.say(text) if isinstance(text, str) else text.copy()
+        content.plain = _UNIT.sub(_HELD, content.plain)
         before = first if first is not None else Text("")
         hang = cell_len(before.plain)
         room = max(10, self.width - indent - hang)
         for row, wrapped in enumerate(content.wrap(self.console, room)):
             wrapped.rstrip()
+            wrapped.plain = wrapped.plain.replace(_HELD, " ")
             self.line((before if row == 0 else Text(" " * hang)) + wrapped, indent)
 
     def paragraphs(self, text: str, indent: int = 0) -> None:
@@ -120,7 +129,20 @@ class Paper:
         elastic: Sequence[int] = (),
         indent: int = 2,
     ) -> None:
-        """Write columns; the `elastic` ones are shortened where the line is too long.
+        """Write columns, as `columns` lays them out."""
+        for row in self.columns(rows, header=header, right=right, elastic=elastic, indent=indent):
+            self.line(row, indent)
+
+    def columns(
+        self,
+        rows: Sequence[Sequence[Text | str]],
+        *,
+        header: Sequence[str] = (),
+        right: Sequence[int] = (),
+        elastic: Sequence[int] = (),
+        indent: int = 2,
+    ) -> list[Text]:
+        """Return the lines of a table; the `elastic` columns are shortened if it is too wide.
 
         The `right` ones are set to the right. Empty columns are left out.
         """
@@ -131,12 +153,17 @@ class Paper:
         widths = [max(cell_len(row[i].plain) for row in lines) for i in range(len(kept))]
         shrinking = [kept.index(i) for i in elastic if i in kept]
         _shrink(widths, shrinking, self.full - indent - 2 * (len(kept) - 1))
-        for row in lines:
-            parts = [
+        return [
+            Text("  ").join(
                 self._fit(cell, width, right=kept[i] in right)
                 for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            self.line(Text("  ").join(parts), indent)
+            )
+            for row in lines
+        ]
+
+    def length(self, share: float, width: int, style: str) -> Text:
+        """Return a bar of that share of `width` columns, one column at least."""
+        return self.raw("█" * max(1, round(min(share, 1.0) * width)), style)
 
     def bar(self, parts: Sequence[tuple[float, str, str]], width: int) -> Text:
         """Return a bar of `width` columns: (share of the whole, sign, style) each.

@@ -16,9 +16,12 @@ import msgspec
 
 from trainperf.model import FORMAT_VERSION, Diagnosis
 
-_POSITIVE = ("bound", "speedup", "low", "high", "cores")
+_POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
 _SHARES = ("utilization",)
-_NOT_NEGATIVE = ("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise")
+_NOT_NEGATIVE = (
+    *("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise"),
+    *("pairs", "legs", "floor", "loss_band", "break_even_steps"),
+)
 
 
 def schema() -> dict[str, Any]:

@@ -192,10 +192,6 @@ def _measured(diagnosis: Diagnosis) -> str:
     text = units.count(times.steps, "step")
     if blocks:
         text += f" in {units.count(blocks, 'block')}"
-    overhead = diagnosis.overhead
-    if overhead is not None:
-        cost = f"{units.seconds(overhead.per_step_s)} a step ({units.share(overhead.share)})"
-        text += f"; observing costs {cost}"
     return text
 
 

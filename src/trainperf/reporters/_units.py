@@ -51,6 +51,38 @@ def bound(value: float) -> str:
     return f"{value:.2f}×" if value < 1.995 else f"{number(value, 2)}×"
 
 
+def measured(speedup: float, low: float | None, high: float | None, words: str = "") -> str:
+    """Write a measured speed-up with its interval: "1.92× (1.88 to 1.97)".
+
+    `words` stand behind the speed-up. No digit is written that the interval does not
+    bear: two decimals, one from a half width of 0.1, none from one of 1.
+    """
+    if low is None or high is None:
+        return f"{ratio(speedup)}{words}"
+    half, decimals = (high - low) / 2, 2
+    if speedup >= 10 or (speedup >= 2 and half >= 0.1):
+        decimals = 1
+    if speedup >= 100 or (speedup >= 10 and half >= 1):
+        decimals = 0
+    value, least, most = (f"{figure:,.{decimals}f}" for figure in (speedup, low, high))
+    return f"{value}×{words} ({least} to {most})"
+
+
+def duration(value: float) -> str:
+    """Write a long time, given in seconds, to two digits: "41 min", "3.4 min", "1.2 h"."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if value >= 1.5 * size:
+            return f"{number(value / size, 2 if value < 100 * size else 3)} {unit}"
+    return seconds(value)
+
+
+def budget(value: float) -> str:
+    """Write a time as `--budget` takes it, rounded up: "40s", "5min"."""
+    if value <= 90:
+        return f"{math.ceil(value / 10) * 10}s"
+    return f"{math.ceil(value / 60)}min"
+
+
 def rate(value: float, of: str) -> str:
     """Write a rate: "232 samples/s"."""
     return f"{number(value)} {of}/s"

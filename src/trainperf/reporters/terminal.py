@@ -1,11 +1,11 @@
-"""The report for a terminal: the verdict first, then why, then what to do."""
+"""The report for a terminal: the verdict first, then why, what to do, and what it gives."""
 
 from __future__ import annotations
 
 from rich.console import Console
 
 from trainperf.model import Diagnosis
-from trainperf.reporters import _costs, _findings, _step
+from trainperf.reporters import _closing, _costs, _findings, _stack, _step, _trials
 from trainperf.reporters._paper import Paper
 
 COLUMNS_OF_A_HALF = 84
@@ -29,11 +29,14 @@ def render(
     _step.last_output(diagnosis, paper)
     _taken_apart(diagnosis, paper)
     _findings.findings(diagnosis, paper)
-    _findings.trials(diagnosis, paper)
+    _trials.trials(diagnosis, paper)
+    _stack.stack(diagnosis, paper)
     _findings.practices(diagnosis, paper)
-    _findings.not_measured(diagnosis, paper)
-    _findings.notes(diagnosis, paper)
-    _findings.next_steps(diagnosis, paper, saved, patch_file)
+    _closing.not_measured(diagnosis, paper)
+    _closing.notes(diagnosis, paper)
+    _closing.next_steps(diagnosis, paper, saved, patch_file)
+    _closing.cost(diagnosis, paper)
+    _closing.last_line(diagnosis, paper)
     paper.print()
 
 

@@ -1,0 +1,222 @@
+"""How the report ends: what is missing, what to do next, and what it gives."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.cells import cell_len
+
+from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack
+from trainperf.reporters import _units as units
+from trainperf.reporters._paper import Paper
+from trainperf.reporters._plain import one_line
+
+
+def not_measured(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print what was not measured, and why."""
+    _list("Not measured", diagnosis.not_measured, paper)
+
+
+def notes(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print what was seen that a reader should know."""
+    if diagnosis.notes:
+        paper.heading("Notes")
+        for note in diagnosis.notes:
+            paper.item(note)
+
+
+def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) -> None:
+    """Print the commands that lead on."""
+    patch = diagnosis.patch
+    if patch is not None:
+        _list("Not in the patch", patch.skipped, paper)
+        _environment(patch, paper)
+    commands = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    if saved:
+        commands.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
+    if first := _explained(diagnosis):
+        commands.append((f"trainperf explain {first}", "why it is slow, and when not to"))
+    if longer := _longer(diagnosis):
+        commands.append((longer, "with time to try what was left out"))
+    if commands:
+        paper.heading("Next")
+        _commands(commands, paper)
+
+
+def cost(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print what trainperf itself took."""
+    overhead, whole = diagnosis.overhead, units.seconds(diagnosis.seconds)
+    paper.line()
+    if overhead is None:
+        paper.line(paper.say(f"Diagnosed in {whole}.", "dim"))
+        return
+    paper.prose(paper.say(f"trainperf: {_spent(overhead)}.", "dim"))
+
+
+def last_line(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print what the reader gets by making the changes, or that there is nothing to make."""
+    text, style = _answer(diagnosis)
+    if text:
+        paper.line()
+        paper.prose(paper.say(text, style))
+
+
+def edits_in(diff: str) -> int:
+    """Count the places a unified diff changes: its hunks."""
+    return sum(line.startswith("@@ ") for line in diff.split("\n"))
+
+
+def _spent(overhead: Overhead) -> str:
+    text = f"{units.duration(overhead.observing_s)} observing"
+    if overhead.trying_s > 0:
+        text += f", {units.duration(overhead.trying_s)} trying"
+    if overhead.per_step_s is not None:
+        part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
+        text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
+    return text
+
+
+def _measured(diagnosis: Diagnosis) -> bool:
+    return any(trial.kept for trial in diagnosis.trials)
+
+
+def _making(patch: Patch, saved: str, patch_file: str, measured: bool) -> list[tuple[str, str]]:
+    """The commands that make the edits of a patch; `measured` says that they were tried."""
+    commands: list[tuple[str, str]] = []
+    if not patch.diff:
+        return commands
+    edits = units.count(edits_in(patch.diff), "edit")
+    if saved:
+        fix = f"trainperf fix {shlex.quote(saved)}"
+        one = len(patch.findings) == 1
+        untried = "" if measured else ", not measured"
+        these = "this change" if one else "these changes"
+        commands.append((fix, f"make {these} in your files ({edits}{untried})"))
+        commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
+    if patch_file:
+        commands.append((f"git apply {shlex.quote(patch_file)}", f"the same {edits}, with git"))
+    return commands
+
+
+def _environment(patch: Patch, paper: Paper) -> None:
+    if not patch.environment:
+        return
+    paper.heading("Part of the changes: set before the script starts")
+    paper.code(
+        "\n".join(
+            f"export {one_line(name)}={shlex.quote(one_line(value))}"
+            for name, value in patch.environment.items()
+        ),
+        "bash",
+        indent=2,
+    )
+
+
+def _explained(diagnosis: Diagnosis) -> str:
+    """The finding to read more of: the first that was not rejected, else the first."""
+    outcomes = {trial.fix: trial.outcome for trial in diagnosis.trials}
+    good = (None, Outcome.KEPT, Outcome.NOT_TRIED)
+    ids = [finding.id for finding in diagnosis.findings]
+    return next((one for one in ids if outcomes.get(one) in good), ids[0] if ids else "")
+
+
+def _longer(diagnosis: Diagnosis) -> str:
+    """The command that leaves time to try what was left out for want of it."""
+    trying, command = diagnosis.trying, diagnosis.command
+    if trying is None or trying.budget_needed_s is None or not command:
+        return ""
+    start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)} "
+    python = command[0].rpartition("/")[2].startswith("python")
+    script = len(command) > 1 and (command[1] == "-m" or not command[1].startswith("-"))
+    if python and script:
+        return start + one_line(shlex.join(command[1:]))
+    return f"{start}-- {one_line(shlex.join(command))}"
+
+
+def _commands(commands: list[tuple[str, str]], paper: Paper) -> None:
+    """Write what each command does beside it, or beneath it where that is too long."""
+    rows = [(paper.say(command, "cyan"), what) for command, what in commands]
+    widths = [max(cell_len(row[column]) for row in commands) for column in (0, 1)]
+    if sum(widths) + 4 <= paper.full:
+        paper.table(rows)
+        return
+    for (command, _), (_, what) in zip(rows, commands, strict=True):
+        paper.line(command, 2)
+        paper.line(paper.say(what, "dim"), 6)
+
+
+def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
+    """The last line of the report and its style; empty where nothing can be said."""
+    stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
+    if stack is not None and stack.fixes:
+        return _apply(len(stack.fixes)) + _gain(stack), "bold green"
+    if kept:
+        best = max(kept, key=lambda trial: trial.speedup or 0.0)
+        if best.speedup is None:
+            return "", ""
+        figure = units.measured(best.speedup, best.low, best.high)
+        if len(kept) == 1:
+            return _apply(1) + figure, "bold green"
+        alone = f"{best.fix} alone gives {figure}, all of them together were not measured"
+        return _apply(len(kept)) + alone, "bold green"
+    tried = {trial.outcome for trial in diagnosis.trials} - {Outcome.NOT_TRIED}
+    if tried:
+        return _nothing(tried, diagnosis), "bold"
+    if diagnosis.findings:
+        return _bounds_only(diagnosis), "bold"
+    if diagnosis.verdict.healthy:
+        return "Nothing to change: this script makes good use of its machine.", "bold green"
+    return "", ""
+
+
+def _apply(many: int) -> str:
+    return "Apply this change: " if many == 1 else f"Apply these {many} changes: "
+
+
+def _gain(stack: Stack) -> str:
+    """Say what changes: speed-up, samples per second (or the step), an epoch."""
+    text = units.measured(stack.speedup, stack.low, stack.high)
+    before, after = stack.before_samples_per_s, stack.after_samples_per_s
+    if before is not None and after is not None:
+        text += f", {units.number(before)} → {units.rate(after, 'samples')}"
+    else:
+        times = (units.seconds(one) for one in (stack.before_step_s, stack.after_step_s))
+        text += f", a step {' → '.join(times)}"
+    if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
+        times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
+        text += f", an epoch {' → '.join(times)}"
+    return text
+
+
+def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
+    """Say plainly that trying came to nothing, and how many were left out."""
+    became = []
+    if tried & {Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.REDUNDANT}:
+        became.append("made it no faster")
+    if Outcome.LOSSES_DIFFER in tried:
+        became.append("changed its losses")
+    if Outcome.FAILED in tried:
+        became.append("failed")
+    text = f"No change is worth making: what was tried {' or '.join(became)}."
+    if became == ["made it no faster"]:
+        text = "No change is worth making: nothing that was tried made it faster."
+        if diagnosis.verdict.healthy:
+            text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
+    left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
+    return f"{text} {units.count(left, 'change')} could not be tried." if left else text
+
+
+def _bounds_only(diagnosis: Diagnosis) -> str:
+    trying = diagnosis.trying
+    why = "no change was tried" if trying is None or not trying.reason else trying.reason
+    what = "The figures above are upper bounds, not measured"
+    if all(finding.bound is None for finding in diagnosis.findings):
+        what = "The changes above were not measured"
+    return f"{what}: {why.rstrip('.')}."
+
+
+def _list(heading: str, items: tuple[NotTaken, ...], paper: Paper) -> None:
+    if items:
+        paper.heading(heading)
+        for item in items:
+            paper.item(f"{item.what}: {item.reason}")

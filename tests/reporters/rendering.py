@@ -1,0 +1,42 @@
+"""Terminal reports as text, for tests."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from rich.console import Console
+
+from trainperf.model import Diagnosis
+from trainperf.reporters.terminal import render
+
+FINDINGS, TRIALS = "What to change, most promising first", "Tried on the script itself"
+
+
+def text(diagnosis: Diagnosis, width: int = 80, **options: Any) -> str:
+    """The report as a pipe receives it."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=False, color_system=None)
+    render(diagnosis, console, **options)
+    return file.getvalue()
+
+
+def coloured(diagnosis: Diagnosis, width: int = 80, no_color: bool = False) -> str:
+    """The report as a terminal receives it."""
+    file = io.StringIO()
+    console = Console(
+        file=file, width=width, force_terminal=True, color_system="standard", no_color=no_color
+    )
+    render(diagnosis, console)
+    return file.getvalue()
+
+
+def part(report: str, heading: str) -> str:
+    """A section of a report, its lines joined, from a heading to the next."""
+    section = re.split(r"\n(?=\S)", report.split(f"\n{heading}\n")[1])[0]
+    return " ".join(section.split())
+
+
+def of(diagnosis: Diagnosis, heading: str = TRIALS, width: int = 100) -> str:
+    return part(text(diagnosis, width), heading)

@@ -1,0 +1,143 @@
+"""How the report ends: the stack, the commands, the cost, and the line that counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reporters.rendering import coloured, of, text
+from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND, TWO_GPUS
+from reporters.samples_tried import (
+    ALL_OUTCOMES,
+    HEALTHY_TRIED,
+    KEPT_CACHE,
+    KEPT_MAP,
+    NONE_POSSIBLE,
+    NOTHING_KEPT,
+    ONE_KEPT,
+    OUT_OF_BUDGET,
+    THREE_KEPT,
+    TRIALS_INTERRUPTED,
+    TRIED,
+)
+from trainperf.model import Diagnosis, Outcome, Overhead
+
+TOGETHER = "The kept changes together"
+
+
+def last(diagnosis: Diagnosis) -> str:
+    """The last paragraph of a report, in one line."""
+    return " ".join(text(diagnosis, 100).rstrip("\n").rpartition("\n\n")[2].split())
+
+
+def test_the_last_line_is_what_the_reader_gets() -> None:
+    assert last(TRIED) == (
+        "Apply these 3 changes: 3.4× (3.3 to 3.5), 212 → 721 samples/s, an epoch 41 min → 12 min"
+    )
+    assert "\x1b[1;32mApply these 3 changes" in coloured(TRIED)
+
+
+def test_one_change_is_one_change() -> None:
+    assert last(ONE_KEPT) == "Apply this change: 2.94× (2.88 to 3.01), 232 → 682 samples/s"
+
+
+def test_without_a_batch_size_the_step_is_told() -> None:
+    unknown = replace(
+        THREE_KEPT, before_samples_per_s=None, after_samples_per_s=None, before_epoch_s=None
+    )
+    assert last(replace(TRIED, stack=unknown)).endswith("(3.3 to 3.5), a step 151 ms → 44.4 ms")
+
+
+def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() -> None:
+    assert last(TRIALS_INTERRUPTED) == "Apply this change: 2.94× (2.88 to 3.01)"
+    two = replace(TRIALS_INTERRUPTED, trials=(KEPT_CACHE, KEPT_MAP))
+    assert last(two) == (
+        "Apply these 2 changes: tf_map_parallel alone gives 2.94× (2.88 to 3.01), "
+        "all of them together were not measured"
+    )
+
+
+def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
+    assert last(NOTHING_KEPT) == "No change is worth making: nothing that was tried made it faster."
+    assert last(HEALTHY_TRIED).startswith("Nothing to change: nothing that was tried made it")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        ([Outcome.FAILED], "what was tried failed."),
+        ([Outcome.LOSSES_DIFFER], "what was tried changed its losses."),
+        ([Outcome.SLOWER, Outcome.FAILED], "what was tried made it no faster or failed."),
+        (
+            [Outcome.SLOWER, Outcome.NOT_TRIED],
+            "nothing that was tried made it faster. 1 change could not be tried.",
+        ),
+    ],
+)
+def test_why_nothing_was_kept_is_told_as_it_was(outcomes: list[Outcome], told: str) -> None:
+    trials = tuple(
+        replace(KEPT_MAP, outcome=outcome, kept=False, speedup=None) for outcome in outcomes
+    )
+    told_last = last(replace(NOTHING_KEPT, trials=trials))
+    assert told_last == f"No change is worth making: {told}"
+
+
+def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
+    bounds = "The figures above are upper bounds, not measured: "
+    assert last(INPUT_BOUND) == f"{bounds}no change was tried."
+    assert last(NONE_POSSIBLE) == f"{bounds}no edit could be written for any of them."
+    assert last(OUT_OF_BUDGET).startswith(f"{bounds}the script needs 94 s to its first step")
+
+
+def test_a_healthy_script_ends_in_good_words() -> None:
+    assert last(HEALTHY) == "Nothing to change: this script makes good use of its machine."
+
+
+def test_a_failed_run_promises_nothing() -> None:
+    assert last(FAILED) == "Diagnosed in 3.90 s."
+
+
+def test_the_stack_has_each_alone_all_together_and_what_they_do_to_each_other() -> None:
+    told = of(TRIED, TOGETHER)
+    assert "tf_cache alone 1.92× (1.88 to 1.97) 78.6 ms" in told
+    assert "all 3 together 3.4× (3.3 to 3.5) 44.4 ms" in told
+    assert "the parts would multiply to 6.1×: they share a part of the gain." in told
+    assert "both together" in of(ALL_OUTCOMES, TOGETHER)
+
+
+def test_fixes_that_help_each_other_or_leave_each_other_alone_are_told_apart() -> None:
+    def told(interaction: float) -> str:
+        return of(replace(TRIED, stack=replace(THREE_KEPT, interaction=interaction)), TOGETHER)
+
+    assert "one makes room for the other" in told(1.2)
+    assert "each gives its own gain" in told(1.01)
+
+
+def test_a_single_fix_is_no_stack() -> None:
+    assert TOGETHER not in text(ONE_KEPT)
+
+
+def test_the_environment_of_a_patch_can_be_pasted() -> None:
+    assert (
+        "\nPart of the changes: set before the script starts\n"
+        "  export TF_GPU_THREAD_MODE=gpu_private\n  export TF_GPU_THREAD_COUNT=2\n"
+    ) in text(TRIED)
+    assert "Part of the changes" not in text(ONE_KEPT)
+
+
+def test_the_edits_of_a_patch_are_counted_and_said_to_be_measured_or_not() -> None:
+    assert "make this change in your files (2 edits, not measured)" in text(TWO_GPUS, saved="run")
+    assert "make these changes in your files (2 edits)" in text(TRIED, saved="run")
+
+
+def test_a_rejected_fix_is_not_the_one_to_read_about() -> None:
+    rejected_first = replace(ONE_KEPT, findings=ONE_KEPT.findings[::-1])
+    assert "trainperf explain tf_cache" in text(rejected_first)
+
+
+def test_the_tools_own_cost_is_told() -> None:
+    hooks = "its hooks took 24.0 µs of each step (<0.1 %)."
+    assert f"trainperf: 21.2 s observing, 48.3 s trying; {hooks}" in text(TRIED, 100)
+    unknown = replace(TRIED, overhead=Overhead(None, None, 21.2, 0.0))
+    assert "\ntrainperf: 21.2 s observing.\n" in text(unknown)

@@ -88,12 +88,11 @@ def site(frame: FrameType | None) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _lines(path: str) -> list[bytes]:
-    try:
-        with open(path, "rb") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []
+def _lines(path: str) -> list[str]:
+    """The lines that run, each with its end: those of `sources.py`, if it has any."""
+    import linecache
+
+    return linecache.getlines(path)
 
 
 def _characters(path: str, line: int, column: int) -> int:
@@ -101,7 +100,7 @@ def _characters(path: str, line: int, column: int) -> int:
     lines = _lines(path)
     if line > len(lines) or lines[line - 1].isascii():
         return column
-    return len(lines[line - 1][:column].decode("utf-8", errors="replace"))
+    return len(lines[line - 1].encode()[:column].decode(errors="replace"))
 
 
 def here(skip_self: object = None) -> dict[str, Any] | None:
@@ -148,7 +147,7 @@ def _loops_at(frame: FrameType) -> list[Any]:
 
     path = os.path.abspath(frame.f_code.co_filename)
     try:
-        tree = ast.parse(b"\n".join(_lines(path)))
+        tree = ast.parse("".join(_lines(path)))
     except SyntaxError:
         return []
     first, line = frame.f_code.co_firstlineno, frame.f_lineno

@@ -1,0 +1,176 @@
+"""Run patched texts in place of the user's files, which stay as they are.
+
+Python reads what it runs in four places, and each is told about the patched files:
+
+- modules, packages, `-m` and folders: `SourceFileLoader`, two of whose methods are
+  wrapped. Finders, path hooks and the types of loaders stay what they were.
+- `runpy.run_path`, and so `__mp_main__` in the children of multiprocessing:
+  `io.open_code`, wrapped.
+- the main script, which C code opens: see `script.py`.
+- the lines of tracebacks: `linecache`; and `io.open` for as long as a traceback is
+  printed, because before Python 3.13 C code prints it, which reads the file.
+
+A program that itself reads the text of a file and gives it to `exec` gets the user's
+text: that is a file it reads like any other.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from importlib.machinery import SourceFileLoader
+from importlib.util import decode_source
+from typing import Any
+
+from .script import Script
+
+
+def install(overlay: dict[str, str], ran: Callable[[str], None] = lambda path: None) -> None:
+    """From now on, run the bytes of `overlay[path]` wherever Python would run `path`.
+
+    `overlay` maps absolute paths of the user's files to files with the bytes to run.
+    `ran` is called with the path, as it stands in `overlay`, when the patched bytes of a
+    file are first handed out; once for each file.
+
+    Call it before the main script is read. Raises OSError if the patched bytes of the
+    main script cannot be read; an import whose bytes cannot be read fails with OSError.
+    """
+    if not overlay:
+        return
+    files = Overlay(overlay, ran)
+    _hook_loader(files)
+    _hook_open_code(files)
+    sys.excepthook = _shows_patched_lines(files, sys.excepthook)
+    threading.excepthook = _shows_patched_lines(files, threading.excepthook)
+    _hook_main_script(files)
+
+
+class Overlay:
+    """Which bytes run in place of which file; paths are compared by `realpath`."""
+
+    def __init__(self, files: dict[str, str], ran: Callable[[str], None]) -> None:
+        self._files = {os.path.realpath(path): (path, kept) for path, kept in files.items()}
+        self._names = {os.path.basename(path) for path in self._files}
+        self._ran = ran
+        self._handed_out: set[str] = set()
+
+    def find(self, path: object) -> str | None:
+        """Name the file with the bytes to run instead of `path`; None: run `path`."""
+        # realpath takes 20 µs, and this is asked three times for each module there is:
+        # only a link can have another name than the file it leads to.
+        if not isinstance(path, str):
+            return None
+        if os.path.basename(path) not in self._names and not os.path.islink(path):
+            return None
+        found = self._files.get(os.path.realpath(path))
+        return None if found is None else found[1]
+
+    def take(self, path: str) -> bytes | None:
+        """Return the bytes to run instead of `path`; None: run `path`."""
+        kept = self.find(path)
+        if kept is None:
+            return None
+        with open(kept, "rb") as file:
+            text = file.read()
+        if kept not in self._handed_out:
+            if not self._handed_out:
+                _hook_linecache(self)
+            self._handed_out.add(kept)
+            self._ran(self._files[os.path.realpath(path)][0])
+        return text
+
+    def lines(self, path: str) -> list[str] | None:
+        """Return the lines that run instead of those of `path`, None if its own run."""
+        kept = self.find(path)
+        if kept is None:
+            return None
+        try:
+            with open(kept, "rb") as file:
+                lines = io.StringIO(decode_source(file.read())).readlines()
+        except (OSError, UnicodeDecodeError, SyntaxError):
+            return []  # as linecache has it
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        return lines
+
+
+def _hook_loader(files: Overlay) -> None:
+    read, stats = SourceFileLoader.get_data, SourceFileLoader.path_stats
+
+    @wraps(read)
+    def get_data(self: SourceFileLoader, path: str) -> bytes:
+        text = files.take(path)
+        return read(self, path) if text is None else text
+
+    @wraps(stats)
+    def path_stats(self: SourceFileLoader, path: str) -> Any:
+        if files.find(path) is not None:
+            # So that no .pyc is read, which is the user's text's, nor any written.
+            raise OSError("a patched file has no time of modification")
+        return stats(self, path)
+
+    loader: Any = SourceFileLoader
+    loader.get_data, loader.path_stats = get_data, path_stats
+
+
+def _hook_open_code(files: Overlay) -> None:
+    opens = io.open_code
+
+    @wraps(opens)
+    def open_code(path: str) -> Any:
+        if files.find(path) is None:
+            return opens(path)
+        text = files.take(path)
+        return io.BufferedReader(io.BytesIO(text or b""))
+
+    io.open_code = open_code
+
+
+def _hook_linecache(files: Overlay) -> None:
+    """Have `linecache` read the patched lines; AutoGraph makes it read them again."""
+    try:
+        # Not at the top: a module of the user's may bear the name of one it imports.
+        import linecache
+
+        reads = linecache.updatecache
+    except (ImportError, AttributeError):  # while it is being imported itself
+        return
+
+    @wraps(reads)
+    def updatecache(filename: str, module_globals: Any = None) -> list[str]:
+        lines = files.lines(filename)
+        if lines is None:
+            return reads(filename, module_globals)
+        # Without a time of modification, `linecache.checkcache` keeps an entry.
+        linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+        return lines
+
+    linecache.updatecache = updatecache
+
+
+def _shows_patched_lines(files: Overlay, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a hook that prints a traceback by Python's own C code."""
+
+    def opened(file: Any, *args: Any, **kwargs: Any) -> Any:
+        return open(files.find(file) or file, *args, **kwargs)
+
+    @wraps(hook)
+    def show(*args: Any) -> None:
+        before, io.open = io.open, opened
+        try:
+            hook(*args)
+        finally:
+            io.open = before
+
+    return show
+
+
+def _hook_main_script(files: Overlay) -> None:
+    name = sys.argv[0] if sys.argv else ""
+    if name in ("-c", "-m") or files.find(name) is None:
+        return
+    Script(os.path.realpath(name), files.take).install()

@@ -25,6 +25,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Machine,
+    Overhead,
     Patch,
     Recording,
     ReportedTimes,
@@ -32,30 +33,49 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.rewrite import build_patch
+from trainperf.spawn import Interrupted, interruptible
+from trainperf.trial import Subject, Tried, try_fixes
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to diagnose: the run, the folder for its files, findings to leave out."""
+    """What to diagnose: the run, the folder for its files, findings to leave out.
+
+    `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
+    one after another, `allow_semantic` that those that change the experiment be tried.
+    """
 
     run: Run
     folder: Path
     ignore: tuple[str, ...] = ()
+    trials: bool = True
+    sequential: bool = False
+    allow_semantic: bool = False
 
 
 def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagnosis, Recording]:
-    """Run the script of `request` under observation and say why it is slow.
+    """Run the script of `request` under observation, say why it is slow, prove it.
 
     `on_event` is called with every event as it is recorded, for progress. Where no
     training loop was seen, the diagnosis has no `loop` and says what was seen instead.
+    Ctrl-C ends the measuring: what was measured until then is diagnosed.
     """
     began = time.monotonic()
     machine = inspect_machine(directory=Path(request.run.cwd))
-    recording = launch(request.run, request.folder, on_event)
-    try:
-        evidence = read(recording, machine)
-    except NoLoop as error:
-        return _without_loop(request, recording, machine, error, began), recording
+    with interruptible() as interrupted:
+        recording = launch(request.run, request.folder, on_event, interrupted)
+        try:
+            evidence = read(recording, machine)
+        except NoLoop as error:
+            return _without_loop(request, recording, machine, error, began), recording
+        first = _first_verdict(request, recording, evidence)
+        tried = _try(request, first, recording, evidence, began, interrupted, on_event)
+    diagnosis = first if tried is None else _proven(first, tried)
+    return replace(diagnosis, seconds=time.monotonic() - began), recording
+
+
+def _first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
+    """What one observed run says: findings with upper bounds, none of them tried."""
     faults: list[str] = []
     found = [
         one
@@ -66,14 +86,59 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     verdict = rank.verdict(evidence, findings)
     patch = _patch(request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
-    return (
-        replace(
-            diagnosis,
-            practices=rank.practices(found),
-            notes=(*diagnosis.notes, *(f"a check failed: {fault}" for fault in faults)),
-            seconds=time.monotonic() - began,
-        ),
-        recording,
+    return replace(
+        diagnosis,
+        practices=rank.practices(found),
+        notes=(*diagnosis.notes, *(f"a check failed: {fault}" for fault in faults)),
+    )
+
+
+def _try(
+    request: Request,
+    first: Diagnosis,
+    recording: Recording,
+    evidence: Evidence,
+    began: float,
+    interrupted: Interrupted,
+    on_event: Callable[[Event], None],
+) -> Tried | None:
+    """Try the fixes on the script, if that was asked for and the run was measured."""
+    complete = recording.ending in (Ending.MEASURED, Ending.FINISHED)
+    if not request.trials or not complete or not first.findings:
+        return None
+    subject = Subject(
+        recording=recording,
+        evidence=evidence,
+        findings=first.findings,
+        machine=inspect_machine(directory=Path(request.run.cwd)),
+        root=patch_root(request.run, first.findings),
+        folder=request.folder,
+        began=began,
+        deadline=began + request.run.budget_s,
+        sequential=request.sequential,
+        allow_semantic=request.allow_semantic,
+    )
+    return try_fixes(subject, interrupted, on_event)
+
+
+def _proven(first: Diagnosis, tried: Tried) -> Diagnosis:
+    """The first verdict with what the trials gave: only what was proven is patched."""
+    share = None
+    if tried.own_s is not None and tried.step_s:
+        share = tried.own_s / tried.step_s
+    patch = first.patch
+    if tried.patch is not None:
+        left_out = patch.skipped if patch is not None else ()
+        patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
+    return replace(
+        first,
+        findings=rank.after_trials(first.findings, tried.trials),
+        trials=tried.trials,
+        trying=tried.trying,
+        stack=tried.stack,
+        control=tried.control,
+        overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
+        patch=patch,
     )
 
 
@@ -125,9 +190,10 @@ def assemble(
         findings=findings,
         practices=(),
         trials=(),
+        trying=None,
         stack=None,
         control=None,
-        overhead=None,
+        overhead=Overhead(None, None, recording.ended - recording.started, 0.0),
         patch=patch,
         not_measured=report.not_measured(recording, evidence),
         notes=report.notes(recording, evidence),
@@ -170,6 +236,7 @@ def _without_loop(
         findings=(),
         practices=(),
         trials=(),
+        trying=None,
         stack=None,
         control=None,
         overhead=None,

@@ -15,9 +15,11 @@ from trainperf.model import (
     FunctionCost,
     Measure,
     Missing,
+    Outcome,
     Probe,
     Site,
     Stage,
+    Trial,
     Verdict,
 )
 
@@ -42,6 +44,24 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
         if finding.category != "practice" and (finding.bound is None or finding.bound > least)
     ]
     return tuple(sorted(kept, key=_order))
+
+
+def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tuple[Finding, ...]:
+    """The findings in the order their trials give: kept ones by what was measured.
+
+    Then what could not be tried, in its own order, and last what was tried and not kept.
+    """
+    came = {trial.fix: trial for trial in trials}
+
+    def order(finding: Finding) -> tuple[int, float]:
+        trial = came.get(finding.id)
+        if trial is None or trial.outcome is Outcome.NOT_TRIED:
+            return 1, 0.0
+        if trial.kept:
+            return 0, -(trial.speedup or 0.0)
+        return 2, 0.0
+
+    return tuple(sorted(findings, key=order))
 
 
 def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -45,7 +45,7 @@ class Driver:
         self.observer = observer
         self.record = observer.record
         self.clock = observer.clock
-        self.plan = Plan(self.clock, settings["measure_s"], settings.get("steps"), phases)
+        self.plan: Any = self._plan(settings, phases)
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
@@ -64,8 +64,19 @@ class Driver:
         self._gaps = 0
         self._traced = 0
         self._ending_from = 0.0
+        self._own = 0.0
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
         self.record.write("phase", p=WARM_UP, b=0)
+
+    def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
+        if settings.get("leg") is None:
+            return Plan(self.clock, settings["measure_s"], settings.get("steps"), phases)
+        from . import leg
+
+        plan = leg.Slices(self.observer, settings["leg"])
+        plan.epochs = lambda: self.epochs_ended
+        plan.describe = lambda: leg.describe(self)
+        return plan
 
     # ---------------------------------------------------- what the subclasses say
 
@@ -96,12 +107,12 @@ class Driver:
     @property
     def resident(self) -> bool:
         """Whether the step that begins now gets replayed batches."""
-        return self.plan.phase == RESIDENT
+        return bool(self.plan.phase == RESIDENT)
 
     @property
     def wants_more(self) -> bool:
         """Whether the loop should not end yet."""
-        return self.plan.wants_more and not self._closed
+        return bool(self.plan.wants_more) and not self._closed
 
     def boundary(self) -> None:
         """The loop asks for its next step: the last one ends, the next one begins.
@@ -134,8 +145,10 @@ class Driver:
             self._complete()
         if not self.plan.settling and self.plan.block.started is None:
             self.sync()
-            self._block_gap = 0.0
+            self._block_gap = self._own = 0.0
             self.plan.begin_if_settled()
+        else:
+            self._own += self.clock() - now
         self.busy = 0.0
         self.disturbed = False
         self._at = self.clock()
@@ -219,8 +232,9 @@ class Driver:
             self._block_gap += now - began
             self.record.step("traced", block.index, began, now, self.busy)
             return
-        phase = block.phase + ("~" if plan.settling else "")
-        self.record.step(phase, block.index, began, now, self.busy)
+        if not plan.counts_only:
+            phase = block.phase + ("~" if plan.settling else "")
+            self.record.step(phase, block.index, began, now, self.busy)
         if not plan.step_ended(now - began, usual=not self.disturbed):
             return
         if block.phase != WARM_UP and block.started is not None:
@@ -232,6 +246,7 @@ class Driver:
                 s=block.started,
                 d=self.clock() - block.started - self._block_gap,
                 n=block.steps,
+                own=self._own,
             )
         self._next_block()
 

@@ -68,6 +68,7 @@ class _Epochs:
         self._loops = loops
         self._current: Any = None
         self._latest: Any = None
+        self._means_begin = False
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
@@ -91,11 +92,28 @@ class _Epochs:
                 driver.epoch_ended(self._loops.observer.clock())
             raise
         self._latest = epoch
+        self._means_begin = item[0] == 0  # Keras resets its metrics with each of its epochs
         return item
 
     def begins(self) -> None:
         """The train function was called: the epoch iterator used last is training's."""
         self._current = self._latest
+
+    def call(self) -> tuple[int | None, bool]:
+        """What the last call of the train function did.
+
+        How many updates it made, None if only Keras knows, and whether it was the first
+        of an epoch.
+        """
+        begins, self._means_begin = self._means_begin, False
+        epoch = self._current
+        updates: int = getattr(epoch, "steps_per_execution", 1)
+        if updates == 1:
+            return 1, begins
+        batches = epoch.data_adapter.num_batches
+        if batches is None:
+            return None, begins
+        return updates - max(0, epoch._steps_seen - batches), begins
 
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""
@@ -177,9 +195,12 @@ class _TrainFunction:
             return self._function(iterator)
         self._epochs.begins()
         model = self._model()
-        return loops.step_with_iterator(
+        logs = loops.step_with_iterator(
             model, iterator, self._function, kind="fit", epochs=self._epochs, model=model
         )
+        if loops.losses is not None:
+            loops.losses.fitted(model, logs, *self._epochs.call())
+        return logs
 
     def unwrapped(self) -> Any:
         """The function Keras made."""

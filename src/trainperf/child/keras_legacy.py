@@ -87,6 +87,7 @@ class _Epochs:
         self._loops = loops
         self._current: Any = None
         self._latest: Any = None
+        self._means_begin = False
 
     def steps_of(self, handler: Any, original: Any) -> Any:
         """Yield the steps of an epoch, more of them while the driver wants more."""
@@ -95,6 +96,7 @@ class _Epochs:
             if self._training(handler, driver) and driver.end_epoch():
                 return
             self._latest = handler
+            self._means_begin = step == 0
             yield step
         driver = self._loops.observer.driver
         while self._training(handler, driver) and driver.wants_more:
@@ -118,6 +120,15 @@ class _Epochs:
     def begins(self) -> None:
         """The train function was called: the handler used last is training's."""
         self._current = self._latest
+
+    def call(self) -> tuple[int | None, bool]:
+        """What the last call of the train function did; see `keras._Epochs.call`."""
+        begins, self._means_begin = self._means_begin, False
+        handler = self._current
+        updates: int = getattr(handler, "step_increment", 0) + 1
+        if updates > 1 and handler._adapter.get_size() is None:
+            return None, begins
+        return updates, begins
 
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""

@@ -53,6 +53,9 @@ class Plan:
     real steps instead. `phases` names what can be had in this loop.
     """
 
+    counts_only = False
+    """Whether steps are only counted, not recorded one by one (legs of trials)."""
+
     def __init__(
         self,
         clock: Callable[[], float],

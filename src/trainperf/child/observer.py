@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from .importing import Hook, PostImport
 from .recorder import Recorder
+from .writing_modules import add_hooks
 
 if TYPE_CHECKING:
     from .driver import Driver
+    from .losses import Losses
 
 OWN_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
@@ -36,6 +38,7 @@ class Observer:
         self.clock = time.monotonic
         self.off = False
         self.driver: Driver | None = None
+        self.losses: Losses | None = None
         self.pid = os.getpid()
         self.facts: dict[str, Any] = {}
         self._noted: set[str] = set()
@@ -56,6 +59,11 @@ class Observer:
     def fact(self, name: str, value: Any) -> None:
         """Record a fact by name; a later value replaces an earlier one."""
         self.record.write("fact", k=name, v=value)
+
+    def patched(self, path: str) -> None:
+        """Record that the patched text of a file was run in its place."""
+        self.record.write("patched", file=path)
+        self.record.flush()
 
     def framework_imported(self) -> None:
         """Start what only a process that may train needs."""
@@ -156,6 +164,25 @@ def start(run_file: str) -> None:
         python=sys.version.split()[0],
     )
     observer.record.flush()
+    if settings.get("sources"):
+        from . import sources
+
+        sources.install(settings["sources"], observer.patched)
+    if settings.get("guarded") and os.geteuid() != 0:
+        from . import changes
+
+        changes.mend_renames(settings["guarded"], changes.Changes())
+    if settings.get("leg") is not None:
+        try:
+            from .losses import Losses
+
+            observer.losses = Losses(observer)
+        except ImportError:  # TEMPORARY
+            pass
+    if settings.get("seed") is not None:
+        from . import seeding
+
+        seeding.install(settings["seed"], observer)
     os.register_at_fork(after_in_child=observer.forked)
     atexit.register(_exits, observer)
     _watch_errors(observer)
@@ -219,6 +246,7 @@ def _hooks(observer: Observer) -> dict[str, Hook]:
         ),
         tf_keras,
     )
+    add_hooks(observer, hooks)
     return hooks
 
 

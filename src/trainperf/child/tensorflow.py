@@ -125,10 +125,10 @@ def _distributed(loops: TensorFlowLoops, module: Any) -> None:
 
 def _tapes(loops: TensorFlowLoops, module: Any) -> None:
     def make_gradient(original: Any) -> Any:
-        def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
+        def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, target, sources, *args, **kwargs)
             if not loops.observer.off:
-                loops.gradient_taken()
+                loops.gradient_taken(target, sources)
             return result
 
         return gradient

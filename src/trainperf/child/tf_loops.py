@@ -26,6 +26,7 @@ class TensorFlowLoops:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
+        self.losses = observer.losses
         self.main = threading.main_thread().ident
         self.depth = 0
         self.tracing = False
@@ -102,13 +103,16 @@ class TensorFlowLoops:
         began = self.observer.clock()
         self.depth += 1
         try:
-            return again()
+            result = again()
         finally:
             self.depth -= 1
             self._current = None
             if id(function) in self.marked:
                 self._busy(self.observer.clock() - began)
                 self.update()
+        if self.losses is not None and id(function) in self.marked:
+            self.losses.returned(("function", id(function)), result)
+        return result
 
     def step_call(self, key: Any, again: Callable[[], Any], batch: Any) -> Any:
         """A call that updates the weights with batches the loop made itself."""
@@ -124,11 +128,14 @@ class TensorFlowLoops:
         began = self.observer.clock()
         self.depth += 1
         try:
-            return again()
+            result = again()
         finally:
             self.depth -= 1
             self._busy(self.observer.clock() - began)
             self.update()
+        if self.losses is not None:
+            self.losses.returned(key, result)
+        return result
 
     def step_with_iterator(
         self, owner: Any, iterator: Any, invoke: Callable[[Any], Any], **facts: Any
@@ -144,14 +151,21 @@ class TensorFlowLoops:
             self.observer.driver = driver
         self.depth += 1
         try:
-            return driver.call(iterator, invoke)  # type: ignore[attr-defined]
+            result = driver.call(iterator, invoke)  # type: ignore[attr-defined]
         finally:
             self.depth -= 1
             self.update(counts=False)
+        if self.losses is not None and facts.get("kind") != "fit":
+            self.losses.returned(("function", id(owner)), result)
+        return result
 
-    def gradient_taken(self) -> None:
-        """A tape gave gradients."""
+    def gradient_taken(self, target: Any = None, sources: Any = None) -> None:
+        """A tape gave the gradients of `target` with respect to `sources`."""
         self.gradient_pending = True
+        if self.losses is not None:
+            self.losses.variables(sources)
+            if not self.depth:
+                self.losses.derived(target)
 
     def assigned(self, variable: Any) -> None:
         """A variable was assigned while gradients were pending."""
@@ -256,6 +270,8 @@ class TensorFlowLoops:
             self._frames.clear()
 
     def _eager_update(self, key: Any) -> None:
+        if self.losses is not None:
+            self.losses.applied(key)
         driver = self.observer.driver
         if driver is not None and driver.kind == "update":
             driver.updated(key)  # type: ignore[attr-defined]

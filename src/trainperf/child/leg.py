@@ -1,0 +1,180 @@
+"""One leg of a trial: warm up, then run slice after slice, stopped in between.
+
+trainperf and the legs talk through one small file per leg, mapped into memory by both
+sides, so that the question "go on?" costs a step nothing that could be measured:
+
+    turn     which slice may run, counted from 1     written by trainperf
+    settle   steps of it that count for nobody       written by trainperf
+    steps    steps of it that are timed              written by trainperf
+    alone    1 if one process of the leg trains      written by trainperf
+    over     the slice that is complete, 0: warm-up  written by the leg
+    done     steps since the leg began               written by the leg
+
+A slice ends at the boundary of a step. The leg waits for the device, writes down what
+the slice took, says so, and stops itself with SIGSTOP, together with its process
+group: neither queued kernels nor busy prefetchers run on into the neighbour's slice.
+trainperf stops whatever else belongs to the leg, and wakes all with SIGCONT.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import statistics
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .loop import REAL, WARM_UP, Block
+
+if TYPE_CHECKING:
+    from .losses import Losses
+    from .observer import Observer
+
+CONTROL = "control"
+TURN, SETTLE, STEPS, ALONE, OVER, DONE_STEPS = range(6)
+SIZE = 64
+WORD = struct.Struct("=q")
+
+SETTLED_WITHIN = 0.25
+LONGEST_WARM_UP_S = 5.0
+"""A leg whose steps do not settle starts its slices after so many seconds of warm-up."""
+ASK_AGAIN_S = 0.0005
+
+
+class Words:
+    """The shared file of one leg: six numbers of eight bytes, read and written whole."""
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        fd = os.open(os.path.join(folder, CONTROL), flags, 0o600)
+        try:
+            if create:
+                os.ftruncate(fd, SIZE)
+            self._map = mmap.mmap(fd, SIZE)
+        finally:
+            os.close(fd)
+
+    def __getitem__(self, word: int) -> int:
+        value: int = WORD.unpack_from(self._map, word * 8)[0]
+        return value
+
+    def __setitem__(self, word: int, value: int) -> None:
+        WORD.pack_into(self._map, word * 8, value)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._map.close()
+
+
+class Slices:
+    """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
+
+    wants_more = True
+    slow = False
+    counts_only = True
+
+    def __init__(self, observer: Observer, settings: dict[str, Any]) -> None:
+        self._observer = observer
+        self._clock = observer.clock
+        self._words = Words(observer.settings["folder"])
+        self._warm_up_steps = int(settings["warm_up_steps"])
+        self._warm_up_epochs = int(settings["warm_up_epochs"])
+        self._durations: list[float] = []
+        self._began = self._clock()
+        self.done = 0
+        self.epochs: Callable[[], int] = lambda: 0
+        self.describe: Callable[[], None] = lambda: None
+        self.block = Block(WARM_UP, 0, 0.0)
+
+    @property
+    def losses(self) -> Losses | None:
+        """Where the losses of the steps are kept."""
+        return self._observer.losses
+
+    @property
+    def phase(self) -> str:
+        """The phase of the next step: warm-up, then real."""
+        return self.block.phase
+
+    @property
+    def settling(self) -> bool:
+        """Whether the next step counts for nobody."""
+        return self.block.settle > 0
+
+    def begin_if_settled(self) -> bool:
+        """Start the clock of the slice if it has settled and is not running yet."""
+        if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
+            return False
+        self.block.started = self._clock()
+        return True
+
+    def step_estimate(self) -> float:
+        """Seconds of a usual step, from the warm-up."""
+        return statistics.median(self._durations[-5:]) if self._durations else 0.0
+
+    def step_ended(self, seconds: float, usual: bool = True) -> bool:
+        """Count a step; return whether it completed the warm-up or the slice."""
+        self.done += 1
+        self._words[DONE_STEPS] = self.done
+        block = self.block
+        if block.phase == WARM_UP:
+            block.steps += 1
+            if usual:
+                self._durations.append(seconds)
+            return self._warm()
+        if block.settle > 0:
+            block.settle -= 1
+            return False
+        block.steps += 1
+        return block.started is not None and block.steps >= block.max_steps
+
+    def advance(self) -> None:
+        """Say that the slice is complete, and wait to be given the next one."""
+        if self.block.phase == WARM_UP:
+            self.describe()
+        if self.losses is not None:
+            self.losses.flush()
+        self._observer.record.flush()
+        turn = self.block.index + 1
+        self._words[OVER] = turn
+        while self._words[TURN] < turn:
+            if self._words[ALONE]:
+                os.killpg(os.getpgrp(), signal.SIGSTOP)
+            time.sleep(ASK_AGAIN_S)
+        steps = max(1, self._words[STEPS])
+        self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[SETTLE])
+
+    def give_up(self, phase: str) -> None:
+        """Nothing but real steps is planned."""
+
+    def _warm(self) -> bool:
+        if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:
+            return False
+        if self._clock() - self._began > LONGEST_WARM_UP_S:
+            return True
+        last = self._durations[-4:]
+        if len(last) < 4:
+            return False
+        middle = statistics.median(last)
+        return all(abs(one - middle) <= SETTLED_WITHIN * middle for one in last)
+
+
+def describe(driver: Any) -> None:
+    """Record what trainperf must know of the loop to compare its steps with another's."""
+    calls = 1
+    model = getattr(driver, "model", None)
+    if model is not None:
+        from .tf_models import steps_per_execution
+
+        calls = steps_per_execution(model)
+    driver.record.write(
+        "leg",
+        steps_per_call=calls,
+        batches_per_step=getattr(driver, "batches_per_step", 1),
+        updates_per_step=getattr(driver, "updates_per_step", 1),
+        epochs_ended=driver.epochs_ended,
+        kind=driver.kind,
+    )

@@ -1,0 +1,307 @@
+"""Keep what the steps of a leg show of their losses, without slowing them.
+
+Keras's `fit` shows in its logs the mean loss since the epoch began, `train_on_batch`
+that of its batch; a loop of the user's shows what its step function returns, or what
+its tape derives. During a step only a reference is kept: nothing is copied, nothing
+waits for the device. `flush`, called while no step is timed, does both.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .observer import Observer
+
+MOST = 512
+"""So many losses are kept between two flushes; beyond, only every second, fourth, …"""
+ALWAYS = 64
+"""The losses of the first updates are kept all: there the legs of a trial compare best."""
+LONGEST = 1_000_000
+"""Of a larger variable only so many elements are summed."""
+OTHERS = 100
+"""After so many updates by others the one by which updates were counted is given up."""
+DEEPEST = 4
+
+Path = tuple[Any, ...]
+
+
+class Losses:
+    """The losses of one process, by the number of weight updates, from 1.
+
+    A loop with several optimizers or step functions is counted by the first of them.
+    Sums of the trainable weights, from the variables that a tape was asked for, are
+    taken at a few updates of the warm-up, and at each flush if no loss was ever seen.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        leg = observer.settings.get("leg") or {}
+        self._warm_up_steps = int(leg.get("warm_up_steps") or 0)
+        self.updates = 0
+        self._kept: list[tuple[Any, Any, int]] = []
+        self._stride = 1
+        self._source = ""
+        self._seen = False
+        self._paths: dict[Any, Path | None] = {}
+        self._anchor: Any = None
+        self._others = 0
+        self._mean_of = 0
+        self._counted_from: tuple[int, Any] | None = None
+        self._target: Any = None
+        self._vector: Any = None
+        self._variables: list[Any] | None = None
+        self._sums: list[tuple[int, float]] = []
+
+    # ------------------------------------------------------------ from the hooks
+
+    def saw(self, update: Any, value: Any, mean_of: int = 0) -> None:
+        """Keep a reference to the loss of an update.
+
+        `mean_of` says of how many updates it is the running mean, 0 if it is none.
+        """
+        if self._stride > 1 and isinstance(update, int) and not self._keeps(update):
+            return
+        self._kept.append((update, value, mean_of))
+        if len(self._kept) > MOST:
+            self._thin()
+
+    def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
+        """Keras's train function returned: so many updates, None if it is not known.
+
+        `begins` says that the running means began anew with this call.
+        """
+        self._source = "fit"
+        self._mean_of = (0 if begins else self._mean_of) + (updates or 0)
+        value = self._pick("fit", logs)
+        if updates is not None:
+            self.updates += updates
+            if value is not None:
+                self.saw(self.updates, value, self._mean_of)
+            return
+        counter = _counter(model)
+        if self._counted_from is None:
+            self.updates += int(getattr(model, "steps_per_execution", 1) or 1)
+            self._counted_from = self.updates, counter
+        if value is not None and counter is not None:
+            self.saw(counter, value)
+
+    def returned(self, key: tuple[Any, ...], result: Any) -> None:
+        """A call that updates the weights returned; `key` names what was called."""
+        if key[0] == "function" and not self._counts(key):
+            return
+        self._source = "train_on_batch" if key[0] == "train_on_batch" else "output"
+        self.updates += 1
+        value = self._pick(key, result)
+        if value is not None:
+            self.saw(self.updates, value)
+        self._early_sum()
+
+    def derived(self, target: Any) -> None:
+        """A tape, outside of any step function, was asked for the gradient of `target`."""
+        if self._target is not None:
+            return
+        while isinstance(target, (list, tuple)) and target:
+            target = target[0]
+        if not _is_eager(target):
+            return
+        if target.shape.rank == 0:
+            self._target = target
+        elif target.shape.num_elements() <= LONGEST:
+            self._vector = target
+
+    def variables(self, sources: Any) -> None:
+        """Remember the variables that a tape was asked for, if they are the first."""
+        if self._variables is None:
+            found = [one for one in _flat(sources) if getattr(one, "trainable", False)]
+            if found and all(hasattr(one, "assign") for one in found):
+                self._variables = [weakref.ref(one) for one in found]
+
+    def applied(self, key: tuple[Any, ...]) -> None:
+        """An optimizer was applied, or a variable assigned, outside of any function."""
+        value = self._vector if self._target is None else self._target
+        if not self._counts(key):
+            return
+        self._target = self._vector = None
+        self._source = "tape"
+        self.updates += 1
+        if value is not None:
+            self.saw(self.updates, value)
+        if key[0] == "optimizer":  # an assignment is seen before the others of its step
+            self._early_sum()
+
+    # ------------------------------------------------------------- while paused
+
+    def flush(self) -> None:
+        """Write down what was kept since the last time; waits for the device."""
+        kept, self._kept, self._stride = self._kept, [], 1
+        try:
+            self._write("loss", [self._read(*one) for one in kept])
+            if not self._seen and self.updates:
+                self._sum()
+            sums, self._sums = self._sums, []
+            self._write("weights", [(*one, 0) for one in sums])
+        except Exception as error:
+            self._observer.failed("losses", error)
+
+    # ----------------------------------------------------------------- internal
+
+    def _counts(self, key: tuple[Any, ...]) -> bool:
+        if self._anchor is None or self._others >= OTHERS:
+            self._anchor = key
+        if key != self._anchor:
+            self._others += 1
+            return False
+        self._others = 0
+        return True
+
+    def _keeps(self, update: int) -> bool:
+        return update <= ALWAYS or update % self._stride == 0
+
+    def _thin(self) -> None:
+        """Keep every second, so that legs which thin differently still share updates."""
+        self._stride *= 2
+        plain = isinstance(self._kept[0][0], int)
+        if plain:
+            self._kept = [one for one in self._kept if self._keeps(one[0])]
+        else:
+            self._kept = self._kept[::2]
+
+    def _pick(self, key: Any, result: Any) -> Any:
+        """The loss in what a step returned, None if there is none."""
+        path = self._paths.get(key, ())
+        if key not in self._paths:
+            path = self._paths[key] = _path_to_loss(result)
+        try:
+            if path is not None:
+                for step in path:
+                    result = result[step]
+                self._seen = True
+                return result
+        except (KeyError, IndexError, TypeError):
+            del self._paths[key]
+        return None
+
+    def _read(self, update: Any, value: Any, mean_of: int) -> tuple[int, float, int]:
+        if not isinstance(update, int):
+            from_update, counter = self._counted_from or (0, 0)
+            update = from_update + int(update) - int(counter)
+            self.updates = max(self.updates, update)
+        return update, _number(value), mean_of
+
+    def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:
+        if not found:
+            return
+        self._observer.record.write(
+            "losses",
+            kind=kind,
+            of=self._source,
+            u=[update for update, _, _ in found],
+            v=[_written(value) for _, value, _ in found],
+            k=[mean_of for _, _, mean_of in found],
+        )
+
+    def _early_sum(self) -> None:
+        """Sum the weights at updates 1, 2, 4, 8, … of the warm-up, which is not timed."""
+        update = self.updates
+        if update <= self._warm_up_steps and update & (update - 1) == 0:
+            try:
+                self._sum()
+            except Exception as error:
+                self._observer.failed("sums of weights", error)
+
+    def _sum(self) -> None:
+        variables = [one() for one in self._variables or ()]
+        if not variables or any(one is None for one in variables):
+            self._variables = None
+            return
+        off, self._observer.off = self._observer.off, True
+        try:
+            self._sums.append((self.updates, _sum_of(variables)))
+        finally:
+            self._observer.off = off
+
+
+def _path_to_loss(value: Any, depth: int = 0) -> Path | None:
+    """Where in a structure its loss is: what is called so, else the first float scalar."""
+    if _is_scalar(value):
+        return ()
+    if depth == DEEPEST:
+        return None
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: (name != "loss", "loss" not in str(name)))
+    elif isinstance(value, (list, tuple)):
+        names = list(range(len(value)))
+    else:
+        return None
+    for name in names:
+        rest = _path_to_loss(value[name], depth + 1)
+        if rest is not None:
+            return (name, *rest)
+    return None
+
+
+def _is_scalar(value: Any) -> bool:
+    values = getattr(value, "values", None)
+    if isinstance(values, tuple) and values:  # one for each replica
+        return _is_scalar(values[0])
+    if isinstance(value, float):
+        return True
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or shape is None or not hasattr(shape, "__len__"):
+        return False
+    floating = getattr(dtype, "is_floating", getattr(dtype, "kind", "") == "f")
+    known = getattr(shape, "rank", 0) is not None
+    return bool(floating and known and len(shape) == 0)
+
+
+def _is_eager(value: Any) -> bool:
+    from tensorflow.python.framework.ops import EagerTensor
+
+    return isinstance(value, EagerTensor)
+
+
+def _flat(sources: Any) -> list[Any]:
+    if isinstance(sources, dict):
+        sources = list(sources.values())
+    if isinstance(sources, (list, tuple)):
+        return [leaf for one in sources for leaf in _flat(one)]
+    return [sources]
+
+
+def _counter(model: Any) -> Any:
+    """How many updates Keras has made, as a tensor that nobody has waited for."""
+    import tensorflow as tf
+
+    counter = getattr(model, "_train_counter", None)
+    if counter is None:
+        counter = getattr(getattr(model, "optimizer", None), "iterations", None)
+    return None if counter is None else tf.convert_to_tensor(counter)
+
+
+def _number(value: Any) -> float:
+    values = getattr(value, "values", None)
+    if isinstance(values, tuple):
+        return sum(_number(one) for one in values) / len(values)
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if getattr(value, "ndim", 0):
+        value = value.astype("float64").mean()
+    return float(value)
+
+
+def _written(value: float) -> float | str:
+    """As JSON has it: nine digits tell all float32 apart; NaN and infinity as text."""
+    short = f"{value:.9g}"
+    return short if short.lstrip("-") in ("nan", "inf") else float(short)
+
+
+def _sum_of(variables: list[Any]) -> float:
+    import tensorflow as tf
+
+    total = 0.0
+    for variable in variables:
+        flat = tf.reshape(tf.convert_to_tensor(variable), [-1])[:LONGEST]
+        total += float(tf.reduce_sum(tf.abs(tf.cast(flat, tf.float64))))
+    return total

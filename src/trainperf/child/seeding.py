@@ -1,0 +1,51 @@
+"""Start every source of random numbers from one seed, so that two runs can be compared.
+
+Each is seeded right after the import that brings it, before a statement of the script
+can use it; a seed that the script sets itself comes later and wins. Keras takes its
+seeds from Python's `random` and from TensorFlow's, so it needs none of its own.
+
+Not seeded: what asks the operating system (`secrets`, `uuid4`, `random.Random()`) or
+TensorFlow for numbers that are meant to be different each time
+(`Generator.from_non_deterministic_state`). The order of sets of strings is fixed by
+the environment (`PYTHONHASHSEED`), which must be there before the process starts.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from .importing import PostImport
+from .observer import Observer
+
+
+def install(seed: int, observer: Observer) -> None:
+    """Seed what is imported already, and the rest when it is imported."""
+
+    def python(module: Any, seconds: float) -> None:
+        module.seed(seed)
+
+    def numpy(module: Any, seconds: float) -> None:
+        module.seed(seed)
+        _seed_unseeded(module.bit_generator, seed)
+
+    def tensorflow(module: Any, seconds: float) -> None:
+        module.random.set_seed(seed)
+
+    PostImport(
+        {"random": python, "numpy.random": numpy, "tensorflow": tensorflow},
+        lambda name, error: observer.failed(f"seeding {name}", error),
+    ).install()
+
+
+def _seed_unseeded(module: ModuleType, seed: int) -> None:
+    """Let generators made without a seed (`default_rng()`) draw one from a seeded stream.
+
+    NumPy asks the system for it with `randbits`; each generator gets its own, in the
+    order they are made.
+    """
+    import random
+
+    if not hasattr(module, "randbits"):
+        raise AttributeError("numpy.random.bit_generator.randbits is not there any more")
+    module.randbits = random.Random(seed).getrandbits  # type: ignore[attr-defined]

@@ -1,0 +1,82 @@
+"""What the trials may take, and what they would need."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainperf.trial.turns import MIN_PAIRS, SLICE_S, slice_steps
+
+STACK_SHARE = 0.3
+"""Share of the time that is kept for measuring the winners together."""
+END_S = 1.5
+"""Seconds kept to end the processes and write the report."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What legs take, estimated from the observed run; seconds.
+
+    `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that
+    of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
+    how many legs can start at a time without slowing each other.
+    """
+
+    start_s: float
+    step_s: float
+    epoch_s: float | None
+    cores: float
+
+    def starting(self, legs: int, epochs: int = 0) -> float:
+        """Seconds until so many legs, started together, have warmed up."""
+        one = self.start_s + epochs * (self.epoch_s or 0.0)
+        return one * max(1.0, legs / max(1.0, self.cores))
+
+    def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:
+        """Seconds for so many contests of so many pairs each."""
+        steps = slice_steps(self.step_s) + 1
+        slice_s = max(SLICE_S, steps * self.step_s) * 1.1
+        return contests * pairs * 2 * slice_s
+
+    def trying(self, candidates: int, epochs: int = 0) -> float:
+        """Seconds for so many candidates beside the script and its control."""
+        return self.starting(candidates + 2, epochs) + self.comparing(candidates + 1)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How much time is left. `deadline` is on the clock of `now`, seconds."""
+
+    deadline: float
+    interrupted: Callable[[], bool]
+    now: Callable[[], float] = time.monotonic
+
+    @property
+    def left(self) -> float:
+        """Seconds until the trials have to end."""
+        return self.deadline - END_S - self.now()
+
+    def over(self) -> bool:
+        """Whether the time is over, or the user wants an end."""
+        return self.left <= 0 or self.interrupted()
+
+    def keeping(self, seconds: float) -> Clock:
+        """The same clock, ending earlier by `seconds`."""
+        return Clock(self.deadline - seconds, self.interrupted, self.now)
+
+
+def affordable(costs: Costs, left: float, candidates: int, epochs: int = 0) -> int:
+    """How many of the candidates, from the first on, can be tried in `left` seconds."""
+    for count in range(candidates, 0, -1):
+        share = (1 - STACK_SHARE) if count > 1 else 1.0
+        if costs.trying(count, epochs) <= left * share:
+            return count
+    return 0
+
+
+def budget_needed(spent: float, costs: Costs, candidates: int, epochs: int = 0) -> float:
+    """The budget, rounded up to half minutes, that lets all candidates be tried."""
+    needed = spent + costs.trying(candidates, epochs) / (1 - STACK_SHARE) * 1.25 + END_S
+    return math.ceil(needed / 30) * 30.0

@@ -1,0 +1,152 @@
+"""Try the fixes on the real script: each alone, then the winners together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from trainperf.model import (
+    Control,
+    Event,
+    Evidence,
+    Outcome,
+    Patch,
+    Stack,
+    Trial,
+    Trials,
+)
+from trainperf.trial.budget import STACK_SHARE, Clock
+from trainperf.trial.candidates import Skipped
+from trainperf.trial.leg import LegFailed
+from trainperf.trial.one_after_another import OneAfterAnother
+from trainperf.trial.outcome import Baseline, trial
+from trainperf.trial.planning import SEED, Plan, Subject, plan
+from trainperf.trial.side_by_side import Bench, SideBySide
+from trainperf.trial.stack import Stacked, stack
+
+Engine = SideBySide | OneAfterAnother
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
+
+    `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
+    """
+
+    trying: Trials
+    trials: tuple[Trial, ...] = ()
+    control: Control | None = None
+    stack: Stack | None = None
+    patch: Patch | None = None
+    own_s: float | None = None
+    step_s: float | None = None
+
+
+def try_fixes(
+    subject: Subject, interrupted: Callable[[], bool], on_event: Callable[[Event], None]
+) -> Tried:
+    """Run the script with each fix really applied beside the script as it is.
+
+    Ends before `subject.deadline`; what could not be tried until then is named. Every
+    process that it starts is gone when this returns.
+    """
+    began = time.monotonic()
+    clock = Clock(subject.deadline, interrupted)
+    planned = plan(subject, clock)
+    left_out = tuple(_not_tried(one) for one in planned.skipped)
+    if not planned.chosen:
+        return Tried(planned.how, left_out)
+
+    def say(text: str, share: float | None) -> None:
+        on_event({"e": "trial", "text": text, "fraction": share})
+
+    bench = Bench(planned.edits.run, subject.folder, clock, planned.costs, planned.legs, say)
+    sequential = planned.how.mode == "one after another"
+    with OneAfterAnother(bench) if sequential else SideBySide(bench) as engine:
+        try:
+            done = _measure(engine, planned, subject, clock)
+        except LegFailed as failed:
+            done = _failed(planned, str(failed), clock)
+    how = replace(
+        planned.how, legs=engine.legs, seconds=time.monotonic() - began, seed=SEED,
+        reason=done.trying.reason,
+    )  # fmt: skip
+    return replace(done, trying=how, trials=(*done.trials, *left_out))
+
+
+def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> Tried:
+    together = len(planned.chosen) > 1
+    early = clock.keeping(STACK_SHARE * clock.left) if together else clock
+    measured = engine.compare(planned.chosen, early)
+    baseline = engine.baseline()
+    found = {
+        one.name: trial(one, candidate.equivalence, candidate.bound, baseline)
+        for one, candidate in zip(measured, planned.chosen, strict=True)
+    }
+    winners = [one for one in measured if found[one.name].kept]
+    stacked = stack(winners, baseline, planned.edits.join, engine.compare, clock)
+    for name, reason in stacked.dropped.items():
+        found[name] = replace(found[name], outcome=Outcome.REDUNDANT, reason=reason, kept=False)
+    baseline = engine.baseline()
+    return Tried(
+        trying=Trials(planned.how.mode, reason="interrupted" if clock.interrupted() else ""),
+        trials=tuple(sorted(found.values(), key=_order)),
+        control=baseline.control,
+        stack=_stack(stacked, found, baseline, subject.evidence),
+        patch=planned.edits.write(stacked.fixes).patch,
+        own_s=baseline.own_s,
+        step_s=baseline.step_s,
+    )
+
+
+def _stack(
+    stacked: Stacked, found: dict[str, Trial], baseline: Baseline, evidence: Evidence
+) -> Stack | None:
+    if not stacked.fixes or stacked.ratio is None:
+        return None
+    whole = stacked.ratio
+    parts = 1.0
+    for name in stacked.fixes:
+        parts *= found[name].speedup or 1.0
+    before, after = baseline.step_s, baseline.step_s / whole.speedup
+    batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps
+    between = evidence.between_epochs.seconds if evidence.between_epochs is not None else 0.0
+    return Stack(
+        fixes=stacked.fixes,
+        speedup=whole.speedup,
+        low=whole.low,
+        high=whole.high,
+        pairs=whole.pairs,
+        steps=whole.steps,
+        interaction=whole.speedup / parts if len(stacked.fixes) > 1 else None,
+        before_step_s=before,
+        after_step_s=after,
+        before_samples_per_s=batch / before if batch else None,
+        after_samples_per_s=batch / after if batch else None,
+        before_epoch_s=steps * before + between if steps else None,
+        after_epoch_s=steps * after + between if steps else None,
+    )
+
+
+def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
+    """The unchanged script itself could not be run as a leg: nothing can be compared."""
+    if clock.interrupted():
+        reason = "interrupted before anything could be compared"
+    elif clock.left <= 0:
+        reason = "the budget was over before anything could be compared"
+    else:
+        reason = f"the script as it is could not be run as a leg: it {reason}"
+    trials = tuple(
+        Trial(one.name, Outcome.NOT_TRIED, reason, bound=one.bound) for one in planned.chosen
+    )
+    return Tried(Trials("none", reason=reason), trials)
+
+
+def _not_tried(one: Skipped) -> Trial:
+    return Trial(one.fix, Outcome.NOT_TRIED, one.reason, bound=one.bound)
+
+
+def _order(one: Trial) -> tuple[int, float]:
+    return list(Outcome).index(one.outcome), -(one.speedup or 0.0)

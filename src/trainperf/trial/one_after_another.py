@@ -1,0 +1,164 @@
+"""Fresh processes one after another: unchanged, changed, changed, unchanged."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from trainperf.model import Ratio, Run
+from trainperf.stopping import Guard
+from trainperf.trial.budget import Clock
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.outcome import Baseline, Measured, control_of
+from trainperf.trial.parity import Losses, control, read_losses
+from trainperf.trial.ratio import Pair, ratio
+from trainperf.trial.side_by_side import Bench, first_step_s
+from trainperf.trial.turns import HANG_S, HANG_TIMES, SLICE_S, slice_steps
+from trainperf.trial.warming import warm_up
+
+SLICES = 8
+"""Slices of each process: about two and a half seconds of steps."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process did: its slices, losses, and the time to its first update."""
+
+    slices: tuple[Slice, ...]
+    losses: Losses | None
+    first_step_s: float | None
+    failure: str = ""
+
+
+class OneAfterAnother:
+    """Compares candidates with the unchanged script, one process alive at a time.
+
+    Slower than legs that live together, and what drifts between processes stays in the
+    figures: an interval is widened to hold both halves, A B and B A.
+    """
+
+    mode = "one after another"
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._guard = Guard()
+        self._unchanged: list[Process] = []
+        self.legs = 0
+
+    def __enter__(self) -> OneAfterAnother:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._guard.__exit__(kind, error, trace)
+
+    def compare(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
+        """Run each candidate twice, between two processes of the unchanged script.
+
+        Raises `LegFailed` if the unchanged script cannot be run so.
+        """
+        found = []
+        for number, candidate in enumerate(candidates):
+            self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
+            if not self._unchanged:
+                self._again(clock)
+            before = self._unchanged[-1]
+            pair = [self._process(candidate.name, candidate.run, clock)]
+            if not pair[0].failure:
+                pair.append(self._process(candidate.name, candidate.run, clock))
+                self._again(clock)
+            found.append(_measured(candidate.name, before, pair, self._unchanged[-1]))
+        return found
+
+    def _again(self, clock: Clock) -> None:
+        process = self._process("", self._bench.run, clock)
+        if process.failure and not self._unchanged:
+            raise LegFailed(process.failure)
+        if not process.failure:
+            self._unchanged.append(process)
+
+    def _process(self, name: str, run: Run, clock: Clock) -> Process:
+        self.legs += 1
+        leg = Leg(name, run, self._bench.folder / f"leg-{self.legs}")
+        slices: list[Slice] = []
+        epochs = run.leg.warm_up_epochs if run.leg is not None else 0
+        limit = 30 + 4 * self._bench.costs.starting(1, epochs)
+        step_s = self._bench.costs.step_s * leg.work_per_step
+        try:
+            warm_up([leg], self._guard, 1, limit, clock.over)
+            while not leg.failure and len(slices) < SLICES and not clock.over():
+                longest = max(HANG_S, HANG_TIMES * max(SLICE_S, 2 * step_s))
+                piece = leg.run_slice(slice_steps(step_s), 1, longest, clock.over)
+                if piece is not None:
+                    slices.append(piece)
+                    step_s = piece.seconds / piece.steps
+        except LegFailed as failed:
+            leg.failure = str(failed)
+        finally:
+            leg.end()
+        return Process(tuple(slices), read_losses(leg.trained), first_step_s(leg), leg.failure)
+
+    def baseline(self) -> Baseline:
+        """What the unchanged script was measured to be; raises `LegFailed` without slices."""
+        slices = [piece for process in self._unchanged for piece in process.slices]
+        if not slices:
+            raise LegFailed("the time was over before the first slice")
+        first, last = self._unchanged[0], self._unchanged[-1]
+        twins = len(self._unchanged) > 1
+        band = control(first.losses, last.losses if twins else None)
+        starts = [one.first_step_s for one in self._unchanged if one.first_step_s is not None]
+        against = _compare(first, [last], first) if twins else None
+        return Baseline(
+            step_s=statistics.median(one.seconds / one.work for one in slices),
+            own_s=statistics.median(one.own_s / one.steps for one in slices),
+            losses=first.losses,
+            band=band,
+            control=control_of(against, band),
+            first_step_s=statistics.fmean(starts) if starts else None,
+            start_spread_s=max(starts) - min(starts) if starts else 0.0,
+        )
+
+
+def _measured(name: str, before: Process, changed: list[Process], after: Process) -> Measured:
+    failure = next((one.failure for one in changed if one.failure), "")
+    return Measured(
+        name=name,
+        ratio=None if failure else _compare(before, changed, after),
+        losses=changed[0].losses,
+        failure=failure,
+        first_step_s=changed[0].first_step_s,
+    )
+
+
+def _compare(before: Process, changed: list[Process], after: Process) -> Ratio | None:
+    """The speed-up, its interval wide enough for both halves of A B B A."""
+    pairs = [
+        Pair(piece.rate, one.rate, other.rate, piece.steps)
+        for process in changed
+        for piece, one, other in zip(process.slices, before.slices, after.slices, strict=False)
+    ]
+    if len(pairs) < 3:
+        return None
+    whole = ratio(pairs)
+    halves = [
+        _rate(process) / _rate(beside)
+        for process, beside in zip(changed, (before, after), strict=False)
+    ]
+    return Ratio(
+        whole.speedup,
+        min(whole.low, *halves),
+        max(whole.high, *halves),
+        whole.pairs,
+        whole.steps,
+    )
+
+
+def _rate(process: Process) -> float:
+    return statistics.median(piece.rate for piece in process.slices)

@@ -1,0 +1,134 @@
+"""From what was measured to what is said of a fix. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
+from trainperf.trial.parity import Band, Losses, judge
+from trainperf.trial.ratio import Pair
+
+SMALLEST_GAIN = 0.02
+"""A gain below this is not worth an edit, however sure it is."""
+ONE_OFF_S = 0.3
+"""A one-off cost below this is not told from the start-up's own spread."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a contest gave: its pairs, the ratio if there were enough, and the losses.
+
+    `first_step_s` is the time from the start to the first update of the weights.
+    """
+
+    name: str
+    ratio: Ratio | None
+    losses: Losses | None
+    failure: str = ""
+    first_step_s: float | None = None
+    pairs: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The unchanged script: its step, its losses, its starts, and how it meets itself.
+
+    `step_s` is seconds for a step, `own_s` what trainperf's hooks take of it.
+    `start_spread_s` is how far two starts of it lay apart.
+    """
+
+    step_s: float
+    own_s: float
+    losses: Losses | None
+    band: Band
+    control: Control | None
+    first_step_s: float | None = None
+    start_spread_s: float = 0.0
+
+
+def floor(control: Control | None) -> float:
+    """The gain, as a share, below which nothing is kept."""
+    return max(SMALLEST_GAIN, control.floor if control is not None else SMALLEST_GAIN)
+
+
+def control_of(ratio: Ratio | None, band: Band) -> Control | None:
+    """The control from the ratio of the script to itself; None without one."""
+    if ratio is None:
+        return None
+    return Control(
+        speedup=ratio.speedup,
+        low=ratio.low,
+        high=ratio.high,
+        pairs=ratio.pairs,
+        steps=ratio.steps,
+        floor=max(ratio.high - 1, 1 - ratio.low, 0.0),
+        reproducible=band.reproducible,
+        loss_band=band.relative if band.reproducible is not None else None,
+    )
+
+
+def trial(
+    measured: Measured, equivalence: Equivalence, bound: float | None, baseline: Baseline
+) -> Trial:
+    """What came of trying one fix alone."""
+    fix = measured.name
+    if measured.ratio is None:
+        outcome = Outcome.FAILED if measured.failure else Outcome.NOT_TRIED
+        reason = measured.failure or "out of budget before it could be compared"
+        return Trial(fix, outcome, reason, bound=bound)
+    found = measured.ratio
+    parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)
+    outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control, measured.failure)
+    one_off, even = break_even(measured, baseline)
+    return Trial(
+        fix=fix,
+        outcome=outcome,
+        reason=reason,
+        speedup=found.speedup,
+        low=found.low,
+        high=found.high,
+        pairs=found.pairs,
+        steps=found.steps,
+        parity=parity.text,
+        kept=outcome is Outcome.KEPT,
+        bound=bound,
+        one_off_s=one_off,
+        break_even_steps=even,
+    )
+
+
+def _outcome(
+    found: Ratio, same: bool | None, parity: str, control: Control | None, failure: str
+) -> tuple[Outcome, str]:
+    least = floor(control)
+    if failure:
+        return Outcome.FAILED, failure
+    if same is False:
+        return Outcome.LOSSES_DIFFER, parity
+    if found.high < 1:
+        return Outcome.SLOWER, ""
+    if found.low <= 1 + least:
+        return Outcome.NO_EFFECT, _why_not(found, control, least)
+    return Outcome.KEPT, "" if same else "its losses could not be compared"
+
+
+def _why_not(found: Ratio, control: Control | None, least: float) -> str:
+    if found.low > 1 and control is not None and control.floor > SMALLEST_GAIN:
+        return f"gains below {least:.1%} could be noise here"
+    if found.low > 1:
+        return f"a gain below {SMALLEST_GAIN:.0%} is not worth an edit"
+    if found.speedup > 1 + SMALLEST_GAIN:
+        return f"not told from noise in {found.pairs} pairs"
+    return ""
+
+
+def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, int | None]:
+    """What a change costs once, beyond the spread of starts, and the steps that earn it."""
+    if measured.first_step_s is None or baseline.first_step_s is None or measured.ratio is None:
+        return None, None
+    extra = measured.first_step_s - baseline.first_step_s
+    saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
+    if extra < max(ONE_OFF_S, 2 * baseline.start_spread_s) or saved <= 0:
+        return None, None
+    return extra, math.ceil(extra / saved)

@@ -1,0 +1,154 @@
+"""What is tried, in which way, and for how long: decided before anything is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainperf.fixes import Fix, all_fixes
+from trainperf.model import Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
+from trainperf.trial.candidates import Candidate, Skipped, Write, candidates, together, writer
+from trainperf.trial.room import Room, room
+
+SEED = 20261121
+WARM_UP_STEPS = 6
+LEAST_LEGS = 3
+"""The script, its control and one candidate: fewer cannot take turns."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tried: the observed run, what was found in it, and how it may be tried.
+
+    `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
+    `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds.
+    """
+
+    recording: Recording
+    evidence: Evidence
+    findings: tuple[Finding, ...]
+    machine: Machine
+    root: str
+    folder: Path
+    began: float
+    deadline: float
+    sequential: bool = False
+    allow_semantic: bool = False
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Writes the edits of some fixes, and the leg that runs with them."""
+
+    run: Run
+    findings: tuple[Finding, ...]
+    write: Write
+
+    def join(self, ids: Sequence[str]) -> Candidate | str:
+        """The candidate with the edits of all `ids`, or why there is none."""
+        return together(self.run, ids, self.findings, _fixes(), self.write)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trials to make. `how` says why there are none, where there are none."""
+
+    edits: Edits
+    chosen: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
+    costs: Costs
+    how: Trials
+    legs: int
+
+
+def plan(subject: Subject, clock: Clock) -> Plan:
+    """Choose what to try within the time and the memory there are, best bounds first."""
+    run = replace(
+        subject.recording.run,
+        seed=SEED,
+        leg=Leg(WARM_UP_STEPS),
+        env={**subject.recording.run.env, "PYTHONHASHSEED": "0"},
+    )
+    write = writer(subject.root, subject.findings, _fixes(), subject.allow_semantic)
+    edits = Edits(run, subject.findings, write)
+    chosen, skipped = candidates(run, subject.findings, _fixes(), write, subject.allow_semantic)
+    costs = costs_of(subject)
+    if not chosen:
+        reason = "none of the findings has an edit that could be tried"
+        how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
+        return Plan(edits, (), tuple(skipped), costs, how, 0)
+    spent = clock.now() - subject.began
+    needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
+    chosen, late = _within(chosen, costs, clock.left)
+    reason = f"out of budget: all would need --budget {needed:.0f}s"
+    skipped += [Skipped(one.name, reason, one.bound) for one in late]
+    space = room(subject.recording, subject.machine)
+    how = replace(_how(subject, space), budget_needed_s=needed if late else None)
+    if not chosen:
+        how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
+    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen)))
+    chosen = [replace(one, run=replace(one.run, leg=run.leg)) for one in chosen]
+    return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), costs, how, space.legs)
+
+
+def costs_of(subject: Subject) -> Costs:
+    """What legs of this script take, from what its observed run took."""
+    evidence = subject.evidence
+    real = evidence.times.real_
+    step_s = real.seconds if isinstance(real, Measure) else 1.0
+    first = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    steps = evidence.loop.epoch_steps
+    slowest = max(1.0, min(6.0, 20 * step_s))
+    return Costs(
+        start_s=(first if first is not None else 10.0) + max(slowest, WARM_UP_STEPS * step_s),
+        step_s=step_s,
+        epoch_s=steps * step_s if steps else None,
+        cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)),
+    )
+
+
+def _within(
+    chosen: list[Candidate], costs: Costs, left: float
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Those that the time allows, the best bounds first, and those it does not.
+
+    A fix that needs a whole epoch first (a cache) makes all legs wait for it, so it is
+    left out where the others alone would fit.
+    """
+    now, late = list(chosen), list[Candidate]()
+    while now and affordable(costs, left, len(now), _epochs(now)) < len(now):
+        slow = [one for one in now if one.warm_up_epochs]
+        last = slow[-1] if slow and _epoch_is_long(costs, left) else now[-1]
+        now.remove(last)
+        late.insert(0, last)
+    return now, late
+
+
+def _epoch_is_long(costs: Costs, left: float) -> bool:
+    return costs.epoch_s is None or costs.epoch_s > 0.1 * left
+
+
+def _epochs(chosen: Sequence[Candidate]) -> int:
+    return max((one.warm_up_epochs for one in chosen), default=0)
+
+
+def _how(subject: Subject, space: Room) -> Trials:
+    if subject.sequential:
+        return Trials("one after another", "as asked for with --sequential")
+    if space.legs < LEAST_LEGS:
+        return Trials("one after another", space.reason)
+    return Trials("side by side")
+
+
+def _too_long(costs: Costs, left: float, needed: float) -> str:
+    return (
+        f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, left):.0f} s of the "
+        f"budget were left; with --budget {needed:.0f}s its fixes would be tried"
+    )
+
+
+def _fixes() -> dict[str, Fix]:
+    return {fix.id: fix for fix in all_fixes()}

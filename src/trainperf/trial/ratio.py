@@ -1,0 +1,109 @@
+"""Speed-ups from paired slices, with their intervals. Pure.
+
+A pair is a slice of the changed script between two slices of the unchanged one. Its
+ratio is the changed rate over the mean rate of its two neighbours, so that a steady
+drift of the machine cancels.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainperf.model import Ratio
+
+TRIM = 0.2
+"""Share of the pairs left out at either end: a neighbour's burst spoils single pairs.
+20 % is Wilcox's recommendation for trimmed means (Introduction to Robust Estimation)."""
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+SEED = 20_26
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One slice of the changed script and its neighbours, as rates: work per second.
+
+    `steps` are those of the changed slice.
+    """
+
+    changed: float
+    before: float
+    after: float
+    steps: int
+
+    @property
+    def log_ratio(self) -> float:
+        """Logarithm of the speed-up that this pair shows."""
+        return math.log(self.changed) - math.log((self.before + self.after) / 2)
+
+
+def ratio(pairs: Sequence[Pair]) -> Ratio:
+    """The speed-up over `pairs` (at least three) with its 95 % interval.
+
+    The trimmed mean of the logarithms of the pairs' ratios; the interval is a
+    percentile bootstrap over pairs, widened for small numbers by
+    sqrt(n / (n - 1)) × t / z (the "expanded percentile interval" of Hesterberg, "What
+    Teachers Should Know About the Bootstrap", 2015): a plain one covers 88 % at n = 8.
+    """
+    if len(pairs) < 3:
+        raise ValueError(f"three pairs are needed for an interval, not {len(pairs)}")
+    logs = sorted(pair.log_ratio for pair in pairs)
+    middle = trimmed_mean(logs)
+    low, high = _interval(logs)
+    return Ratio(
+        math.exp(middle),
+        math.exp(min(low, middle)),
+        math.exp(max(high, middle)),
+        len(pairs),
+        sum(pair.steps for pair in pairs),
+    )
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """The mean of `values` without the `TRIM` share at either end."""
+    ordered = sorted(values)
+    cut = int(TRIM * len(ordered))
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+def _interval(logs: Sequence[float]) -> tuple[float, float]:
+    count = len(logs)
+    chance = random.Random(SEED)
+    means = sorted(trimmed_mean(chance.choices(logs, k=count)) for _ in range(RESAMPLES))
+    tail = _expanded_tail(count)
+    return _quantile(means, tail), _quantile(means, 1 - tail)
+
+
+def _expanded_tail(count: int) -> float:
+    """The tail of the percentiles that gives the stated rate with `count` pairs."""
+    normal = statistics.NormalDist()
+    wanted = student_t(1 - (1 - CONFIDENCE) / 2, count - 1)
+    return normal.cdf(-wanted * math.sqrt(count / (count - 1)))
+
+
+def student_t(probability: float, freedom: int) -> float:
+    """Quantile of Student's t, by Cornish and Fisher's expansion (to 1 % from 3 up).
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+    """
+    z = statistics.NormalDist().inv_cdf(probability)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    powers = (float(freedom) ** power for power in range(1, len(terms) + 1))
+    return z + sum(term / power for term, power in zip(terms, powers, strict=True))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

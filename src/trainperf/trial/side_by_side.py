@@ -1,0 +1,187 @@
+"""Legs that live together: the unchanged script, its control, and the candidates."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from trainperf.model import Run
+from trainperf.stopping import Guard
+from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.outcome import Baseline, Measured, control_of, floor
+from trainperf.trial.parity import control, read_losses
+from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, enough
+from trainperf.trial.warming import warm_up
+
+Say = Callable[[str, float | None], None]
+"""Tells the user what is going on, and which share of it is done."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What trials are made with: the unchanged leg's run, a folder, the time, the room."""
+
+    run: Run
+    folder: Path
+    clock: Clock
+    costs: Costs
+    legs: int
+    say: Say
+
+
+class SideBySide:
+    """Compares candidates with the unchanged script, all of them alive together.
+
+    Use as a context manager: no process is left when it closes.
+    """
+
+    mode = "side by side"
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._guard = Guard()
+        self._count = 0
+        self._base = self._leg("", bench.run)
+        self._control = Contest(self._leg("control", bench.run))
+        self._slices: list[Slice] = []
+
+    def __enter__(self) -> SideBySide:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for leg in (self._base, self._control.leg):
+            leg.end()
+        self._guard.__exit__(kind, error, trace)
+
+    @property
+    def legs(self) -> int:
+        """How many legs were started until now."""
+        return self._count
+
+    def compare(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
+        """Run the candidates in turn with the unchanged script until each is decided.
+
+        Raises `LegFailed` if the unchanged script cannot be run so.
+        """
+        wave = max(1, self._bench.legs - 2)
+        found: list[Measured] = []
+        for first in range(0, len(candidates), wave):
+            found += self._wave(candidates[first : first + wave], clock)
+        return found
+
+    def _wave(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
+        contests = [Contest(self._leg(one.name, one.run)) for one in candidates]
+        legs = [contest.leg for contest in contests]
+        try:
+            self._start(legs, clock)
+            self._take_turns(contests, clock)
+            return [_measured(contest) for contest in contests]
+        finally:
+            for leg in legs:
+                leg.end()
+
+    def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
+        new = [leg for leg in (self._base, self._control.leg) if leg.ready_s is None]
+        new = [*(leg for leg in new if not leg.failure), *legs]
+        costs, say = self._bench.costs, self._bench.say
+        epochs = max(
+            (leg.run.leg.warm_up_epochs for leg in new if leg.run.leg is not None), default=0
+        )
+        limit = 30 + 4 * costs.starting(len(new), epochs)
+
+        def done(count: int) -> None:
+            say(f"warming up: {count} of {len(new)} ready", count / len(new))
+
+        done(0)
+        at_once = max(2, int(costs.cores) + 1)
+        warm_up(new, self._guard, at_once, limit, clock.over, done)
+        if self._base.failure:
+            raise LegFailed(self._base.failure)
+        self._control.failure = self._control.leg.failure
+
+    def _take_turns(self, contests: Sequence[Contest], clock: Clock) -> None:
+        for contest in contests:
+            contest.failure = contest.leg.failure
+        ready = [one for one in contests if not one.failure]
+        entered = [*([] if self._control.failure else [self._control]), *ready]
+
+        def settled(contest: Contest) -> bool:
+            if contest is self._control:
+                others = all(one.decided or one.failure for one in ready)
+                return len(contest.pairs) >= (MIN_PAIRS if others else MAX_PAIRS)
+            known = self._control.ratio
+            least = floor(control_of(known, control(None, None)))
+            return enough(contest, least)
+
+        self._control.decided = len(self._control.pairs) >= MAX_PAIRS
+        turns = Turns(self._base, entered, self._bench.costs.step_s, clock.over, settled)
+        for number in turns.rounds():
+            self._bench.say(_taking_turns(ready, number), _share(ready))
+        self._slices += turns.base_slices
+
+    def baseline(self) -> Baseline:
+        """What the unchanged script was measured to be.
+
+        Raises `LegFailed` if it made no slice.
+        """
+        if not self._slices:
+            raise LegFailed(self._base.failure or "the time was over before the first slice")
+        losses = read_losses(self._base.trained)
+        other = read_losses(self._control.leg.trained)
+        band = control(losses, other)
+        starts = [first_step_s(leg) for leg in (self._base, self._control.leg)]
+        known = [one for one in starts if one is not None]
+        return Baseline(
+            step_s=statistics.median(one.seconds / one.work for one in self._slices),
+            own_s=statistics.median(one.own_s / one.steps for one in self._slices),
+            losses=losses,
+            band=band,
+            control=control_of(self._control.ratio, band),
+            first_step_s=statistics.fmean(known) if known else None,
+            start_spread_s=max(known) - min(known) if known else 0.0,
+        )
+
+    def _leg(self, name: str, run: Run) -> Leg:
+        self._count += 1
+        return Leg(name, run, self._bench.folder / f"leg-{self._count}")
+
+
+def _measured(contest: Contest) -> Measured:
+    return Measured(
+        name=contest.leg.name,
+        ratio=contest.ratio,
+        losses=read_losses(contest.leg.trained),
+        failure=contest.failure,
+        first_step_s=first_step_s(contest.leg),
+        pairs=tuple(contest.pairs),
+    )
+
+
+def first_step_s(leg: Leg) -> float | None:
+    """Seconds from the start of a leg to its first update of the weights."""
+    for event in leg.trained:
+        if event["e"] == "first_update":
+            return float(event["t"]) - leg.started_s
+    return None
+
+
+def _taking_turns(contests: Sequence[Contest], number: int) -> str:
+    left = sum(not one.decided for one in contests)
+    return f"taking turns, round {number}: {left} of {len(contests)} still open"
+
+
+def _share(contests: Sequence[Contest]) -> float:
+    if not contests:
+        return 1.0
+    done = [1.0 if one.decided else min(1.0, len(one.pairs) / MAX_PAIRS) for one in contests]
+    return statistics.fmean(done)

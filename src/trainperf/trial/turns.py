@@ -1,0 +1,152 @@
+"""Legs that live together take turns: the script as it is before and after each change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trainperf.model import Ratio
+from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.ratio import Pair, ratio
+
+SLICE_S = 0.3
+"""A slice is about so long: short against a neighbour's bursts (seconds), long against
+what stopping and waking costs (a few milliseconds)."""
+LEAST_STEPS = 2
+SLOW_STEP_S = 1.0
+"""From this step time on a slice is a single step."""
+MIN_PAIRS = 6
+MAX_PAIRS = 24
+NARROW = 0.06
+"""An interval narrower than this share of the speed-up need not become narrower."""
+CLEAR = 0.02
+"""An interval that clears its threshold by so much is decided."""
+FASTEST = 4.0
+"""From one slice to the next its number of steps grows by no more than this factor."""
+HANG_S = 10.0
+HANG_TIMES = 20.0
+"""A slice that takes so many times what slices take, and so many seconds, hangs."""
+
+Asked = Callable[[], bool]
+
+
+@dataclass
+class Contest:
+    """One changed leg against the unchanged one: its pairs, and whether more are needed."""
+
+    leg: Leg
+    pairs: list[Pair] = field(default_factory=list)
+    slices: list[Slice] = field(default_factory=list)
+    failure: str = ""
+    decided: bool = False
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """The speed-up until now; None while there are too few pairs."""
+        return ratio(self.pairs) if len(self.pairs) >= 3 else None
+
+
+class Turns:
+    """Lets the legs of a trial run in turn until every contest is decided.
+
+    `step_s` is what a step of the unchanged script takes, in seconds. `settled` is
+    told the contest and says whether it needs more pairs; `asked` says that the time is
+    over or the user wants an end.
+    """
+
+    def __init__(
+        self,
+        base: Leg,
+        contests: Sequence[Contest],
+        step_s: float,
+        asked: Asked,
+        settled: Callable[[Contest], bool],
+    ) -> None:
+        self.base = base
+        self.contests = contests
+        self.base_slices: list[Slice] = []
+        self._asked = asked
+        self._settled = settled
+        self._step_s = {id(base): step_s}
+
+    def rounds(self) -> Iterator[int]:
+        """Run round after round, each contest once; yield the number of each.
+
+        Raises `LegFailed` if the unchanged script's leg cannot go on.
+        """
+        number = 0
+        before: Slice | None = None
+        while open_ := [one for one in self.contests if not one.decided]:
+            # Back and forth, so that none is always the first after a change of mood.
+            for contest in open_ if number % 2 == 0 else reversed(open_):
+                before = before or self._base_slice()
+                if before is None:
+                    return
+                changed = self._changed_slice(contest)
+                if changed is None:
+                    if self._asked():
+                        return
+                    continue
+                after = self._base_slice()
+                if after is None:
+                    return
+                contest.slices.append(changed)
+                contest.pairs.append(Pair(changed.rate, before.rate, after.rate, changed.steps))
+                before = after
+            number += 1
+            for contest in open_:
+                if contest.failure or self._settled(contest):
+                    contest.decided = True
+            yield number
+
+    def _base_slice(self) -> Slice | None:
+        piece = self._slice(self.base)
+        if piece is not None:
+            self.base_slices.append(piece)
+        return piece
+
+    def _changed_slice(self, contest: Contest) -> Slice | None:
+        try:
+            return self._slice(contest.leg)
+        except LegFailed as failed:
+            contest.failure = str(failed)
+            return None
+
+    def _slice(self, leg: Leg) -> Slice | None:
+        if self._asked():
+            return None
+        step_s = self._step_s.get(id(leg)) or self._step_s[id(self.base)] * leg.work_per_step
+        steps = slice_steps(step_s)
+        limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), self.base.slowest_s))
+        piece = leg.run_slice(steps, 1, limit, self._asked)
+        if piece is not None:
+            # A change may make steps much shorter: its slices grow with it, not at once.
+            self._step_s[id(leg)] = max(piece.seconds / piece.steps, step_s / FASTEST)
+        return piece
+
+
+def slice_steps(step_s: float) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds."""
+    if step_s >= SLOW_STEP_S:
+        return 1
+    return max(LEAST_STEPS, math.ceil(SLICE_S / max(step_s, 1e-6)))
+
+
+def enough(contest: Contest, floor: float) -> bool:
+    """Whether more pairs would not change what is said of a contest.
+
+    `floor` is the gain that may be noise, as a share.
+    """
+    count = len(contest.pairs)
+    if count < MIN_PAIRS:
+        return False
+    if count >= MAX_PAIRS:
+        return True
+    found = contest.ratio
+    assert found is not None
+    if found.high < 1 + floor - CLEAR:
+        return True  # no gain, whatever comes
+    narrow = (found.high - found.low) <= NARROW * found.speedup
+    clear = found.low > 1 + floor + CLEAR
+    return narrow and (clear or found.high < 1 + floor)

@@ -1,0 +1,95 @@
+"""Training scripts without a framework, as legs of trials: quick to start, exact to plan."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainperf.model import Equivalence, Leg, Run
+from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.side_by_side import Bench, SideBySide
+
+LOOP = """
+import json, os, queue, signal, sys, threading, time
+from _trainperf_child.driver import Driver
+from _trainperf_child.observer import Observer
+
+class Loop(Driver):
+    kind = "call"
+
+def observer():
+    with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
+        return Observer(json.load(file))
+
+def train(step, steps=100_000):
+    loop = None
+    seen = observer()
+    for number in range(steps):
+        if loop is None and number == 1:
+            seen.record.write("first_update")
+            loop = seen.driver = Loop(seen, ("real",))
+        if loop is not None:
+            loop.boundary()
+        step(number)
+    seen.record.flush()
+
+def work(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+"""
+
+PLAIN = LOOP + "train(lambda number: time.sleep({}))\n"
+
+
+def written(folder: Path, source: str, name: str = "train.py") -> Path:
+    path = folder / name
+    if not path.exists():
+        path.write_text(source, encoding="utf-8")
+    return path
+
+
+def base_run(script: Path, epochs: int = 0, **changes: Any) -> Run:
+    run = Run((sys.executable, str(script)), str(script.parent), script.name, leg=Leg(6, epochs))
+    return replace(run, **changes)
+
+
+def changed(base: Run, script: Path, source: str, name: str = "fix") -> Candidate:
+    """A candidate that runs `source` in place of the script."""
+    run = replace(base, sources={str(script): source.encode()})
+    return Candidate((name,), run, Equivalence.EXACT, 2.0, 0)
+
+
+def clock(seconds: float = 60.0, interrupted: Callable[[], bool] = lambda: False) -> Clock:
+    return Clock(time.monotonic() + seconds, interrupted)
+
+
+def bench(run: Run, folder: Path, time_: Clock | None = None, step_s: float = 0.02) -> Bench:
+    costs = Costs(start_s=1.0, step_s=step_s, epoch_s=None, cores=2)
+    return Bench(run, folder / "runs", time_ or clock(), costs, 10, lambda text, share: None)
+
+
+@contextmanager
+def side_by_side(run: Run, folder: Path, time_: Clock | None = None, step_s: float = 0.02) -> Any:
+    with SideBySide(bench(run, folder, time_, step_s)) as engine:
+        yield engine
+
+
+def states() -> list[tuple[int, str]]:
+    """Every process that is stopped now: its number and its command."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() == psutil.STATUS_STOPPED:
+                found.append((process.pid, " ".join(process.cmdline())))
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,256 @@
+"""Legs that take turns: what is measured, and what survives whatever goes wrong."""
+
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from legs import LOOP, PLAIN, base_run, changed, clock, side_by_side, states, written
+from trainperf.stopping import Guard
+from trainperf.trial import leg as leg_module
+from trainperf.trial.leg import Leg, LegFailed
+from trainperf.trial.turns import Contest, Turns
+from trainperf.trial.warming import warm_up
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("nothing_left")]
+
+FED = (
+    LOOP
+    + """
+batches = queue.Queue(maxsize=64)
+def produce():
+    while True:
+        time.sleep(0.010)
+        batches.put(object())
+threading.Thread(target=produce, daemon=True).start()
+train(lambda number: batches.get())
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def no_process_stays_stopped(mark):
+    yield
+    ours = [one for one in states() if "train.py" in one[1]]
+    assert ours == []
+
+
+def compared(tmp_path, source, change, seconds=40.0):
+    script = written(tmp_path, source)
+    run = base_run(script)
+    with side_by_side(run, tmp_path, clock(seconds)) as engine:
+        (measured,) = engine.compare([changed(run, script, change)], clock(seconds))
+        return measured, engine.baseline()
+
+
+def test_a_step_of_half_the_length_reads_two(tmp_path):
+    measured, baseline = compared(tmp_path, PLAIN.format(0.02), PLAIN.format(0.01))
+    assert measured.ratio is not None
+    assert 1.6 < measured.ratio.speedup < 2.2
+    assert measured.ratio.low <= measured.ratio.speedup <= measured.ratio.high
+    assert baseline.control is not None
+    assert 0.8 < baseline.control.speedup < 1.2
+    assert baseline.step_s > 0.018
+
+
+def test_the_users_file_stays_as_it_is_and_no_leg_leaves_anything(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    before = script.read_bytes(), script.stat().st_mtime_ns
+    compared(tmp_path, PLAIN.format(0.02), PLAIN.format(0.01))
+    assert (script.read_bytes(), script.stat().st_mtime_ns) == before
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+class Sleeper(Leg):
+    """A leg that is left alone for a while before each of its slices."""
+
+    def run_slice(self, *args):
+        time.sleep(0.25)
+        return super().run_slice(*args)
+
+
+class Restless(Sleeper):
+    """A leg whose threads are not stopped while it waits: what must not happen."""
+
+    def arrived(self):
+        super().arrived()
+        self._words[leg_module.words.ALONE] = 0
+        self._wake()
+
+    def _stop_all(self):
+        pass
+
+
+def against_itself(tmp_path, kind, pairs=8):
+    run = base_run(written(tmp_path, FED))
+    base, other = Leg("", run, tmp_path / "base"), kind("same", run, tmp_path / "same")
+    contest = Contest(other)
+    with Guard() as guard:
+        try:
+            warm_up([base, other], guard, 2, 30.0, lambda: False)
+            turns = Turns(base, [contest], 0.01, lambda: False, lambda one: len(one.pairs) >= pairs)
+            for _ in turns.rounds():
+                pass
+        finally:
+            base.end()
+            other.end()
+    return math.exp(statistics.median(pair.log_ratio for pair in contest.pairs))
+
+
+def test_batches_made_during_a_longer_pause_flatter_nobody(tmp_path):
+    assert 0.93 < against_itself(tmp_path, Sleeper) < 1.07
+
+
+def test_the_test_above_would_notice_a_leg_that_fills_its_buffers_while_it_waits(tmp_path):
+    assert against_itself(tmp_path, Restless, pairs=2) > 1.3
+
+
+FAULTS = {
+    "crashes": ("train(lambda n: 1 / (n < 20) and time.sleep(0.02))", "fails: ZeroDivisionError"),
+    "crashes at once": ("raise MemoryError('no room')", "fails: MemoryError: no room"),
+    "is killed": (
+        "train(lambda n: os.kill(os.getpid(), 9) if n > 20 else time.sleep(0.02))",
+        "was killed by SIGKILL, as when memory runs out",
+    ),
+    "makes no step": ("print('nothing to do')", "made no step"),
+    "ends early": ("train(lambda n: time.sleep(0.02), steps=25)", "ended before it could"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_candidate_that_fails_is_named_and_the_others_are_measured(tmp_path, what):
+    source, reason = FAULTS[what]
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    good = changed(run, script, PLAIN.format(0.01), "good")
+    with side_by_side(run, tmp_path) as engine:
+        bad, fine = engine.compare([changed(run, script, LOOP + source, "bad"), good], clock())
+    assert reason in bad.failure
+    assert fine.ratio is not None
+    assert fine.ratio.speedup > 1.5
+
+
+def test_a_candidate_that_hangs_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainperf.trial.turns.HANG_S", 1.5)
+    monkeypatch.setattr("trainperf.trial.turns.HANG_TIMES", 2.0)
+    hangs = LOOP + "train(lambda n: time.sleep(60 if n > 20 else 0.02))"
+    measured, _ = compared(tmp_path, PLAIN.format(0.02), hangs)
+    assert "in 2 s" in measured.failure
+
+
+def test_a_candidate_that_hangs_before_its_first_step_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainperf.trial.warming.MORE_S", 2.0)
+    measured, _ = compared(tmp_path, PLAIN.format(0.02), LOOP + "time.sleep(60)")
+    assert "made too few steps to begin with" in measured.failure
+
+
+def test_a_change_that_python_never_loads_is_not_taken_for_a_trial(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    other = written(tmp_path, "unused = 1\n", "unused.py")
+    with side_by_side(run, tmp_path) as engine:
+        (measured,) = engine.compare([changed(run, other, "unused = 2\n")], clock())
+    assert "did not take effect" in measured.failure
+
+
+def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    leg = Leg("", base_run(script), tmp_path / "leg")
+    with Guard() as guard:
+        try:
+            warm_up([leg], guard, 1, 30.0, lambda: False)
+            assert leg.failure == ""
+            (pid,) = leg._others
+            assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(LegFailed, match="killed by SIGKILL"):
+                leg.run_slice(4, 1, 10.0, lambda: False)
+        finally:
+            leg.end()
+
+
+def test_legs_that_were_stopped_from_outside_go_on(tmp_path):
+    """The lost wake-up: stopped by us just before it would stop itself."""
+    script = written(tmp_path, PLAIN.format(0.02))
+    leg = Leg("", base_run(script), tmp_path / "leg")
+    with Guard() as guard:
+        try:
+            warm_up([leg], guard, 1, 30.0, lambda: False)
+            (pid,) = leg._others
+            threading.Timer(0.2, os.kill, (pid, signal.SIGSTOP)).start()
+            piece = leg.run_slice(20, 1, 10.0, lambda: False)
+            assert piece is not None
+            assert piece.steps == 20
+        finally:
+            leg.end()
+
+
+def test_the_time_being_over_ends_the_turns_in_the_middle_of_a_slice(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    asked = threading.Event()
+    threading.Timer(4.0, asked.set).start()
+    time_ = clock(60.0, asked.is_set)
+    began = time.monotonic()
+    with side_by_side(run, tmp_path, time_) as engine:
+        engine.compare([changed(run, script, PLAIN.format(0.019))], time_)
+        taken = time.monotonic() - began
+    assert taken < 30
+
+
+def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monkeypatch):
+    short = iter([False] * 5 + [True])
+    monkeypatch.setattr("trainperf.trial.warming.memory_is_short", lambda: next(short, False))
+    run = base_run(written(tmp_path, PLAIN.format(0.02)))
+    legs = [Leg("", run, tmp_path / "one"), Leg("two", run, tmp_path / "two")]
+    with Guard() as guard:
+        try:
+            warm_up(legs, guard, 2, 30.0, lambda: False)
+        finally:
+            for leg in legs:
+                leg.end()
+    assert [leg.failure for leg in legs] == ["", "ended: the machine's memory was running out"]
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from legs import base_run, changed, clock, side_by_side
+folder = Path(sys.argv[1])
+script = folder / "train.py"
+run = base_run(script)
+with side_by_side(run, folder) as engine:
+    engine.compare([changed(run, script, script.read_text())], clock(60.0))
+"""
+
+
+def test_no_stopped_process_remains_after_kill_9_of_trainperf_itself(tmp_path):
+    written(tmp_path, PLAIN.format(0.02))
+    tests = os.path.dirname(os.path.dirname(__file__))
+    env = {**os.environ, "PYTHONPATH": tests}
+    parent = subprocess.Popen((sys.executable, "-c", KILLED, str(tmp_path)), env=env)
+    deadline = time.monotonic() + 30
+    while not any(str(tmp_path) in command for _, command in states()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while any(str(tmp_path) in command for _, command in running()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def running():
+    for process in psutil.process_iter():
+        try:
+            yield process.pid, " ".join(process.cmdline())
+        except psutil.Error:
+            continue

@@ -12,7 +12,6 @@ from trainperf.session import (
     Target,
     _new_folder,
     _Shown,
-    _warning,
     check_script,
     latest,
     target,
@@ -129,12 +128,6 @@ def test_a_folder_for_runs_that_cannot_be_made_is_named(tmp_path):
         _new_folder(Settings(output_dir=tmp_path / "file"), "train.py")
     with pytest.raises(TrainperfError, match="cannot write to"):
         _new_folder(Settings(output_dir=tmp_path / "file" / "runs"), "train.py")
-
-
-def test_nothing_is_said_where_everything_is_guarded():
-    assert _warning("train.py", ()) is None
-    text = _warning("train.py", ("it logs to a server", "it writes to /data"))
-    assert "it logs to a server; it writes to /data" in text
 
 
 def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from trainperf import store
+from trainperf import guarding, store
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
@@ -27,11 +27,12 @@ RECORDING = "recording.json"
 
 @dataclass(frozen=True)
 class Target:
-    """What is run: the command, and the name it goes by in the report."""
+    """What is run: the command, the name it goes by in the report, the script if known."""
 
     command: tuple[str, ...]
     label: str
     cwd: Path
+    script: str | None = None
 
 
 def target(module: str | None, command: tuple[str, ...], cwd: Path) -> Target:
@@ -50,7 +51,7 @@ def target(module: str | None, command: tuple[str, ...], cwd: Path) -> Target:
             raise TrainperfError("no command after `--`", hint="trainperf diagnose -- torchrun …")
         return Target(command[1:], " ".join(command[1:]), cwd)
     check_script(cwd / command[0])
-    return Target((sys.executable, *command), command[0], cwd)
+    return Target((sys.executable, *command), command[0], cwd, command[0])
 
 
 def check_script(path: Path) -> None:
@@ -99,6 +100,8 @@ def run(
     measured is to be shown first.
     """
     folder = _new_folder(settings, target.label)
+    covered = guarding.folders_of(target.cwd, target.script)
+    guarded = guarding.probe(covered, folder, [folder])
     with Progress(console, settings.quiet) as progress:
         request = Request(
             Run(
@@ -110,6 +113,7 @@ def run(
                 extra_s=settings.extra_s,
                 stall_s=settings.stall_s,
                 budget_s=settings.budget_s,
+                guarded=guarded.folders,
             ),
             folder,
             settings.ignore,
@@ -117,9 +121,8 @@ def run(
             sequential=settings.sequential,
             allow_semantic=settings.allow_semantic,
         )
-        warning = _warning(target.label, _UNGUARDED)
-        if warning is not None:
-            progress.note(warning)
+        for sentence in guarding.said(guarded):
+            progress.note(sentence)
         progress.phase(f"{target.label}: starting")
         show = _Shown(progress, target.label, settings)
         diagnosis, recording = run_diagnosis(request, show)
@@ -131,16 +134,6 @@ def run(
     for path in folder.glob("events-*.jsonl"):
         path.unlink()
     return diagnosis, folder, None
-
-
-_UNGUARDED = ("what it writes until then, it writes",)
-
-
-def _warning(label: str, unguarded: tuple[str, ...]) -> str | None:
-    """What is said before the first run: what of the user's it may change, if anything."""
-    if not unguarded:
-        return None
-    return f"{label} runs for real until its steps are measured: {'; '.join(unguarded)}"
 
 
 class _Shown:

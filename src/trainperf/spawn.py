@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from trainperf import view
 from trainperf.errors import TrainperfError
+from trainperf.guarding import tracker_environment
 from trainperf.model import Run
 
 BOOTSTRAP = Path(__file__).parent / "child" / "bootstrap"
 OUTPUT = "output.log"
+VIEW = "view"
+"""Folder of a run: what it wrote into folders that it saw copy-on-write."""
+SCRATCH = "scratch"
+"""Folder of a run: what its writers were sent to, as `child.writers` names it."""
 TAIL_BYTES = 16 * 1024
 
 Interrupted = Callable[[], bool]
@@ -38,6 +46,7 @@ def prepare(run: Run, folder: Path) -> str:
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
         "sources": overlay,
+        "guarded": list(run.guarded),
         "seed": run.seed,
         "leg": None if run.leg is None else dataclasses.asdict(run.leg),
     }
@@ -61,9 +70,12 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
     Raises `TrainperfError` if it cannot be started.
     """
-    env = {**os.environ, **run.env, "TRAINPERF_RUN": run_file}
+    own = Path(run_file).parent
+    trackers = tracker_environment(own / SCRATCH)
+    env = {**os.environ, **trackers, **run.env, "TRAINPERF_RUN": run_file}
     before = env.get("PYTHONPATH")
     env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
+    _check_command(run, env)
     libc = ctypes.CDLL(None)
     parent = os.getpid()
 
@@ -74,7 +86,7 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
     try:
         return subprocess.Popen(
-            run.command,
+            view.enclosed(run.command, run.guarded, own / VIEW, [own]),
             cwd=run.cwd,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -88,6 +100,24 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
             f"cannot start {run.command[0]}: {error.strerror}",
             hint="check the command after `--`, as you would type it in this folder",
         ) from error
+
+
+def _check_command(run: Run, env: Mapping[str, str]) -> None:
+    """Refuse a command that cannot be found: inside a view it would fail too late."""
+    name = run.command[0]
+    place = os.path.join(run.cwd, name) if os.sep in name else name
+    if shutil.which(place, path=env.get("PATH")) is None:
+        reason = os.strerror(errno.EACCES if os.path.isfile(place) else errno.ENOENT)
+        raise TrainperfError(
+            f"cannot start {name}: {reason}",
+            hint="check the command after `--`, as you would type it in this folder",
+        )
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run that has ended wrote in place of the user's files."""
+    view.remove(folder / VIEW)
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)
 
 
 @contextmanager

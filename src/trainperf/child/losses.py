@@ -61,6 +61,7 @@ class Losses:
 
         `mean_of` says of how many updates it is the running mean, 0 if it is none.
         """
+        self._seen = True
         if self._stride > 1 and isinstance(update, int) and not self._keeps(update):
             return
         self._kept.append((update, value, mean_of))
@@ -81,8 +82,8 @@ class Losses:
                 self.saw(self.updates, value, self._mean_of)
             return
         counter = _counter(model)
+        self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
         if self._counted_from is None:
-            self.updates += int(getattr(model, "steps_per_execution", 1) or 1)
             self._counted_from = self.updates, counter
         if value is not None and counter is not None:
             self.saw(counter, value)
@@ -177,7 +178,6 @@ class Losses:
             if path is not None:
                 for step in path:
                     result = result[step]
-                self._seen = True
                 return result
         except (KeyError, IndexError, TypeError):
             del self._paths[key]
@@ -187,7 +187,7 @@ class Losses:
         if not isinstance(update, int):
             from_update, counter = self._counted_from or (0, 0)
             update = from_update + int(update) - int(counter)
-            self.updates = max(self.updates, update)
+            self.updates = update
         return update, _number(value), mean_of
 
     def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:

@@ -30,6 +30,11 @@ class Run:
     time decide. `measure_s` is the time in the steady loop that the three times may
     take, `extra_s` what the stages and probes after them may take; `stall_s` is how
     long the run may go without a sign of progress before it is given up.
+
+    `sources` are file contents to run in place of those at their (absolute) paths;
+    the folders in `guarded` are seen copy-on-write. `seed` seeds Python and the
+    frameworks before the script can. A run with `leg` is one leg of a trial: it warms
+    up, stops, and goes on slice by slice.
     """
 
     command: tuple[str, ...]
@@ -42,6 +47,7 @@ class Run:
     stall_s: float = 300.0
     budget_s: float = 180.0
     sources: dict[str, bytes] = field(default_factory=dict)
+    guarded: tuple[str, ...] = ()
     seed: int | None = None
     leg: Leg | None = None
 

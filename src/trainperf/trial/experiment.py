@@ -60,7 +60,7 @@ def try_fixes(
         return Tried(planned.how, left_out)
 
     def say(text: str, share: float | None) -> None:
-        on_event({"e": "trial", "text": text, "fraction": share})
+        on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     bench = Bench(planned.edits.run, subject.folder, clock, planned.costs, planned.legs, say)
     sequential = planned.how.mode == "one after another"

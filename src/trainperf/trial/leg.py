@@ -17,7 +17,7 @@ from trainperf.child import leg as words
 from trainperf.errors import TrainperfError
 from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
-from trainperf.spawn import output_tail, prepare, start
+from trainperf.spawn import clear, output_tail, prepare, start
 from trainperf.stopping import Guard, stop_session
 
 LOOK_EVERY_S = 0.0005
@@ -136,6 +136,7 @@ class Leg:
         self._clear()
 
     def _clear(self) -> None:
+        clear(self.folder.resolve())
         for path in self.folder.iterdir():
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

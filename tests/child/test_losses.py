@@ -1,0 +1,181 @@
+"""What a leg keeps of its losses: references during a step, numbers at a pause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainperf.child.losses import ALWAYS, MOST, OTHERS, Losses
+
+
+class Record:
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def write(self, kind: str, /, **fields: Any) -> None:
+        self.events.append({"e": kind, **fields})
+
+
+class FakeObserver:
+    """As much of an observer as losses need."""
+
+    def __init__(self, warm_up_steps: int = 0) -> None:
+        self.settings = {"leg": {"warm_up_steps": warm_up_steps}}
+        self.record = Record()
+        self.off = False
+        self.faults: list[str] = []
+
+    def failed(self, what: str, error: BaseException) -> None:
+        self.faults.append(f"{what}: {error}")
+
+
+class Tensor:
+    """A scalar on a device; to look at it is to wait for it."""
+
+    shape: tuple[int, ...] = ()
+
+    class dtype:  # noqa: N801
+        is_floating = True
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+        self.copies = 0
+
+    def numpy(self) -> float:
+        self.copies += 1
+        return self._value
+
+
+class PerReplica:
+    def __init__(self, *values: Tensor) -> None:
+        self.values = values
+
+
+def written(losses: Losses, observer: FakeObserver) -> dict[int, Any]:
+    before = len(observer.record.events)
+    losses.flush()
+    assert observer.faults == []
+    new = observer.record.events[before:]
+    return {u: v for event in new for u, v in zip(event["u"], event["v"], strict=True)}
+
+
+@pytest.fixture
+def observer() -> FakeObserver:
+    return FakeObserver()
+
+
+@pytest.fixture
+def losses(observer: FakeObserver) -> Losses:
+    return Losses(observer)  # type: ignore[arg-type]
+
+
+STEP = ("function", 1)
+
+
+def test_nothing_is_copied_before_the_pause(losses: Losses, observer: FakeObserver) -> None:
+    tensor = Tensor(0.5)
+    losses.returned(STEP, tensor)
+    assert tensor.copies == 0
+    assert written(losses, observer) == {1: 0.5}
+    assert tensor.copies == 1
+    assert written(losses, observer) == {}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Tensor(0.5),
+        (Tensor(0.5), Tensor(9.0)),
+        {"accuracy": Tensor(9.0), "loss": Tensor(0.5)},
+        {"accuracy": Tensor(9.0), "g_loss": Tensor(0.5)},
+        [None, 3, "text", {"inner": (Tensor(0.5),)}],
+        PerReplica(Tensor(0.25), Tensor(0.75)),
+        0.5,
+    ],
+)
+def test_the_loss_is_what_is_called_so_or_the_first_float_scalar(
+    losses: Losses, observer: FakeObserver, result: Any
+) -> None:
+    losses.returned(STEP, result)
+    losses.returned(STEP, result)
+    assert written(losses, observer) == {1: 0.5, 2: 0.5}
+
+
+def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, observer: FakeObserver) -> None:
+    losses.returned(STEP, None)
+    losses.returned(STEP, None)
+    losses.returned(("train_on_batch", 1), 0.25)
+    assert written(losses, observer) == {3: 0.25}
+
+
+def test_a_result_that_changes_its_form_is_looked_at_anew(
+    losses: Losses, observer: FakeObserver
+) -> None:
+    for result in ({"loss": 0.5}, [0.25], [0.125]):
+        losses.returned(STEP, result)
+    assert written(losses, observer) == {1: 0.5, 3: 0.125}
+
+
+def test_steps_are_counted_by_the_first_of_several_functions(
+    losses: Losses, observer: FakeObserver
+) -> None:
+    for turn in range(3):
+        losses.returned(("function", "critic"), float(turn))
+        losses.returned(("function", "generator"), 100.0)
+    assert written(losses, observer) == {1: 0.0, 2: 1.0, 3: 2.0}
+
+
+def test_a_function_that_is_called_no_more_gives_up_the_count(
+    losses: Losses, observer: FakeObserver
+) -> None:
+    losses.returned(("function", "pretraining"), 7.0)
+    for _ in range(OTHERS + 2):
+        losses.returned(("function", "training"), 1.0)
+    assert written(losses, observer) == {1: 7.0, 2: 1.0, 3: 1.0}
+
+
+def test_several_updates_of_one_call_count_as_so_many(
+    losses: Losses, observer: FakeObserver
+) -> None:
+    for updates, begins in ((4, True), (4, False), (2, False), (4, True)):
+        losses.fitted(None, {"loss": Tensor(1.0)}, updates, begins)
+    losses.flush()
+    (event,) = observer.record.events
+    assert event["u"] == [4, 8, 10, 14]
+    assert event["k"] == [4, 8, 10, 4]
+    assert event["of"] == "fit"
+
+
+def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(
+    losses: Losses, observer: FakeObserver
+) -> None:
+    for update in range(1, 5001):
+        losses.saw(update, float(update))
+    kept = written(losses, observer)
+    assert len(kept) <= MOST
+    assert set(range(1, ALWAYS + 1)) <= set(kept)
+    stride = 16
+    assert set(range(stride, 5001, stride)) <= set(kept)
+    assert kept[4096] == 4096.0
+    losses.saw(5001, 1.0)
+    assert written(losses, observer) == {5001: 1.0}, "after a pause all are kept again"
+
+
+def test_what_is_no_number_is_written_as_text(losses: Losses, observer: FakeObserver) -> None:
+    for value in (float("nan"), float("inf"), float("-inf"), 1 / 3):
+        losses.returned(STEP, value)
+    assert written(losses, observer) == {1: "nan", 2: "inf", 3: "-inf", 4: 0.333333333}
+
+
+def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, observer: FakeObserver) -> None:
+    class Gone(Tensor):
+        def numpy(self) -> float:
+            raise RuntimeError("the buffer is gone")
+
+    losses.returned(STEP, Gone(0.0))
+    losses.flush()
+    assert observer.faults == ["losses: the buffer is gone"]
+    losses.returned(STEP, 0.5)
+    observer.faults.clear()
+    assert written(losses, observer) == {2: 0.5}

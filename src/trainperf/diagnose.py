@@ -69,8 +69,10 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         except NoLoop as error:
             return _without_loop(request, recording, machine, error, began), recording
         first = _first_verdict(request, recording, evidence)
-        tried = _try(request, first, recording, evidence, began, interrupted, on_event)
-    diagnosis = first if tried is None else _proven(first, tried)
+        hidden = _hidden(request, first, evidence)
+        findings = (*first.findings, *hidden)
+        tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
+    diagnosis = first if tried is None else _proven(first, hidden, tried)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -95,7 +97,7 @@ def _first_verdict(request: Request, recording: Recording, evidence: Evidence) -
 
 def _try(
     request: Request,
-    first: Diagnosis,
+    findings: tuple[Finding, ...],
     recording: Recording,
     evidence: Evidence,
     began: float,
@@ -104,14 +106,14 @@ def _try(
 ) -> Tried | None:
     """Try the fixes on the script, if that was asked for and the run was measured."""
     complete = recording.ending in (Ending.MEASURED, Ending.FINISHED)
-    if not request.trials or not complete or not first.findings:
+    if not request.trials or not complete or not findings:
         return None
     subject = Subject(
         recording=recording,
         evidence=evidence,
-        findings=first.findings,
+        findings=findings,
         machine=inspect_machine(directory=Path(request.run.cwd)),
-        root=patch_root(request.run, first.findings),
+        root=patch_root(request.run, findings),
         folder=request.folder,
         began=began,
         deadline=began + request.run.budget_s,
@@ -121,8 +123,21 @@ def _try(
     return try_fixes(subject, interrupted, on_event)
 
 
-def _proven(first: Diagnosis, tried: Tried) -> Diagnosis:
+def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
+    """Fixes with an edit whose bound lies within the noise: a trial can tell, they cannot."""
+    exact = replace(evidence, times=evidence.times.as_if_exact())
+    shown = {one.id for one in first.findings}
+    return tuple(
+        one
+        for one in rank.ranked(detect_all(exact, lambda fix, error: None), exact)
+        if one.rewritable and one.id not in shown and one.id not in request.ignore
+    )
+
+
+def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
+    kept = {trial.fix for trial in tried.trials if trial.kept}
+    shown = (one for one in hidden if one.id in kept)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -132,7 +147,7 @@ def _proven(first: Diagnosis, tried: Tried) -> Diagnosis:
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
     return replace(
         first,
-        findings=rank.after_trials(first.findings, tried.trials),
+        findings=rank.after_trials((*first.findings, *shown), tried.trials),
         trials=tried.trials,
         trying=tried.trying,
         stack=tried.stack,

@@ -22,6 +22,8 @@ def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
         return 130
     if diagnosis.loop is None or diagnosis.times.real_s is None:
         return 2
+    if diagnosis.trying is not None and diagnosis.trying.interrupted:
+        return 130
     return 1 if _fails(diagnosis, settings.fail_on) else 0
 
 

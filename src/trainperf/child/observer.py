@@ -173,12 +173,9 @@ def start(run_file: str) -> None:
 
         changes.mend_renames(settings["guarded"], changes.Changes())
     if settings.get("leg") is not None:
-        try:
-            from .losses import Losses
+        from .losses import Losses
 
-            observer.losses = Losses(observer)
-        except ImportError:  # TEMPORARY
-            pass
+        observer.losses = Losses(observer)
     if settings.get("seed") is not None:
         from . import seeding
 

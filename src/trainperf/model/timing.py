@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.model.basics import Missing, taken
@@ -75,6 +75,21 @@ class Times:
             return 0.10
         measured = (m for m in (self.real_, self.resident_) if isinstance(m, Measure))
         return max(m.noise * m.seconds for m in measured) / self.real_.seconds
+
+    def as_if_exact(self) -> Times:
+        """The same times without their noise: what they would say if they held."""
+        return replace(
+            self,
+            real_=_exact(self.real_),
+            resident_=_exact(self.resident_),
+            input_=_exact(self.input_),
+        )
+
+
+def _exact(measure: Measure | Missing) -> Measure | Missing:
+    if isinstance(measure, Missing):
+        return measure
+    return replace(measure, low=measure.seconds, high=measure.seconds)
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ class Trials:
     processes one after another. `seconds` is what all trials took, `seed` the seed of
     every leg. `budget_needed_s` is the budget that would have let all be tried, None
     where nothing was left out for want of time. `reason` says why there were none.
+    `interrupted` says that Ctrl-C ended them.
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -122,3 +123,4 @@ class Trials:
     seconds: float = 0.0
     seed: int | None = None
     budget_needed_s: float | None = None
+    interrupted: bool = False

@@ -11,6 +11,10 @@ from trainperf.trial.turns import MIN_PAIRS, SLICE_S, slice_steps
 
 STACK_SHARE = 0.3
 """Share of the time that is kept for measuring the winners together."""
+LATE = "was still starting when the time was over"
+"""The failure of a leg that only lacked time."""
+SLICES = 8
+"""Slices of each process where they run one after another: two and a half seconds."""
 END_S = 1.5
 """Seconds kept to end the processes and write the report."""
 
@@ -21,13 +25,15 @@ class Costs:
 
     `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that
     of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
-    how many legs can start at a time without slowing each other.
+    how many legs can start at a time without slowing each other. Where legs do not live
+    `together`, a candidate takes three processes, one after another.
     """
 
     start_s: float
     step_s: float
     epoch_s: float | None
     cores: float
+    together: bool = True
 
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs, started together, have warmed up."""
@@ -36,13 +42,18 @@ class Costs:
 
     def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:
         """Seconds for so many contests of so many pairs each."""
-        steps = slice_steps(self.step_s) + 1
-        slice_s = max(SLICE_S, steps * self.step_s) * 1.1
-        return contests * pairs * 2 * slice_s
+        return contests * pairs * 2 * self._slice_s
 
     def trying(self, candidates: int, epochs: int = 0) -> float:
         """Seconds for so many candidates beside the script and its control."""
+        if not self.together:
+            return (3 * candidates + 1) * (self.starting(1, epochs) + SLICES * self._slice_s)
         return self.starting(candidates + 2, epochs) + self.comparing(candidates + 1)
+
+    @property
+    def _slice_s(self) -> float:
+        steps = slice_steps(self.step_s) + 1
+        return max(SLICE_S, steps * self.step_s) * 1.1
 
 
 @dataclass(frozen=True)

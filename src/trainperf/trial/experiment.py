@@ -72,6 +72,7 @@ def try_fixes(
     how = replace(
         planned.how, legs=engine.legs, seconds=time.monotonic() - began, seed=SEED,
         reason=done.trying.reason,
+        interrupted=interrupted(),
     )  # fmt: skip
     return replace(done, trying=how, trials=(*done.trials, *left_out))
 

@@ -4,6 +4,10 @@ Losses of the same update need not agree then: they are of other samples. Their 
 do, up to the noise of the batches and to the pace, which the order changes as well: a
 small convolution with SGD, given its samples in another order, had 48 % more loss in
 the mean of 120 updates, and was as good in the end.
+
+On those scripts (see `parity.py`) no other order of samples was rejected, over 6 to 400
+losses; a training whose weights stood still was, from 50 to 120 updates on. Before the
+unchanged script has learnt something, losses cannot tell the two apart.
 """
 
 from __future__ import annotations

@@ -9,18 +9,17 @@ from types import TracebackType
 
 from trainperf.model import Ratio, Run
 from trainperf.stopping import Guard
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import LATE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, Slice
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Losses, control, read_losses
-from trainperf.trial.ratio import Pair, ratio
+from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.side_by_side import Bench, first_step_s
-from trainperf.trial.turns import HANG_S, HANG_TIMES, SLICE_S, slice_steps
+from trainperf.trial.turns import FASTEST, HANG_S, HANG_TIMES, SLICE_S, slice_steps
 from trainperf.trial.warming import warm_up
 
-SLICES = 8
-"""Slices of each process: about two and a half seconds of steps."""
+NO_SLICE = "the time was over before the first slice"
 
 
 @dataclass(frozen=True)
@@ -66,23 +65,30 @@ class OneAfterAnother:
         """
         found = []
         for number, candidate in enumerate(candidates):
+            if clock.over() and self._unchanged:
+                found.append(Measured(candidate.name, None, None, LATE))
+                continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged:
                 self._again(clock)
             before = self._unchanged[-1]
-            pair = [self._process(candidate.name, candidate.run, clock)]
-            if not pair[0].failure:
-                pair.append(self._process(candidate.name, candidate.run, clock))
-                self._again(clock)
-            found.append(_measured(candidate.name, before, pair, self._unchanged[-1]))
+            changed = [self._process(candidate.name, candidate.run, clock)]
+            after = None
+            if changed[0].slices and not changed[0].failure:
+                changed.append(self._process(candidate.name, candidate.run, clock))
+                after = self._again(clock)
+            found.append(_measured(candidate.name, before, changed, after))
         return found
 
-    def _again(self, clock: Clock) -> None:
+    def _again(self, clock: Clock) -> Process | None:
+        """Run the unchanged script once more; None if it made no slice."""
         process = self._process("", self._bench.run, clock)
-        if process.failure and not self._unchanged:
-            raise LegFailed(process.failure)
-        if not process.failure:
+        if process.slices:
             self._unchanged.append(process)
+            return process
+        if not self._unchanged:
+            raise LegFailed(process.failure or NO_SLICE)
+        return None
 
     def _process(self, name: str, run: Run, clock: Clock) -> Process:
         self.legs += 1
@@ -90,15 +96,16 @@ class OneAfterAnother:
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         limit = 30 + 4 * self._bench.costs.starting(1, epochs)
-        step_s = self._bench.costs.step_s * leg.work_per_step
         try:
             warm_up([leg], self._guard, 1, limit, clock.over)
+            step_s = self._bench.costs.step_s * leg.work_per_step
             while not leg.failure and len(slices) < SLICES and not clock.over():
-                longest = max(HANG_S, HANG_TIMES * max(SLICE_S, 2 * step_s))
-                piece = leg.run_slice(slice_steps(step_s), 1, longest, clock.over)
+                steps = slice_steps(step_s)
+                longest = max(HANG_S, HANG_TIMES * max(SLICE_S, (steps + 1) * step_s))
+                piece = leg.run_slice(steps, 1, longest, clock.over)
                 if piece is not None:
                     slices.append(piece)
-                    step_s = piece.seconds / piece.steps
+                    step_s = max(piece.seconds / piece.steps, step_s / FASTEST)
         except LegFailed as failed:
             leg.failure = str(failed)
         finally:
@@ -109,7 +116,7 @@ class OneAfterAnother:
         """What the unchanged script was measured to be; raises `LegFailed` without slices."""
         slices = [piece for process in self._unchanged for piece in process.slices]
         if not slices:
-            raise LegFailed("the time was over before the first slice")
+            raise LegFailed(NO_SLICE)
         first, last = self._unchanged[0], self._unchanged[-1]
         twins = len(self._unchanged) > 1
         band = control(first.losses, last.losses if twins else None)
@@ -126,11 +133,15 @@ class OneAfterAnother:
         )
 
 
-def _measured(name: str, before: Process, changed: list[Process], after: Process) -> Measured:
+def _measured(
+    name: str, before: Process, changed: list[Process], after: Process | None
+) -> Measured:
+    """What was measured; without a ratio where one of the four processes is missing."""
     failure = next((one.failure for one in changed if one.failure), "")
+    complete = after is not None and not failure
     return Measured(
         name=name,
-        ratio=None if failure else _compare(before, changed, after),
+        ratio=_compare(before, changed, after) if complete and after is not None else None,
         losses=changed[0].losses,
         failure=failure,
         first_step_s=changed[0].first_step_s,
@@ -144,7 +155,7 @@ def _compare(before: Process, changed: list[Process], after: Process) -> Ratio |
         for process in changed
         for piece, one, other in zip(process.slices, before.slices, after.slices, strict=False)
     ]
-    if len(pairs) < 3:
+    if len(pairs) < FEWEST or not all(process.slices for process in changed):
         return None
     whole = ratio(pairs)
     halves = [

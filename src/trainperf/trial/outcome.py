@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
+from trainperf.trial.budget import LATE
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
 
 SMALLEST_GAIN = 0.02
 """A gain below this is not worth an edit, however sure it is."""
+LATE_REASON = "out of budget before it could be compared"
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
 
@@ -28,6 +30,11 @@ class Measured:
     failure: str = ""
     first_step_s: float | None = None
     pairs: tuple[Pair, ...] = ()
+
+    @property
+    def late(self) -> bool:
+        """Whether nothing but time was missing for a ratio."""
+        return self.ratio is None and self.failure in ("", LATE)
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,8 @@ def trial(
     """What came of trying one fix alone."""
     fix = measured.name
     if measured.ratio is None:
-        outcome = Outcome.FAILED if measured.failure else Outcome.NOT_TRIED
-        reason = measured.failure or "out of budget before it could be compared"
+        outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
+        reason = LATE_REASON if measured.late else measured.failure
         return Trial(fix, outcome, reason, bound=bound)
     found = measured.ratio
     parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)

@@ -8,11 +8,11 @@ largest relative distance of the losses up to an update was
 
     update                        5      20     50     100    200    400
     rounding                    1e-6   1e-6   1e-4    8e-3   4e-2     1
-    other order of samples      5e-2   5e-2   1e-1    2e-1   2e-1   4e-1   (the smallest)
-    learning rate off by 1 %    1e-4   4e-4   2e-3    4e-3   1e-2   2e-2   (the smallest)
+    other order of samples      5e-2   5e-2   1e-1    1e-1   2e-1   5e-1   (the smallest)
+    learning rate off by 1 %    1e-4   4e-4   1e-3    4e-3   1e-2   2e-2   (the smallest)
 
 so what a fix changes shows in the first updates or not at all, and what parts two
-losses later grows step by step: from one update to the next never by more than 16
+losses later grows step by step: from one update to the next never by more than 20
 times. `tolerance` and `JUMP` follow from this, with a margin of ten or more.
 """
 
@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trainperf.model import Equivalence, Event
+from trainperf.model import Equivalence
+from trainperf.trial.losses import Losses, read_losses
 from trainperf.trial.means import MEAN, alike, of_each_update
 
 FIRST_UPDATES = 5
@@ -32,7 +32,8 @@ FIRST = 1e-4
 1e-6; TF32 and half precision round a hundred times coarser, but average out."""
 TENFOLD = 25
 """Rounding may grow tenfold in so many updates; measured: tenfold in 15 to 50, from 1e-7."""
-WORST = 1.0
+WORST = 2.0
+"""No relative distance is larger: from here on rounding may have made any."""
 JUMP = 100.0
 FLOOR = 1e-6
 """A distance may be up to `JUMP` times the largest before it, or times this floor."""
@@ -46,22 +47,7 @@ FEWEST = 6
 """Fewer losses than this say nothing about a mean."""
 
 
-@dataclass(frozen=True)
-class Losses:
-    """What one process showed of its training, by the number of weight updates, from 1.
-
-    `kind` says what `values` are: "loss", or "weights" (sums of the absolute values of
-    the trainable weights) where no loss could be seen. `source` is where the losses
-    were seen ("fit", "train_on_batch", "tape", "output"). `means` says of how many
-    updates a value is the running mean, where it is one. `weights` are kept beside
-    losses for a few early updates.
-    """
-
-    kind: str
-    values: dict[int, float]
-    source: str = ""
-    means: dict[int, int] = field(default_factory=dict)
-    weights: dict[int, float] = field(default_factory=dict)
+__all__ = ["Band", "Losses", "Parity", "control", "judge", "read_losses", "tolerance"]
 
 
 @dataclass(frozen=True)
@@ -118,25 +104,6 @@ class _Pairs:
             abs(a - b) / max(abs(a), abs(b), usual) if a != b else 0.0
             for a, b in zip(self.unchanged, self.changed, strict=True)
         ]
-
-
-def read_losses(events: Iterable[Event]) -> Losses | None:
-    """Gather the losses of one process from its events; None if it wrote none."""
-    values: dict[str, dict[int, float]] = {"loss": {}, "weights": {}}
-    means: dict[int, int] = {}
-    source = ""
-    for event in events:
-        if event["e"] != "losses":
-            continue
-        found = (float(value) for value in event["v"])  # "nan" and "inf" come as text
-        values[event["kind"]].update(zip(event["u"], found, strict=True))
-        means.update(zip(event["u"], event.get("k") or (), strict=False))
-        source = source or event.get("of", "")
-    if values["loss"]:
-        return Losses("loss", values["loss"], source, means, values["weights"])
-    if values["weights"]:
-        return Losses("weights", values["weights"])
-    return None
 
 
 def tolerance(update: int) -> float:
@@ -203,6 +170,8 @@ def _judge_kind(
     within = f"{_noun(pairs.kind)} within {_percent(far)} ({many})"
     parted = _parts(pairs, band)
     if equivalence is not Equivalence.NUMERICS and parted is None:
+        if band.reproducible is False:
+            return Parity(True, within + _itself(band))
         if far > FIRST:
             return Parity(True, f"{within}, as far as rounding grows")
         return Parity(True, f"{len(pairs.updates)} {_noun(pairs.kind)} equal to rounding")

@@ -15,6 +15,7 @@ from trainperf.trial.room import Room, room
 
 SEED = 20261121
 WARM_UP_STEPS = 6
+NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LEAST_LEGS = 3
 """The script, its control and one candidate: fewer cannot take turns."""
 
@@ -70,12 +71,18 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         subject.recording.run,
         seed=SEED,
         leg=Leg(WARM_UP_STEPS),
-        env={**subject.recording.run.env, "PYTHONHASHSEED": "0"},
+        env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
     write = writer(subject.root, subject.findings, _fixes(), subject.allow_semantic)
     edits = Edits(run, subject.findings, write)
     chosen, skipped = candidates(run, subject.findings, _fixes(), write, subject.allow_semantic)
-    costs = costs_of(subject)
+    space = room(subject.recording, subject.machine)
+    how = _how(subject, space)
+    costs = costs_of(subject, together=how.mode == "side by side")
+    if costs.epoch_s is None:  # all legs would wait, nobody knows how long
+        endless = [one for one in chosen if one.warm_up_epochs]
+        skipped += [Skipped(one.name, NO_EPOCH, one.bound) for one in endless]
+        chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
@@ -85,8 +92,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     chosen, late = _within(chosen, costs, clock.left)
     reason = f"out of budget: all would need --budget {needed:.0f}s"
     skipped += [Skipped(one.name, reason, one.bound) for one in late]
-    space = room(subject.recording, subject.machine)
-    how = replace(_how(subject, space), budget_needed_s=needed if late else None)
+    how = replace(how, budget_needed_s=needed if late else None)
     if not chosen:
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
     run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen)))
@@ -94,7 +100,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), costs, how, space.legs)
 
 
-def costs_of(subject: Subject) -> Costs:
+def costs_of(subject: Subject, together: bool = True) -> Costs:
     """What legs of this script take, from what its observed run took."""
     evidence = subject.evidence
     real = evidence.times.real_
@@ -107,6 +113,7 @@ def costs_of(subject: Subject) -> Costs:
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
         cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)),
+        together=together,
     )
 
 

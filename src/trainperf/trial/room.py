@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from trainperf.machine.cgroup import memory_limit
 from trainperf.model import Machine, Recording
 
 MEMORY_SHARE = 0.8
@@ -77,6 +78,8 @@ def _size(count: float) -> str:
 
 
 def memory_is_short() -> bool:
-    """Whether the machine has next to no memory left."""
-    memory = psutil.virtual_memory()
+    """Whether the machine, or what this process may take of it, is next to full."""
+    memory, limit = psutil.virtual_memory(), memory_limit()
+    if limit is not None and limit.available < LEAST_LEFT * limit.limit:
+        return True
     return bool(memory.available < LEAST_LEFT * memory.total)

@@ -91,6 +91,8 @@ class SideBySide:
                 leg.end()
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
+        if self._base.failure:
+            raise LegFailed(self._base.failure)
         new = [leg for leg in (self._base, self._control.leg) if leg.ready_s is None]
         new = [*(leg for leg in new if not leg.failure), *legs]
         costs, say = self._bench.costs, self._bench.say
@@ -107,7 +109,7 @@ class SideBySide:
         warm_up(new, self._guard, at_once, limit, clock.over, done)
         if self._base.failure:
             raise LegFailed(self._base.failure)
-        self._control.failure = self._control.leg.failure
+        self._control.failure = self._control.failure or self._control.leg.failure
 
     def _take_turns(self, contests: Sequence[Contest], clock: Clock) -> None:
         for contest in contests:
@@ -125,8 +127,17 @@ class SideBySide:
 
         self._control.decided = len(self._control.pairs) >= MAX_PAIRS
         turns = Turns(self._base, entered, self._bench.costs.step_s, clock.over, settled)
-        for number in turns.rounds():
-            self._bench.say(_taking_turns(ready, number), _share(ready))
+        try:
+            for number in turns.rounds():
+                self._bench.say(_taking_turns(ready, number), _share(ready))
+        except LegFailed as failed:
+            # What was measured until then counts; nothing can be compared any more.
+            self._base.failure = str(failed)
+            for contest in ready:
+                if contest.ratio is None and not contest.failure:
+                    contest.failure = f"could not be compared: the script as it is {failed}"
+            if not (self._slices or turns.base_slices):
+                raise
         self._slices += turns.base_slices
 
     def baseline(self) -> Baseline:

@@ -9,21 +9,22 @@ from dataclasses import dataclass, field
 from trainperf.model import Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.leg import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, floor
 from trainperf.trial.parity import judge
-from trainperf.trial.ratio import Pair, ratio
+from trainperf.trial.ratio import FEWEST, Pair, ratio
 
 Compare = Callable[[Sequence[Candidate], Clock], list[Measured]]
 Join = Callable[[Sequence[str]], Candidate | str]
 """Makes the candidate of several fixes together, or says why they do not go together."""
+OUT_OF_BUDGET = "out of budget"
 
 
 @dataclass(frozen=True)
 class Stacked:
     """The fixes that go into the patch, what they give together, and who was dropped.
 
-    `ratio` is None where the stack could not be measured: then `fixes` holds the best
-    single one alone, or nothing.
+    `ratio` is None where there are no fixes.
     """
 
     fixes: tuple[str, ...]
@@ -36,104 +37,159 @@ def stack(
 ) -> Stacked:
     """Measure the winners together and keep those that pay on top of the better ones.
 
-    `winners` are fixes that were kept alone. All stacks of the best one, two, three …
-    are alive together, so that each is compared with the one before it. Where one was
-    dropped from the middle, what remains is measured again; what cannot be any more, is
-    cut to the largest stack that was.
+    `winners` are fixes that were kept alone. All stacks of the best two, three, … are
+    alive together, so that each is compared with the one before it. A fix that breaks
+    its stack (it fails, or trains differently) is left out, and the stacks of those
+    after it are measured again without it. Fixes that add nothing are taken out at the
+    end, which is measured again as well, unless they were the last. What there is no
+    time for is cut to the largest stack that was measured.
     """
     order = sorted(winners, key=lambda one: -_speedup(one))
     if not order:
         return Stacked((), None)
-    alone = order[0]
-    if len(order) == 1:
-        return Stacked((alone.name,), alone.ratio)
-    dropped: dict[str, str] = {}
-    prefixes = _prefixes(order, join, dropped)
-    found = {one.name: one for one in compare(prefixes, clock)} if prefixes else {}
-    kept, last = [alone.name], alone
-    for candidate in prefixes:
-        name = candidate.fixes[-1]
-        measured = found[candidate.name]
-        reason = _does_not_pay(measured, last, candidate, baseline)
-        if reason:
-            dropped[name] = reason
-        else:
-            kept.append(name)
-        if not reason or measured.ratio is not None:
-            last = measured if measured.ratio is not None else last
-    return _final(tuple(kept), alone, prefixes, found, dropped, join, compare, clock)
+    pile = _Pile(order[0], baseline, join, compare, clock)
+    rest = [one.name for one in order[1:]]
+    while rest:
+        rest = pile.put_on(rest)
+    return pile.without_idle()
 
 
-def _prefixes(order: Sequence[Measured], join: Join, dropped: dict[str, str]) -> list[Candidate]:
-    """The stacks of two, three … of the winners, those left out that do not go together."""
-    names, made = [order[0].name], []
-    for one in order[1:]:
-        candidate = join((*names, one.name))
-        if isinstance(candidate, str):
-            dropped[one.name] = f"does not go together with {', '.join(names)}: {candidate}"
-            continue
-        names.append(one.name)
-        made.append(candidate)
-    return made
+class _Pile:
+    """The stack while it grows.
 
+    `fixes` are in it, the best first, and were measured so: `top` is what they gave.
+    `kept` are those of them that pay.
+    """
 
-def _does_not_pay(
-    measured: Measured, before: Measured, candidate: Candidate, baseline: Baseline
-) -> str:
-    """Why the last fix of a stack is not kept on top of the others, or nothing."""
-    others = ", ".join(candidate.fixes[:-1])
-    if measured.ratio is None:
-        return measured.failure or f"not measured on top of {others}: out of budget"
-    parity = judge(candidate.equivalence, baseline.losses, measured.losses, baseline.band)
-    if parity.ok is False:
-        return f"together with {others}: {parity.text}"
-    more = on_top(measured, before)
-    if more is None or more.low > 1 + floor(baseline.control):
-        return "" if more is not None else f"not measured on top of {others}: out of budget"
-    return f"on top of {others} it gives {more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
+    def __init__(
+        self, alone: Measured, baseline: Baseline, join: Join, compare: Compare, clock: Clock
+    ) -> None:
+        self.fixes: tuple[str, ...] = (alone.name,)
+        self.kept: tuple[str, ...] = self.fixes
+        self.top = alone
+        self.dropped: dict[str, str] = {}
+        self._baseline = baseline
+        self._join = join
+        self._compare = compare
+        self._clock = clock
+        # The largest measured stack that ends with a fix that pays.
+        self._last: tuple[tuple[str, ...], Measured] = (self.fixes, alone)
 
+    def put_on(self, names: Sequence[str]) -> list[str]:
+        """Put the fixes on the stack one by one; return those to be put on once more.
 
-def on_top(stacked: Measured, before: Measured) -> Ratio | None:
-    """What one stack gives over another, from their pairs round by round."""
-    pairs = [
-        Pair(
-            math.exp(one.log_ratio), math.exp(other.log_ratio), math.exp(other.log_ratio), one.steps
+        These are the ones that were only measured on top of a fix that is now left out.
+        """
+        stacks = self._stacks(names)
+        found, unmeasured = self._measure(stacks)
+        for at, candidate in enumerate(stacks):
+            name, measured = candidate.fixes[-1], found.get(candidate.name)
+            if measured is None or measured.late:
+                for later in stacks[at:]:
+                    self.dropped[later.fixes[-1]] = f"not measured on top of {self}: {unmeasured}"
+                return []
+            broken = self._breaks(measured, candidate)
+            if broken:
+                self.dropped[name] = broken
+                return [later.fixes[-1] for later in stacks[at + 1 :]]
+            self._take(name, measured)
+        return []
+
+    def without_idle(self) -> Stacked:
+        """What is kept, measured without those that add nothing on top of the others.
+
+        If it cannot be measured, or breaks, these stay in: the stack that holds them
+        was measured, and trains the same.
+        """
+        fixes, last = self._last
+        if fixes != self.kept:
+            candidate = self._join(self.kept)
+            if isinstance(candidate, Candidate):
+                found, _ = self._measure([candidate])
+                measured = found.get(candidate.name)
+                if measured is not None and self._is_sound(measured, candidate):
+                    fixes, last = self.kept, measured
+        dropped = {name: why for name, why in self.dropped.items() if name not in fixes}
+        return Stacked(fixes, last.ratio, dropped)
+
+    def _stacks(self, names: Sequence[str]) -> list[Candidate]:
+        """This stack and the first, the first two, … of `names`; some may not fit."""
+        fixes, made = self.fixes, []
+        for name in names:
+            candidate = self._join((*fixes, name))
+            if isinstance(candidate, str):
+                others = ", ".join(fixes)
+                self.dropped[name] = f"does not go together with {others}: {candidate}"
+                continue
+            fixes = (*fixes, name)
+            made.append(candidate)
+        return made
+
+    def _measure(self, stacks: Sequence[Candidate]) -> tuple[dict[str, Measured], str]:
+        """What was measured, by name, and why anything was not."""
+        if not stacks or self._clock.over():
+            return {}, OUT_OF_BUDGET
+        try:
+            return {one.name: one for one in self._compare(stacks, self._clock)}, OUT_OF_BUDGET
+        except LegFailed as failed:
+            late = self._clock.over()
+            return {}, OUT_OF_BUDGET if late else f"the script as it is {failed}"
+
+    def _breaks(self, measured: Measured, candidate: Candidate) -> str:
+        """Why a stack cannot be kept, whatever it gives; '' if it can."""
+        others = ", ".join(candidate.fixes[:-1])
+        if measured.failure:
+            return f"together with {others}: {measured.failure}"
+        judged = judge(
+            candidate.equivalence, self._baseline.losses, measured.losses, self._baseline.band
         )
+        return f"together with {others}: {judged.text}" if judged.ok is False else ""
+
+    def _is_sound(self, measured: Measured, candidate: Candidate) -> bool:
+        return not measured.late and not self._breaks(measured, candidate)
+
+    def _take(self, name: str, measured: Measured) -> None:
+        more = on_top(measured, self.top)
+        if more.low > 1 + floor(self._baseline.control):
+            self.kept = (*self.kept, name)
+            self._last = ((*self.fixes, name), measured)
+        else:
+            gain = f"{more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
+            self.dropped[name] = f"on top of {self} it gives {gain}"
+        self.fixes = (*self.fixes, name)
+        self.top = measured
+
+    def __str__(self) -> str:
+        return ", ".join(self.fixes)
+
+
+def on_top(stacked: Measured, before: Measured) -> Ratio:
+    """What one stack gives over another; both have a ratio.
+
+    From their pairs round by round, as what they share of the noise cancels so. Without
+    pairs from the two intervals, as if they were independent: the distances of the
+    limits from the estimates add in quadrature (Zou and Donner, "Construction of
+    confidence limits about effect measures", Statistics in Medicine 27, 2008).
+    """
+    pairs = [
+        Pair(math.exp(one.log_ratio), *(math.exp(other.log_ratio),) * 2, one.steps)
         for one, other in zip(stacked.pairs, before.pairs, strict=False)
     ]
-    if len(pairs) >= 3:
+    if len(pairs) >= FEWEST:
         return ratio(pairs)
-    return None
-
-
-def _final(
-    kept: tuple[str, ...],
-    alone: Measured,
-    prefixes: Sequence[Candidate],
-    found: Mapping[str, Measured],
-    dropped: dict[str, str],
-    join: Join,
-    compare: Compare,
-    clock: Clock,
-) -> Stacked:
-    if len(kept) == 1:
-        return Stacked(kept, alone.ratio, dropped)
-    measured = found.get("+".join(kept))
-    if measured is None:  # one was dropped from the middle
-        candidate = join(kept)
-        again = compare([candidate], clock) if isinstance(candidate, Candidate) else []
-        measured = again[0] if again and again[0].ratio is not None else None
-    if measured is not None:
-        return Stacked(kept, measured.ratio, dropped)
-    for candidate in reversed(prefixes):
-        best = found[candidate.name]
-        if best.ratio is not None and set(candidate.fixes) <= set(kept):
-            for name in set(kept) - set(candidate.fixes):
-                dropped[name] = "not measured together with the others: out of budget"
-            return Stacked(candidate.fixes, best.ratio, dropped)
-    for name in kept[1:]:
-        dropped[name] = "not measured together with the others: out of budget"
-    return Stacked(kept[:1], alone.ratio, dropped)
+    one, other = stacked.ratio, before.ratio
+    assert one is not None
+    assert other is not None
+    gain = one.speedup / other.speedup
+    below = math.hypot(math.log(one.speedup / one.low), math.log(other.high / other.speedup))
+    above = math.hypot(math.log(one.high / one.speedup), math.log(other.speedup / other.low))
+    return Ratio(
+        gain,
+        gain * math.exp(-below),
+        gain * math.exp(above),
+        min(one.pairs, other.pairs),
+        min(one.steps, other.steps),
+    )
 
 
 def _speedup(measured: Measured) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from trainperf.model import Ratio
 from trainperf.trial.leg import Leg, LegFailed, Slice
-from trainperf.trial.ratio import Pair, ratio
+from trainperf.trial.ratio import FEWEST, Pair, ratio
 
 SLICE_S = 0.3
 """A slice is about so long: short against a neighbour's bursts (seconds), long against
@@ -44,7 +44,7 @@ class Contest:
     @property
     def ratio(self) -> Ratio | None:
         """The speed-up until now; None while there are too few pairs."""
-        return ratio(self.pairs) if len(self.pairs) >= 3 else None
+        return ratio(self.pairs) if len(self.pairs) >= FEWEST else None
 
 
 class Turns:
@@ -68,7 +68,8 @@ class Turns:
         self.base_slices: list[Slice] = []
         self._asked = asked
         self._settled = settled
-        self._step_s = {id(base): step_s}
+        self._first_s = step_s
+        self._step_s: dict[int, float] = {}  # of a turn of each leg's loop
 
     def rounds(self) -> Iterator[int]:
         """Run round after round, each contest once; yield the number of each.
@@ -85,8 +86,9 @@ class Turns:
                     return
                 changed = self._changed_slice(contest)
                 if changed is None:
-                    if self._asked():
+                    if not contest.failure:
                         return
+                    before = None  # a leg that hangs may have taken long
                     continue
                 after = self._base_slice()
                 if after is None:
@@ -111,12 +113,13 @@ class Turns:
             return self._slice(contest.leg)
         except LegFailed as failed:
             contest.failure = str(failed)
+            contest.leg.end()  # what hangs must not run beside the others
             return None
 
     def _slice(self, leg: Leg) -> Slice | None:
         if self._asked():
             return None
-        step_s = self._step_s.get(id(leg)) or self._step_s[id(self.base)] * leg.work_per_step
+        step_s = self._step_s.get(id(leg)) or self._unchanged_s() * leg.work_per_step
         steps = slice_steps(step_s)
         limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), self.base.slowest_s))
         piece = leg.run_slice(steps, 1, limit, self._asked)
@@ -124,6 +127,11 @@ class Turns:
             # A change may make steps much shorter: its slices grow with it, not at once.
             self._step_s[id(leg)] = max(piece.seconds / piece.steps, step_s / FASTEST)
         return piece
+
+    def _unchanged_s(self) -> float:
+        """Seconds for a step's work of the unchanged script."""
+        turn_s = self._step_s.get(id(self.base))
+        return self._first_s if turn_s is None else turn_s / self.base.work_per_step
 
 
 def slice_steps(step_s: float) -> int:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from trainperf.stopping import Guard
+from trainperf.trial.budget import LATE
 from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.room import memory_is_short
 
@@ -47,7 +48,7 @@ def warm_up(
             _fail(going.pop(), "ended: the machine's memory was running out")
         if asked():
             for leg in (*going, *waiting):
-                _fail(leg, "was still starting when the time was over")
+                _fail(leg, LATE)
             return
         time.sleep(LOOK_EVERY_S)
 

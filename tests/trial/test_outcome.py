@@ -1,0 +1,165 @@
+import math
+
+import pytest
+
+from trainperf.model import Control, Equivalence, Outcome, Ratio
+from trainperf.trial.budget import LATE
+from trainperf.trial.outcome import (
+    ONE_OFF_S,
+    SMALLEST_GAIN,
+    Baseline,
+    Measured,
+    break_even,
+    control_of,
+    floor,
+    trial,
+)
+from trainperf.trial.parity import Band, Losses
+
+LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
+OTHER = Losses("loss", {n: 3.0 / n for n in range(1, 21)}, "fit")
+SURE = Band(True, 0.0)
+
+
+def ratio(low, speedup, high, pairs=8):
+    return Ratio(speedup, low, high, pairs, 3 * pairs)
+
+
+def measured(found=None, losses=LOSSES, failure="", first_step_s=None):
+    return Measured("fix", found, losses, failure, first_step_s)
+
+
+def control(low=0.99, high=1.01):
+    return control_of(ratio(low, 1.0, high), SURE)
+
+
+def baseline(of=None, losses=LOSSES, first_step_s=None, spread=0.0):
+    return Baseline(0.1, 1e-5, losses, SURE, of or control(), first_step_s, spread)
+
+
+def tried(one, beside=None, equivalence=Equivalence.EXACT):
+    return trial(one, equivalence, 1.8, beside or baseline())
+
+
+def test_a_clear_gain_that_trains_the_same_is_kept_without_a_word():
+    found = tried(measured(ratio(1.4, 1.5, 1.6)))
+    assert (found.outcome, found.reason, found.kept) == (Outcome.KEPT, "", True)
+    assert (found.speedup, found.low, found.high) == (1.5, 1.4, 1.6)
+    assert (found.pairs, found.steps, found.bound) == (8, 24, 1.8)
+    assert found.parity == "20 losses equal to rounding"
+
+
+def test_a_gain_of_which_no_losses_were_seen_is_kept_and_says_so():
+    found = tried(measured(ratio(1.4, 1.5, 1.6), losses=None))
+    assert (found.outcome, found.kept) == (Outcome.KEPT, True)
+    assert found.reason == "its losses could not be compared"
+
+
+def test_a_change_of_the_losses_is_rejected_however_much_it_gains():
+    found = tried(measured(ratio(4.9, 5.0, 5.1), losses=OTHER))
+    assert (found.outcome, found.kept) == (Outcome.LOSSES_DIFFER, False)
+    assert found.reason == found.parity
+    assert "part at step 1" in found.reason
+
+
+def test_what_changes_the_experiment_on_purpose_is_not_judged_by_its_losses():
+    found = tried(measured(ratio(1.4, 1.5, 1.6), OTHER), equivalence=Equivalence.SEMANTICS)
+    assert found.outcome is Outcome.KEPT
+
+
+def test_slower_is_said_only_where_the_whole_interval_is():
+    assert tried(measured(ratio(0.7, 0.8, 0.99))).outcome is Outcome.SLOWER
+    assert tried(measured(ratio(0.7, 0.8, 1.01))).outcome is Outcome.NO_EFFECT
+
+
+@pytest.mark.parametrize(
+    ("found", "of", "reason"),
+    [
+        (ratio(0.98, 1.0, 1.02), control(), ""),
+        (ratio(0.90, 1.2, 1.6), control(), "not told from noise in 8 pairs"),
+        (ratio(1.005, 1.015, 1.02), control(), "a gain below 2% is not worth an edit"),
+        (ratio(1.04, 1.05, 1.06), control(0.93, 1.02), "gains below 7.0% could be noise here"),
+    ],
+)
+def test_no_measurable_effect_has_a_reason_where_there_was_one_to_see(found, of, reason):
+    one = tried(measured(found), baseline(of))
+    assert (one.outcome, one.reason, one.kept) == (Outcome.NO_EFFECT, reason, False)
+
+
+def test_a_fix_that_fails_gives_the_way_it_failed():
+    one = tried(measured(None, None, "fails: ValueError: no"))
+    assert (one.outcome, one.reason) == (Outcome.FAILED, "fails: ValueError: no")
+    assert (one.speedup, one.low, one.high) == (None, None, None)
+    assert one.bound == 1.8
+
+
+def test_a_fix_that_fails_after_it_was_measured_failed_as_well():
+    one = tried(measured(ratio(1.4, 1.5, 1.6), failure="was killed by SIGKILL"))
+    assert (one.outcome, one.kept) == (Outcome.FAILED, False)
+    assert one.reason == "was killed by SIGKILL"
+
+
+@pytest.mark.parametrize("failure", ["", LATE])
+def test_a_fix_for_which_the_time_did_not_suffice_was_not_tried_and_did_not_fail(failure):
+    one = tried(measured(None, None, failure))
+    assert one.outcome is Outcome.NOT_TRIED
+    assert one.reason == "out of budget before it could be compared"
+
+
+def test_the_floor_is_the_worse_side_of_the_control():
+    assert floor(control(0.95, 1.01)) == pytest.approx(0.05)
+    assert floor(control(0.99, 1.04)) == pytest.approx(0.04)
+    assert floor(control(0.999, 1.001)) == SMALLEST_GAIN
+    assert floor(None) == SMALLEST_GAIN
+
+
+def test_a_control_that_lies_wholly_to_one_side_sets_the_floor_too():
+    assert control_of(ratio(1.02, 1.03, 1.05), SURE).floor == pytest.approx(0.05)
+    assert control_of(ratio(0.94, 0.96, 0.99), SURE).floor == pytest.approx(0.06)
+
+
+def test_the_control_keeps_its_figures_and_how_far_the_losses_parted():
+    found = control_of(ratio(0.98, 1.0, 1.01), Band(False, 0.3))
+    assert isinstance(found, Control)
+    assert (found.low, found.speedup, found.high) == (0.98, 1.0, 1.01)
+    assert (found.pairs, found.steps) == (8, 24)
+    assert (found.reproducible, found.loss_band) == (False, 0.3)
+
+
+def test_without_losses_the_control_has_no_band():
+    found = control_of(ratio(0.98, 1.0, 1.01), Band(None, 0.0))
+    assert (found.reproducible, found.loss_band) == (None, None)
+    assert control_of(None, SURE) is None
+
+
+def test_what_a_fix_costs_once_is_earned_back_by_what_it_saves_in_each_step():
+    one = measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0)
+    extra, steps = break_even(one, baseline(first_step_s=10.0, spread=0.5))
+    assert extra == 6.0
+    assert steps == math.ceil(6.0 / 0.05)
+
+
+@pytest.mark.parametrize(
+    ("own", "first", "spread"),
+    [
+        (10.0 + ONE_OFF_S / 2, 10.0, 0.0),  # too little to be seen
+        (11.0, 10.0, 0.6),  # within the spread of two starts of the same script
+        (8.0, 10.0, 0.0),  # starts earlier
+        (None, 10.0, 0.0),
+        (16.0, None, 0.0),
+    ],
+)
+def test_a_start_like_the_unchanged_scripts_costs_nothing_once(own, first, spread):
+    one = measured(ratio(1.9, 2.0, 2.1), first_step_s=own)
+    assert break_even(one, baseline(first_step_s=first, spread=spread)) == (None, None)
+
+
+def test_what_saves_nothing_never_earns_its_cost_back():
+    beside = baseline(first_step_s=10.0)
+    assert break_even(measured(ratio(0.8, 0.9, 1.0), first_step_s=16.0), beside) == (None, None)
+    assert break_even(measured(None, first_step_s=16.0), beside) == (None, None)
+
+
+def test_the_one_off_cost_stands_in_the_trial():
+    one = tried(measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0), baseline(first_step_s=10.0))
+    assert (one.one_off_s, one.break_even_steps) == (6.0, 120)

@@ -1,0 +1,272 @@
+"""Equal trainings pass and other trainings do not, whatever is allowed to differ."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from trainperf.model import Equivalence
+from trainperf.trial.parity import Band, Losses, control, judge, read_losses, tolerance
+
+EXACT, NUMERICS = Equivalence.EXACT, Equivalence.NUMERICS
+QUIET = Band(True, 0.0)
+
+
+def falling(update: int) -> float:
+    """The loss of a training that learns, before noise."""
+    return 0.1 + 2.2 * math.exp(-update / 60)
+
+
+def training(
+    seed: int,
+    updates: int = 120,
+    noise: float = 0.15,
+    curve: Callable[[int], float] = falling,
+    every: int = 1,
+) -> Losses:
+    """A training whose batches come in an order of their own: `noise` is relative."""
+    draw = random.Random(seed)
+    values = {n: curve(n) * (1 + noise * draw.gauss(0, 1)) for n in range(1, updates + 1)}
+    return Losses("loss", {n: v for n, v in values.items() if n % every == 0}, "fit")
+
+
+def changed(losses: Losses, change: Callable[[int, float], float]) -> Losses:
+    return Losses(losses.kind, {n: change(n, v) for n, v in losses.values.items()}, losses.source)
+
+
+def rounding(tenfold: float) -> Callable[[int, float], float]:
+    """Rounding noise that grows tenfold in so many updates, as it does in training."""
+    draw = random.Random(3)
+    return lambda n, v: v * (1 + min(0.5, 1e-7 * 10 ** (n / tenfold)) * draw.gauss(0, 1))
+
+
+# ---------------------------------------------------------------- must pass
+
+
+@pytest.mark.parametrize("tenfold", [20, 40, 1000])
+@pytest.mark.parametrize("every", [1, 8, 32])
+def test_an_exact_fix_passes_with_rounding_as_training_lets_it_grow(
+    tenfold: float, every: int
+) -> None:
+    baseline = training(1, 400, every=every)
+    parity = judge(EXACT, baseline, changed(baseline, rounding(tenfold)), QUIET)
+    assert parity.ok, parity.text
+    assert "rounding" in parity.text
+
+
+@pytest.mark.parametrize("updates", [12, 48, 120, 1000])
+@pytest.mark.parametrize("noise", [0.02, 0.15, 0.5])
+def test_another_order_of_samples_passes_as_numerics(updates: int, noise: float) -> None:
+    failed = [
+        parity.text
+        for seed in range(40)
+        for parity in [
+            judge(
+                NUMERICS, training(seed, updates, noise), training(99 + seed, updates, noise), QUIET
+            )
+        ]
+        if not parity.ok
+    ]
+    assert len(failed) <= 1, failed
+
+
+def test_an_order_that_learns_somewhat_slower_passes_as_numerics() -> None:
+    slower = training(7, 240, curve=lambda n: falling(int(n / 1.6)))
+    parity = judge(NUMERICS, training(1, 240), slower, QUIET)
+    assert parity.ok
+    assert parity.text.endswith("(240 compared), as another order of samples may give")
+
+
+def test_half_precision_passes_as_numerics() -> None:
+    baseline = training(1)
+    parity = judge(NUMERICS, baseline, changed(baseline, lambda n, v: v * 1.013), QUIET)
+    assert (parity.ok, parity.text) == (True, "losses within 1.3 % (120 compared)")
+
+
+def test_running_means_are_taken_apart_before_orders_are_compared() -> None:
+    def means(losses: Losses) -> Losses:
+        values, total = {}, 0.0
+        for n, value in losses.values.items():
+            total += value
+            values[n] = total / n
+        return Losses("loss", values, "fit", {n: n for n in values})
+
+    for seed in range(40):
+        one, other = training(seed, 48), training(99 + seed, 48)
+        assert judge(NUMERICS, means(one), means(other), QUIET).ok
+    frozen = means(training(3, 240, curve=lambda n: falling(0)))
+    assert judge(NUMERICS, means(training(1, 240)), frozen, QUIET).ok is False
+
+
+def test_losses_near_zero_are_compared_with_the_usual_size() -> None:
+    baseline = Losses("loss", {1: 0.5, 2: -0.4, 3: 1e-9, 4: 0.3})
+    candidate = Losses("loss", {1: 0.5, 2: -0.4, 3: -1e-9, 4: 0.3})
+    assert judge(EXACT, baseline, candidate, QUIET).text == "4 losses equal to rounding"
+
+
+def test_all_zero_losses_are_equal() -> None:
+    zero = Losses("loss", dict.fromkeys(range(1, 9), 0.0))
+    assert judge(EXACT, zero, zero, QUIET).ok
+    assert judge(NUMERICS, zero, zero, QUIET).ok
+
+
+# ------------------------------------------------------------ must not pass
+
+
+@pytest.mark.parametrize("every", [1, 8])
+def test_an_exact_fix_that_changes_the_order_of_samples_is_found(every: int) -> None:
+    parity = judge(EXACT, training(1, every=every), training(2, every=every), QUIET)
+    assert parity.ok is False
+    assert parity.parted_at == every
+    assert parity.text.startswith(f"losses part at step {every}: ")
+
+
+def test_the_text_shows_both_losses_where_they_part() -> None:
+    baseline = training(1, 64, noise=0.0)
+    values = {**baseline.values, 12: 0.7402}
+    parity = judge(
+        EXACT, Losses("loss", {**baseline.values, 12: 0.6931}), Losses("loss", values), QUIET
+    )
+    assert parity.text == "losses part at step 12: 0.6931 against 0.7402"
+    assert parity.parted_at == 12
+
+
+def test_samples_that_are_random_once_only_are_found_in_the_second_epoch() -> None:
+    """As when augmented samples are cached: equal first, then apart at one blow."""
+    baseline, other = training(1, 300), training(2, 300)
+    candidate = Losses(
+        "loss", {n: v if n <= 200 else other.values[n] for n, v in baseline.values.items()}, "fit"
+    )
+    parity = judge(EXACT, baseline, candidate, QUIET)
+    assert (parity.ok, parity.parted_at) == (False, 201)
+
+
+@pytest.mark.parametrize("updates", [120, 400])
+def test_a_training_that_does_not_learn_fails_as_numerics(updates: int) -> None:
+    for seed in range(40):
+        frozen = training(99 + seed, updates, curve=lambda n: falling(0))
+        parity = judge(NUMERICS, training(seed, updates), frozen, QUIET)
+        assert parity.ok is False, parity.text
+        assert parity.text.startswith("mean losses differ by ")
+        assert parity.parted_at is not None
+
+
+def test_a_training_that_diverges_is_not_excused_by_its_own_noise() -> None:
+    wild = training(5, 120, noise=2.0, curve=lambda n: 0.1 * n)
+    assert judge(NUMERICS, training(1), wild, QUIET).ok is False
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("equivalence", [EXACT, NUMERICS, Equivalence.ENVIRONMENT])
+def test_a_loss_that_is_no_number_any_more_fails(value: float, equivalence: Equivalence) -> None:
+    baseline = training(1, 20, noise=0.0)
+    parity = judge(
+        equivalence, baseline, Losses("loss", {**baseline.values, 7: value}, "fit"), QUIET
+    )
+    assert (parity.ok, parity.parted_at) == (False, 7)
+    assert parity.text == f"losses part at step 7: {baseline.values[7]:.4g} against {value}"
+
+
+# ---------------------------------------------------------- the script itself
+
+
+def test_a_script_that_repeats_itself_is_reproducible() -> None:
+    one = training(1)
+    band = control(one, changed(one, rounding(40)))
+    assert band.reproducible is True
+    assert 0 < band.relative < 0.01
+
+
+def test_a_script_that_does_not_repeat_itself_is_judged_by_its_own_band() -> None:
+    band = control(training(1), training(2))
+    assert band.reproducible is False
+    parity = judge(EXACT, training(1), training(3), band)
+    assert parity.ok
+    assert parity.text.endswith(f"; the script differs from itself by {100 * band.relative:.0f} %")
+    frozen = training(4, curve=lambda n: falling(0) * 2)
+    assert judge(EXACT, training(1), frozen, band).ok is False
+
+
+def test_the_band_allows_what_the_script_does_to_itself_until_then() -> None:
+    one = training(1, noise=0.0)
+    band = control(one, changed(one, lambda n, v: v * (1 + 2e-4 * n)))
+    assert band.along((0, 1, 10, 500)) == pytest.approx([0.0, 2e-4, 2e-3, 0.0234], rel=0.01)
+    assert judge(EXACT, one, changed(one, lambda n, v: v * (1 - 2e-4 * n)), band).ok
+
+
+def test_nothing_is_known_of_a_script_without_a_twin() -> None:
+    assert control(training(1), None) == Band(None, 0.0)
+    assert control(training(1, 10), Losses("loss", {99: 1.0})) == Band(None, 0.0)
+
+
+# ------------------------------------------------------------ cannot be judged
+
+
+def test_what_changes_the_experiment_is_not_judged() -> None:
+    parity = judge(Equivalence.SEMANTICS, training(1), training(2), QUIET)
+    assert parity.ok is None
+    assert parity.text == "changes the experiment; losses not compared"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (None, None),
+        (training(1), None),
+        (training(1, 10), Losses("loss", {99: 1.0})),
+        (training(1), Losses("weights", {1: 1.0})),
+    ],
+)
+def test_without_a_common_update_there_is_no_verdict(
+    one: Losses | None, other: Losses | None
+) -> None:
+    parity = judge(EXACT, one, other, QUIET)
+    assert (parity.ok, parity.text) == (None, "no loss could be seen")
+
+
+def test_few_losses_of_another_order_are_no_verdict() -> None:
+    parity = judge(NUMERICS, training(1, 4), training(2, 4), QUIET)
+    assert parity.ok is None
+    assert parity.text.startswith("4 losses are too few")
+
+
+def test_losses_seen_in_different_places_reject_nothing() -> None:
+    tape = Losses("loss", {n: 1.0 / n for n in range(1, 50)}, "tape", weights={1: 30.0, 2: 30.1})
+    output = Losses("loss", {n: 0.5 + n / 100 for n in range(1, 50)}, "output")
+    assert judge(NUMERICS, tape, output, QUIET).ok is None
+    with_weights = Losses("loss", output.values, "output", weights={1: 30.0, 2: 30.1})
+    parity = judge(EXACT, tape, with_weights, QUIET)
+    assert (parity.ok, parity.text) == (True, "2 sums of weights equal to rounding")
+    other = Losses("loss", output.values, "output", weights={1: 30.0, 2: 30.2})
+    assert judge(EXACT, tape, other, QUIET).parted_at == 2
+
+
+# -------------------------------------------------------------------- reading
+
+
+def test_events_are_read_by_kind() -> None:
+    events = [
+        {"e": "step"},
+        {"e": "losses", "kind": "loss", "of": "fit", "u": [1, 2], "v": [0.5, "nan"], "k": [1, 2]},
+        {"e": "losses", "kind": "weights", "of": "fit", "u": [2], "v": [9.0], "k": [0]},
+        {"e": "losses", "kind": "loss", "of": "fit", "u": [3], "v": [0.25], "k": [3]},
+    ]
+    losses = read_losses(events)
+    assert losses is not None
+    assert losses.kind == "loss"
+    assert losses.source == "fit"
+    assert losses.values[3] == 0.25
+    assert math.isnan(losses.values[2])
+    assert losses.means == {1: 1, 2: 2, 3: 3}
+    assert losses.weights == {2: 9.0}
+    assert read_losses(events[:1]) is None
+    assert read_losses(events[2:3]) == Losses("weights", {2: 9.0})
+
+
+def test_the_tolerance_is_tight_first_and_never_above_one() -> None:
+    assert tolerance(1) == tolerance(5) == 1e-4
+    assert tolerance(30) == pytest.approx(1e-3)
+    assert tolerance(10**9) == 2.0

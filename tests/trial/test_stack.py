@@ -1,0 +1,275 @@
+import math
+
+import pytest
+
+from trainperf.model import Equivalence, Ratio, Run
+from trainperf.trial.budget import LATE, Clock
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.leg import LegFailed
+from trainperf.trial.outcome import Baseline, Measured, control_of
+from trainperf.trial.parity import Band, Losses
+from trainperf.trial.ratio import Pair
+from trainperf.trial.stack import on_top, stack
+
+RUN = Run(("python", "train.py"), "/home/me", "train.py")
+LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
+OTHER = Losses("loss", {n: 3.0 / n for n in range(1, 21)}, "fit")
+CONTROL = control_of(Ratio(1.0, 0.99, 1.01, 8, 24), Band(True, 0.0))
+BASELINE = Baseline(0.1, 1e-5, LOSSES, Band(True, 0.0), CONTROL)
+
+
+def measured(name, speedup, losses=LOSSES, failure="", with_pairs=True):
+    """Measured at `speedup` in eight pairs, give or take half a per cent."""
+    rates = [speedup * math.exp(0.005 * (-1) ** n) for n in range(8)]
+    pairs = tuple(Pair(rate, 1.0, 1.0, 3) for rate in rates) if with_pairs else ()
+    found = Ratio(speedup, speedup * 0.995, speedup * 1.005, 8, 24)
+    return Measured(name, found, losses, failure, None, pairs)
+
+
+def late(name):
+    return Measured(name, None, None, LATE)
+
+
+class Bench:
+    """Fixes that speed up by a factor each, and what goes wrong with some of them.
+
+    `alone` holds what each gives alone. `share` names pairs that share one gain: the
+    second gives nothing on top of the first. `breaks` gives for a set of fixes the way
+    every stack that holds it goes wrong; `room` is how many stacks there is time for.
+    """
+
+    def __init__(self, alone, share=(), breaks=None, clash=None, room=100, with_pairs=True):
+        self.alone = alone
+        self.share = share
+        self.breaks = breaks or {}
+        self.clash = clash
+        self.room = room
+        self.with_pairs = with_pairs
+        self.asked = []
+        self.interrupted = False
+        self.clock = Clock(1000.0, lambda: self.interrupted, lambda: 0.0)
+
+    def join(self, ids):
+        if self.clash is not None and set(self.clash) <= set(ids):
+            return "both edit the same call"
+        return Candidate(tuple(ids), RUN, Equivalence.EXACT, None, 0)
+
+    def speedup(self, fixes):
+        whole = 1.0
+        for fix in fixes:
+            if not any(fix == late and early in fixes for early, late in self.share):
+                whole *= self.alone[fix]
+        return whole
+
+    def compare(self, candidates, clock):
+        assert clock is self.clock
+        self.asked.append([one.name for one in candidates])
+        return [self.one(candidate) for candidate in candidates]
+
+    def one(self, candidate):
+        if self.room == 0:
+            return late(candidate.name)
+        self.room -= 1
+        for fixes, how in self.breaks.items():
+            if set(fixes) <= set(candidate.fixes):
+                if how == "losses":
+                    return measured(candidate.name, 9.0, OTHER)
+                if how == "later":
+                    return measured(candidate.name, 9.0, failure="was killed by SIGKILL")
+                return Measured(candidate.name, None, None, how)
+        return measured(candidate.name, self.speedup(candidate.fixes), with_pairs=self.with_pairs)
+
+    def stack(self):
+        winners = [
+            measured(name, gain, with_pairs=self.with_pairs) for name, gain in self.alone.items()
+        ]
+        return stack(winners, BASELINE, self.join, self.compare, self.clock)
+
+
+def test_nothing_kept_makes_no_stack():
+    bench = Bench({})
+    found = bench.stack()
+    assert (found.fixes, found.ratio, found.dropped, bench.asked) == ((), None, {}, [])
+
+
+def test_one_winner_is_its_own_stack_and_is_not_measured_again():
+    bench = Bench({"a": 1.5})
+    found = bench.stack()
+    assert (found.fixes, found.ratio.speedup, bench.asked) == (("a",), 1.5, [])
+
+
+def test_winners_are_put_together_the_best_first_and_measured_together():
+    bench = Bench({"small": 1.2, "large": 2.0, "middle": 1.5})
+    found = bench.stack()
+    assert found.fixes == ("large", "middle", "small")
+    assert found.ratio.speedup == pytest.approx(3.6)
+    assert found.dropped == {}
+    assert bench.asked == [["large+middle", "large+middle+small"]]
+
+
+def test_the_last_one_that_adds_nothing_is_dropped_with_its_figures():
+    bench = Bench({"a": 2.0, "b": 1.5}, share=[("a", "b")])
+    found = bench.stack()
+    assert found.fixes == ("a",)
+    assert found.ratio.speedup == 2.0
+    assert found.dropped == {"b": "on top of a it gives 1.00× (0.99 to 1.01)"} or (
+        found.dropped["b"].startswith("on top of a it gives 1.00×")
+    )
+    assert len(bench.asked) == 1
+
+
+def test_what_gives_less_than_the_floor_on_top_is_dropped():
+    found = Bench({"a": 2.0, "b": 1.015}).stack()
+    assert found.fixes == ("a",)
+    assert "it gives 1.01×" in found.dropped["b"] or "it gives 1.02×" in found.dropped["b"]
+
+
+def test_without_the_one_dropped_from_the_middle_the_others_are_measured_again():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3}, share=[("a", "b")])
+    found = bench.stack()
+    assert found.fixes == ("a", "c")
+    assert found.ratio.speedup == pytest.approx(2.6)
+    assert list(found.dropped) == ["b"]
+    assert bench.asked == [["a+b", "a+b+c"], ["a+c"]]
+
+
+def test_without_time_to_measure_again_the_largest_measured_stack_stays():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3, "d": 1.2}, [("a", "b"), ("a", "d")], room=3)
+    found = bench.stack()
+    assert bench.asked[-1] == ["a+c"]
+    assert found.fixes == ("a", "b", "c")
+    assert found.ratio.speedup == pytest.approx(2.6)
+    assert list(found.dropped) == ["d"]
+
+
+@pytest.mark.parametrize("how", ["losses", "fails: ValueError: no"])
+def test_what_remains_is_not_kept_unseen_if_it_breaks_when_measured_again(how):
+    class Bench2(Bench):
+        def one(self, candidate):
+            self.breaks = {("a", "c"): how} if "b" not in candidate.fixes else {}
+            return super().one(candidate)
+
+    found = Bench2({"a": 2.0, "b": 1.5, "c": 1.3}, share=[("a", "b")]).stack()
+    assert found.fixes == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("losses", "together with a: losses part at step 1: 2 against 3"),
+        ("fails: ValueError: no", "together with a: fails: ValueError: no"),
+        ("later", "together with a: was killed by SIGKILL"),
+    ],
+)
+def test_a_fix_that_breaks_the_stack_does_not_cost_those_after_it(how, reason):
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3, "d": 1.2}, breaks={("a", "b"): how})
+    found = bench.stack()
+    assert found.fixes == ("a", "c", "d")
+    assert found.ratio.speedup == pytest.approx(2.0 * 1.3 * 1.2)
+    assert found.dropped == {"b": reason}
+    assert bench.asked == [["a+b", "a+b+c", "a+b+c+d"], ["a+c", "a+c+d"]]
+
+
+def test_several_that_break_the_stack_are_left_out_one_by_one():
+    bench = Bench(
+        {"a": 2.0, "b": 1.6, "c": 1.5, "d": 1.4, "e": 1.3},
+        breaks={("b",): "fails: ValueError: b", ("c", "d"): "losses"},
+    )
+    found = bench.stack()
+    assert found.fixes == ("a", "c", "e")
+    assert list(found.dropped) == ["b", "d"]
+    assert "together with a, c: losses part" in found.dropped["d"]
+
+
+def test_the_last_one_breaking_the_stack_costs_no_further_measurement():
+    bench = Bench({"a": 2.0, "b": 1.5}, breaks={("a", "b"): "losses"})
+    found = bench.stack()
+    assert (found.fixes, len(bench.asked)) == (("a",), 1)
+
+
+def test_one_breaks_and_one_adds_nothing():
+    bench = Bench(
+        {"a": 2.0, "b": 1.5, "c": 1.4, "d": 1.3},
+        share=[("a", "b")],
+        breaks={("c",): "fails: ValueError: c"},
+    )
+    found = bench.stack()
+    assert found.fixes == ("a", "d")
+    assert found.ratio.speedup == pytest.approx(2.6)
+    assert sorted(found.dropped) == ["b", "c"]
+    assert bench.asked == [["a+b", "a+b+c", "a+b+c+d"], ["a+b+d"], ["a+d"]]
+
+
+def test_without_time_after_a_break_the_others_are_named_as_not_measured():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3}, breaks={("b",): "losses"}, room=2)
+    found = bench.stack()
+    assert found.fixes == ("a",)
+    assert found.ratio.speedup == 2.0
+    assert found.dropped["c"] == "not measured on top of a: out of budget"
+
+
+def test_what_could_not_be_measured_any_more_is_cut_off_and_named():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3, "d": 1.2}, room=2)
+    found = bench.stack()
+    assert found.fixes == ("a", "b", "c")
+    assert found.ratio.speedup == pytest.approx(3.9)
+    assert found.dropped == {"d": "not measured on top of a, b, c: out of budget"}
+
+
+def test_after_an_interrupt_nothing_more_is_started():
+    bench = Bench({"a": 2.0, "b": 1.5})
+    bench.interrupted = True
+    found = bench.stack()
+    assert (found.fixes, bench.asked) == (("a",), [])
+    assert found.dropped == {"b": "not measured on top of a: out of budget"}
+
+
+def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
+    bench = Bench({"a": 2.0, "b": 1.5})
+
+    def compare(candidates, clock):
+        raise LegFailed("was killed by SIGKILL")
+
+    winners = [measured("a", 2.0), measured("b", 1.5)]
+    found = stack(winners, BASELINE, bench.join, compare, bench.clock)
+    assert (found.fixes, found.ratio.speedup) == (("a",), 2.0)
+    assert found.dropped == {
+        "b": "not measured on top of a: the script as it is was killed by SIGKILL"
+    }
+
+
+def test_two_that_edit_the_same_place_do_not_go_together_and_the_third_still_does():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.3}, clash=("a", "b"))
+    found = bench.stack()
+    assert found.fixes == ("a", "c")
+    assert found.dropped == {"b": "does not go together with a: both edit the same call"}
+    assert bench.asked == [["a+c"]]
+
+
+def test_losses_that_nobody_saw_do_not_break_a_stack():
+    bench = Bench({"a": 2.0, "b": 1.5})
+    bench.one = lambda candidate: measured(candidate.name, 3.0, None)
+    assert bench.stack().fixes == ("a", "b")
+
+
+def test_stacks_of_fresh_processes_which_have_no_pairs_are_compared_by_their_intervals():
+    bench = Bench({"a": 2.0, "b": 1.5, "c": 1.01}, with_pairs=False)
+    found = bench.stack()
+    assert found.fixes == ("a", "b")
+    assert list(found.dropped) == ["c"]
+
+
+def test_pairs_of_the_same_rounds_cancel_what_both_stacks_have_in_common():
+    noise = [1.3, 0.7, 1.2, 0.8, 1.1, 0.9]
+    one = Measured("x", None, None, pairs=tuple(Pair(3.0 * by, 1.0, 1.0, 3) for by in noise))
+    other = Measured("y", None, None, pairs=tuple(Pair(2.0 * by, 1.0, 1.0, 3) for by in noise))
+    more = on_top(one, other)
+    assert (more.low, more.speedup, more.high) == pytest.approx((1.5, 1.5, 1.5))
+
+
+def test_without_pairs_the_distances_of_the_limits_add_in_quadrature():
+    one = Measured("x", Ratio(3.0, 3.0 / 1.03, 3.0 * 1.03, 8, 24), None)
+    other = Measured("y", Ratio(2.0, 2.0 / 1.04, 2.0 * 1.04, 8, 24), None)
+    more = on_top(one, other)
+    away = math.exp(math.hypot(math.log(1.03), math.log(1.04)))
+    assert (more.low, more.speedup, more.high) == pytest.approx((1.5 / away, 1.5, 1.5 * away))

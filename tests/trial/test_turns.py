@@ -1,0 +1,245 @@
+import math
+
+import pytest
+
+from trainperf.model import Ratio
+from trainperf.trial.leg import LegFailed, Slice
+from trainperf.trial.ratio import Pair
+from trainperf.trial.turns import (
+    MAX_PAIRS,
+    MIN_PAIRS,
+    SLICE_S,
+    Contest,
+    Turns,
+    enough,
+    slice_steps,
+)
+
+
+class Machine:
+    """A clock that only slices move, and what ran on it, in order."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.ran = []
+
+    def asked_at(self, seconds):
+        return lambda: self.now >= seconds
+
+
+class Steady:
+    """A leg whose steps all take as long; `fails_at` is the number of its bad slice."""
+
+    def __init__(self, machine, name, step_s=0.1, work_per_step=1.0, fails_at=None):
+        self.machine = machine
+        self.name = name
+        self.step_s = step_s
+        self.work_per_step = work_per_step
+        self.fails_at = fails_at
+        self.slowest_s = 0.0
+        self.asked_steps = []
+        self.limits = []
+        self.ended = False
+
+    def run_slice(self, steps, settle, limit_s, asked):
+        assert not self.ended
+        assert settle == 1
+        self.machine.ran.append(self.name)
+        self.asked_steps.append(steps)
+        self.limits.append(limit_s)
+        if self.fails_at == len(self.asked_steps):
+            raise LegFailed(f"{self.name} breaks")
+        seconds = steps * self.step_s
+        self.machine.now += seconds
+        if asked():
+            return None
+        return Slice(seconds, steps, steps * self.work_per_step, 0.0)
+
+    def end(self):
+        self.ended = True
+
+
+def after(count):
+    return lambda contest: len(contest.pairs) >= count
+
+
+def turns(machine, legs, settled, base=None, step_s=0.1, asked=lambda: False):
+    base = base or Steady(machine, "base", step_s)
+    return Turns(base, [Contest(leg) for leg in legs], step_s, asked, settled)
+
+
+def run(made):
+    return list(made.rounds())
+
+
+def test_each_changed_slice_stands_between_two_of_the_unchanged_script():
+    machine = Machine()
+    legs = [Steady(machine, name) for name in "abc"]
+    run(turns(machine, legs, after(3)))
+    assert machine.ran[0::2] == ["base"] * 10
+    assert len(machine.ran) == 19
+
+
+def test_the_order_goes_back_and_forth():
+    machine = Machine()
+    legs = [Steady(machine, name) for name in "abc"]
+    run(turns(machine, legs, after(3)))
+    assert "".join(machine.ran[1::2]) == "abc" + "cba" + "abc"
+
+
+def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours():
+    machine = Machine()
+    base = Steady(machine, "base", 0.1)
+
+    class Slowing(Steady):
+        def run_slice(self, *args):
+            base.step_s += 0.1
+            return super().run_slice(*args)
+
+    made = turns(machine, [Slowing(machine, "a", 0.05)], after(1), base)
+    run(made)
+    (pair,) = made.contests[0].pairs
+    assert (pair.changed, pair.before, pair.after) == pytest.approx((20.0, 10.0, 5.0))
+
+
+def test_a_contest_that_is_decided_takes_no_more_turns():
+    machine = Machine()
+    legs = [Steady(machine, "early"), Steady(machine, "late")]
+    made = turns(machine, legs, lambda one: len(one.pairs) >= (2 if one.leg.name[0] == "e" else 5))
+    assert run(made) == [1, 2, 3, 4, 5]
+    assert [len(one.pairs) for one in made.contests] == [2, 5]
+    assert machine.ran.count("base") == 8
+
+
+def test_a_leg_that_fails_is_ended_and_the_others_go_on():
+    machine = Machine()
+    legs = [Steady(machine, "a"), Steady(machine, "bad", fails_at=2), Steady(machine, "c")]
+    made = turns(machine, legs, after(4))
+    run(made)
+    bad = made.contests[1]
+    assert (bad.failure, bad.decided, len(bad.pairs)) == ("bad breaks", True, 1)
+    assert [one.leg.ended for one in made.contests] == [False, True, False]
+    assert [len(one.pairs) for one in made.contests] == [4, 1, 4]
+
+
+def test_the_slice_after_one_that_failed_has_a_fresh_neighbour():
+    machine = Machine()
+    legs = [Steady(machine, "bad", fails_at=1), Steady(machine, "good")]
+    run(turns(machine, legs, after(2)))
+    assert machine.ran == ["base", "bad", "base", "good", "base", "good", "base"]
+
+
+def test_when_the_unchanged_script_cannot_go_on_nothing_can():
+    machine = Machine()
+    base = Steady(machine, "base", fails_at=3)
+    made = turns(machine, [Steady(machine, "a")], after(9), base)
+    with pytest.raises(LegFailed, match="base breaks"):
+        run(made)
+    assert len(made.base_slices) == 2
+    assert len(made.contests[0].pairs) == 1
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 0.8, 1.7])
+def test_when_the_time_is_over_the_turns_end_at_once(seconds):
+    machine = Machine()
+    legs = [Steady(machine, name) for name in "ab"]
+    asked = machine.asked_at(seconds)
+    made = turns(machine, legs, after(100), asked=asked)
+    run(made)
+    assert len(machine.ran) == math.ceil(seconds / 0.3 - 1e-9)
+    pairs = sum(len(one.pairs) for one in made.contests)
+    assert pairs == max(0, (len(machine.ran) - 2) // 2)
+    assert not any(one.failure for one in made.contests)
+
+
+def test_a_slice_lasts_about_as_long_whatever_a_step_takes():
+    for step_s in (0.001, 0.01, 0.05, 0.1):
+        assert SLICE_S <= slice_steps(step_s) * step_s <= SLICE_S + 0.1
+    assert slice_steps(0.5) == 2
+    assert slice_steps(1.0) == slice_steps(30.0) == 1
+
+
+def test_a_leg_whose_loop_takes_several_steps_a_turn_makes_fewer_turns():
+    machine = Machine()
+    many = Steady(machine, "many", step_s=0.1, work_per_step=10.0)
+    made = turns(machine, [many], after(3), step_s=0.01)
+    run(made)
+    assert many.asked_steps == [3, 3, 3]
+    assert made.base.asked_steps[0] == 30
+    assert made.contests[0].pairs[0].log_ratio == pytest.approx(0.0)
+
+
+def test_a_script_whose_own_loop_takes_several_steps_a_turn_is_measured_by_its_steps():
+    machine = Machine()
+    base = Steady(machine, "base", step_s=0.1, work_per_step=10.0)
+    same = Steady(machine, "same", step_s=0.1, work_per_step=10.0)
+    run(turns(machine, [same], after(2), base, step_s=0.01))
+    assert base.asked_steps == [3, 3, 3]
+    assert same.asked_steps == [3, 3]
+
+
+def test_slices_of_steps_that_became_much_shorter_grow_step_by_step():
+    machine = Machine()
+    quick = Steady(machine, "quick", step_s=0.001)
+    run(turns(machine, [quick], after(5)))
+    assert quick.asked_steps == [3, 12, 48, 192, 300]
+
+
+def test_slices_of_steps_that_became_longer_shrink_at_once():
+    machine = Machine()
+    slow = Steady(machine, "slow", step_s=2.0)
+    run(turns(machine, [slow], after(2)))
+    assert slow.asked_steps == [3, 1]
+
+
+def test_a_slice_may_take_much_longer_than_slices_took_before_it_counts_as_hanging():
+    machine = Machine()
+    legs = [Steady(machine, "slow", step_s=2.0)]
+    made = turns(machine, legs, after(3), step_s=0.01)
+    run(made)
+    assert legs[0].limits == [10.0, 80.0, 80.0]
+
+
+def contest(*ratios):
+    return Contest(None, [Pair(one * 10.0, 10.0, 10.0, 3) for one in ratios])
+
+
+def spread(middle, by, count):
+    """`count` ratios around `middle`, so far apart that no interval is narrow."""
+    return [middle * math.exp(by * (-1) ** number) for number in range(count)]
+
+
+def test_a_few_pairs_decide_nothing():
+    assert not enough(contest(*[2.0] * (MIN_PAIRS - 1)), 0.02)
+    assert enough(contest(*[2.0] * MIN_PAIRS), 0.02)
+
+
+def test_what_is_clearly_no_gain_is_decided_early_however_wide():
+    assert enough(contest(*spread(0.6, 0.1, MIN_PAIRS)), 0.02)
+
+
+def test_a_gain_that_is_clear_but_not_narrow_goes_on():
+    found = contest(*spread(2.0, 0.1, MIN_PAIRS))
+    assert found.ratio.low > 1.1
+    assert not enough(found, 0.02)
+
+
+def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():
+    assert not enough(contest(*spread(1.02, 0.005, MIN_PAIRS)), 0.02)
+    assert enough(contest(*spread(1.10, 0.005, MIN_PAIRS)), 0.02)
+
+
+def test_a_higher_floor_takes_more_to_clear():
+    narrow = contest(*spread(1.10, 0.005, MIN_PAIRS))
+    assert enough(narrow, 0.02)
+    assert not enough(narrow, 0.09)
+
+
+def test_nothing_takes_more_than_the_most_pairs():
+    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS - 1)), 0.02)
+    assert enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
+
+
+def test_too_few_pairs_have_no_ratio():
+    assert contest(1.0, 1.0).ratio is None
+    assert isinstance(contest(1.0, 1.1, 1.2).ratio, Ratio)

@@ -37,8 +37,8 @@ def one_run(script: Path, budget: str, number: int) -> tuple[float, tuple[str, .
 
 def summary(found: list[tuple[float, tuple[str, ...]]], runs: int) -> None:
     """Print the largest over the smallest, and whether the same fixes were kept."""
-    if not found:
-        print("no diagnosis kept anything")
+    if len(found) < 2:
+        print(f"{len(found)} of {runs} diagnoses kept something: no spread to tell")
         return
     speedups = [speedup for speedup, _ in found]
     over = max(speedups) / min(speedups)

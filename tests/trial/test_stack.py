@@ -112,16 +112,14 @@ def test_the_last_one_that_adds_nothing_is_dropped_with_its_figures():
     found = bench.stack()
     assert found.fixes == ("a",)
     assert found.ratio.speedup == 2.0
-    assert found.dropped == {"b": "on top of a it gives 1.00× (0.99 to 1.01)"} or (
-        found.dropped["b"].startswith("on top of a it gives 1.00×")
-    )
+    assert found.dropped["b"].startswith("on top of a it gives 1.00× (")
     assert len(bench.asked) == 1
 
 
 def test_what_gives_less_than_the_floor_on_top_is_dropped():
     found = Bench({"a": 2.0, "b": 1.015}).stack()
     assert found.fixes == ("a",)
-    assert "it gives 1.01×" in found.dropped["b"] or "it gives 1.02×" in found.dropped["b"]
+    assert "on top of a it gives" in found.dropped["b"]
 
 
 def test_without_the_one_dropped_from_the_middle_the_others_are_measured_again():

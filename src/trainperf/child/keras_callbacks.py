@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import frames
 from .tensorflow import replace
 from .tf_loops import TensorFlowLoops
 
@@ -13,6 +14,9 @@ CALLBACK_HOOKS = (
     "on_epoch_begin",
     "on_epoch_end",
 )
+
+OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
+"""What Keras's own hooks call, for callbacks written before they had these names."""
 
 
 def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
@@ -65,3 +69,16 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
 
     timed._trainperf_original = method  # type: ignore[attr-defined]
     return timed
+
+
+def definitions(cls: type) -> dict[str, dict[str, Any]]:
+    """Where the user's own source defines a callback's hooks per batch, by hook."""
+    found = {}
+    for name, older in OLDER.items():
+        for each in (name, older):
+            code = getattr(getattr(cls, each, None), "__code__", None)
+            # a decorator's inner function has another name, and takes other arguments
+            if code is not None and code.co_name == each and frames.is_users(code.co_filename):
+                found[name] = frames.definition(code)
+                break
+    return found

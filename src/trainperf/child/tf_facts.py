@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from . import frames, tf_batches, tf_models
+from .keras_callbacks import definitions
+from .tf_retraces import users_function
 
 if TYPE_CHECKING:
     from .tf_drivers import TensorFlowDriver
@@ -184,6 +186,7 @@ def _callbacks(driver: TensorFlowDriver) -> None:
             builtin=module.startswith(("keras.", "tf_keras.")),
             where=driver.loops.sites.get(("__init__", id(callback))),
             hooks={name: list(entry) for name, entry in costs.items()},
+            methods=definitions(type(callback)),
             arguments={
                 name: value
                 for name in (
@@ -206,8 +209,8 @@ def _step_function(driver: TensorFlowDriver) -> None:
     loops = driver.loops
     eagerly = tf.config.functions_run_eagerly()
     for function in loops.marked.values():
-        python = getattr(function, "_python_function", None)
-        code: Any = getattr(getattr(python, "__func__", python), "__code__", None)
+        python, _ = users_function(function)
+        code: Any = getattr(python, "__code__", None)
         users = code is not None and frames.is_users(code.co_filename)
         driver.record.write(
             "step_function",
@@ -215,6 +218,7 @@ def _step_function(driver: TensorFlowDriver) -> None:
             compiled=not eagerly,
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
+            relaxed=bool(getattr(function, "_reduce_retracing", None)),
             traces=int(function.experimental_get_tracing_count()),
             signatures=_signatures(function),
         )

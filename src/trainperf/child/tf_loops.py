@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import frames
+from .tf_retraces import Retraces
 
 if TYPE_CHECKING:
     from .observer import Observer
@@ -43,6 +44,7 @@ class TensorFlowLoops:
         self.compile_arguments: dict[int, dict[str, Any]] = {}
         self.callback_costs: dict[int, Any] = {}
         self.longest_trace = 0.0
+        self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
         self._frames: list[Any] = []
         self._own_function: bool | None = None
         self._current: Any = None
@@ -197,7 +199,9 @@ class TensorFlowLoops:
             driver.disturbed = True
         if in_step:
             self.longest_trace = max(self.longest_trace, now - began)
-        self.observer.record.write("trace", name=name, s=began, d=now - began, in_step=in_step)
+        self.observer.record.write(
+            "trace", name=name, s=began, d=now - began, in_step=in_step, call=self._call(in_step)
+        )
 
     def tape_entered(self) -> None:
         """Remember which function of the user's holds the tape, with its arguments."""
@@ -284,6 +288,13 @@ class TensorFlowLoops:
         else:
             self._bare = 0
         self.update()
+
+    def _call(self, in_step: bool) -> dict[str, Any] | None:
+        try:
+            return self.retraces.traced() if in_step else None
+        except Exception as error:
+            self.observer.failed("the call that was traced", error)
+            return None
 
     def _busy(self, seconds: float) -> None:
         if self.observer.driver is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 from trainperf.evidence.events import Observed, site
 from trainperf.model import (
     CallbackCost,
+    ChangingNumber,
     Device,
     Framework,
     LayerFacts,
@@ -128,6 +130,11 @@ def _callback(event: dict[str, Any]) -> CallbackCost:
         where=site(event["where"]),
         builtin=event["builtin"],
         hooks=hooks,
+        methods={
+            name: place
+            for name, where in (event.get("methods") or {}).items()
+            if (place := site(where)) is not None
+        },
         arguments=dict(event["arguments"]),
     )
 
@@ -165,15 +172,50 @@ def retracing(observed: Observed) -> Retracing | None:
     if not traces or not steps:
         return None
     functions = list(observed.of("step_function"))
-    described = functions[0] if functions else {}
+    same = [event for event in functions if event["name"] == traces[-1]["name"]]
+    described = (same or functions or [{}])[0]
+    numbers = _changing_numbers(traces)
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
         steps=len(steps),
         seconds=sum(event["d"] for event in traces),
-        cause=_cause(described.get("signatures") or []),
+        cause=_numbers_in_words(numbers) or _cause(described.get("signatures") or []),
         where=site(described.get("where")),
+        numbers=numbers,
+        relaxed=bool(described.get("relaxed")),
+        jit=bool(described.get("jit")),
     )
+
+
+def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...]:
+    """The Python numbers that changed, each with the type that holds all its values."""
+    seen: dict[tuple[Site, int | str, str], set[str]] = {}
+    for event in traces:
+        call = event.get("call") or {}
+        where = site(call.get("where"))
+        for number in call.get("numbers", ()) if where else ():
+            key = (where, number["argument"], number["parameter"])
+            seen.setdefault(key, set()).add(number["type"])
+    return tuple(
+        ChangingNumber(where, argument, parameter, _dtype(types))
+        for (where, argument, parameter), types in seen.items()
+    )
+
+
+def _dtype(types: set[str]) -> Literal["float32", "int32", ""]:
+    if "long" in types:
+        return ""
+    return "float32" if "float" in types else "int32"
+
+
+def _numbers_in_words(numbers: tuple[ChangingNumber, ...]) -> str:
+    names = list(dict.fromkeys(f"`{each.parameter}`" for each in numbers if each.parameter))
+    if not names:
+        return ""
+    if len(names) == 1:
+        return f"{names[0]}, a Python number, is another one from call to call"
+    return f"{' and '.join(names)}, Python numbers, are others from call to call"
 
 
 def _cause(signatures: list[str]) -> str:
@@ -187,6 +229,10 @@ def _cause(signatures: list[str]) -> str:
         for shape, other in zip(shapes, others, strict=False):
             if shape != other:
                 return f"the shape of an argument changes: ({shape}) and ({other})"
+        types, others = (re.findall(r"dtype=tf\.(\w+)", one) for one in (first, second))
+        for one, other in zip(types, others, strict=False):
+            if one != other:
+                return f"the dtype of an argument changes: {one} and {other}"
     if first != second:
         return "a Python value among the arguments changes from call to call"
     return ""

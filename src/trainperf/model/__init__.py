@@ -21,6 +21,7 @@ from trainperf.model.diagnosis import (
 from trainperf.model.evidence import INPUT_BOUND_BELOW, Evidence
 from trainperf.model.facts import (
     CallbackCost,
+    ChangingNumber,
     Device,
     Framework,
     FunctionCost,
@@ -46,6 +47,7 @@ __all__ = [
     "Bottleneck",
     "CallbackCost",
     "Category",
+    "ChangingNumber",
     "Control",
     "Device",
     "Diagnosis",

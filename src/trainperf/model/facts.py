@@ -44,6 +44,7 @@ class CallbackCost:
     where: Site | None = None
     builtin: bool = False
     hooks: dict[str, float] = field(default_factory=dict)
+    methods: dict[str, Site] = field(default_factory=dict)  # heads of the user's own hooks
     arguments: dict[str, Any] = field(default_factory=dict)  # save_freq, histogram_freq, …
 
 
@@ -126,12 +127,29 @@ class StepFunction:
 
 
 @dataclass(frozen=True)
+class ChangingNumber:
+    """A Python number among the arguments of a call that was traced again for it.
+
+    `where` is the call, `argument` its place among the positional ones or its keyword,
+    `parameter` the function's own name for it, "" if it takes it by `*` or `**`. `dtype`
+    is what TensorFlow would make of it, "" where its values do not fit.
+    """
+
+    where: Site
+    argument: int | str
+    parameter: str
+    dtype: Literal["float32", "int32", ""]
+
+
+@dataclass(frozen=True)
 class Retracing:
     """Tracings of the training function after its first: how many, over how many steps.
 
     `seconds` is what they took in all; `steps` the real steps they fell into.
     `cause` says what changed between the calls, in words. `where` is the head of
-    the `def` of the function, if it is the user's.
+    the `def` of the function, if it is the user's. `numbers` are the Python numbers
+    that changed, in the calls that stand in the user's source. `relaxed` says that
+    `reduce_retracing` is set, `jit` that XLA compiles it, for each shape anew.
     """
 
     function: str
@@ -140,6 +158,9 @@ class Retracing:
     seconds: float
     cause: str = ""
     where: Site | None = None
+    numbers: tuple[ChangingNumber, ...] = ()
+    relaxed: bool = False
+    jit: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ STACK_SHARE = 0.3
 """Share of the time that is kept for measuring the winners together."""
 LATE = "was still starting when the time was over"
 """The failure of a leg that only lacked time."""
+NO_SLICE = "the time was over before the first slice"
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
 END_S = 1.5

@@ -69,7 +69,10 @@ def candidates(
     `run` is the leg of the unchanged script. Fixes without a bound come last.
     """
     chosen, skipped = [], []
-    for finding in {one.id: one for one in reversed(findings)}.values():
+    first: dict[str, Finding] = {}
+    for one in findings:
+        first.setdefault(one.id, one)
+    for finding in first.values():
         reason = ""
         if not finding.rewritable:
             reason = NO_EDIT
@@ -80,7 +83,7 @@ def candidates(
             chosen.append(made)
         else:
             skipped.append(Skipped(finding.id, reason or str(made), finding.bound))
-    chosen.sort(key=lambda one: -(one.bound or 0.0))
+    chosen.sort(key=lambda made: -(made.bound or 0.0))
     return chosen, skipped
 
 

@@ -16,7 +16,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.trial.budget import STACK_SHARE, Clock
+from trainperf.trial.budget import LATE, NO_SLICE, STACK_SHARE, Clock
 from trainperf.trial.candidates import Skipped
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
@@ -135,7 +135,7 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
     """The unchanged script itself could not be run as a leg: nothing can be compared."""
     if clock.interrupted():
         reason = "interrupted before anything could be compared"
-    elif clock.left <= 0:
+    elif clock.left <= 0 or reason in (LATE, NO_SLICE):
         reason = "the budget was over before anything could be compared"
     else:
         reason = f"the script as it is could not be run as a leg: it {reason}"

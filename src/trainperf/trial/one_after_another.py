@@ -9,7 +9,7 @@ from types import TracebackType
 
 from trainperf.model import Ratio, Run
 from trainperf.stopping import Guard
-from trainperf.trial.budget import LATE, SLICES, Clock
+from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, Slice
 from trainperf.trial.outcome import Baseline, Measured, control_of
@@ -18,8 +18,6 @@ from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.side_by_side import Bench, first_step_s
 from trainperf.trial.turns import FASTEST, HANG_S, HANG_TIMES, SLICE_S, slice_steps
 from trainperf.trial.warming import warm_up
-
-NO_SLICE = "the time was over before the first slice"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from trainperf.model import Run
 from trainperf.stopping import Guard
-from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.budget import NO_SLICE, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, Slice
 from trainperf.trial.outcome import Baseline, Measured, control_of, floor
@@ -146,7 +146,7 @@ class SideBySide:
         Raises `LegFailed` if it made no slice.
         """
         if not self._slices:
-            raise LegFailed(self._base.failure or "the time was over before the first slice")
+            raise LegFailed(self._base.failure or NO_SLICE)
         losses = read_losses(self._base.trained)
         other = read_losses(self._control.leg.trained)
         band = control(losses, other)

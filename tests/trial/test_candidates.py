@@ -1,0 +1,189 @@
+import pytest
+
+from rewriting import marked
+from trainperf.fixes import Fix
+from trainperf.model import Equivalence, Finding, Run
+from trainperf.trial.candidates import (
+    NO_EDIT,
+    SEMANTIC,
+    Candidate,
+    candidates,
+    loosest,
+    together,
+    writer,
+)
+
+PLAIN, (MAP, BATCH) = marked("ds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n")
+
+
+class Append(Fix):
+    """Append a call."""
+
+    def rewrite(self, script, finding):
+        for site in finding.where:
+            script.append_call(site, finding.data["call"])
+
+
+class Slow(Append):
+    """Append what takes an epoch to show."""
+
+    warm_up_epochs = 1
+
+
+class Impossible(Fix):
+    """Edit what is not there."""
+
+    def rewrite(self, script, finding):
+        script.remove_keyword(finding.where[0], "missing")
+
+
+class Variables(Fix):
+    """Set variables."""
+
+    def environment(self, finding):
+        return dict(finding.data)
+
+
+FIXES = {
+    "one": Append(),
+    "two": Append(),
+    "slow": Slow(),
+    "impossible": Impossible(),
+    "variables": Variables(),
+    "others": Variables(),
+}
+
+
+def finding(fix, bound=2.0, where=(MAP,), equivalence=Equivalence.EXACT, rewritable=True, **data):
+    return Finding(
+        fix, "input", fix, "", bound, "", equivalence, where, rewritable=rewritable, data=data
+    )
+
+
+def append(fix, call, where=MAP, bound=2.0, **fields):
+    return finding(fix, bound, (where,), call=call, **fields)
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "train.py").write_text(PLAIN)
+    return Run(("python", "train.py"), str(tmp_path), "train.py", env={"KEPT": "1"}, seed=3)
+
+
+def chosen(run, *findings, semantic=False):
+    write = writer(run.cwd, findings, FIXES, semantic)
+    return candidates(run, findings, FIXES, write, semantic)
+
+
+def joined(run, ids, *findings):
+    return together(run, ids, findings, FIXES, writer(run.cwd, findings, FIXES, False))
+
+
+def text_of(candidate):
+    ((_, text),) = candidate.run.sources.items()
+    return text.decode()
+
+
+def test_what_is_left_alone_is_named_with_its_reason_and_its_bound(run):
+    found, skipped = chosen(
+        run,
+        finding("one", 3.0, rewritable=False),
+        append("two", ".x()", equivalence=Equivalence.SEMANTICS, bound=1.5),
+        finding("impossible", 1.2),
+        finding("unknown", None),
+    )
+    assert found == []
+    assert [(one.fix, one.reason, one.bound) for one in skipped] == [
+        ("one", NO_EDIT, 3.0),
+        ("two", SEMANTIC, 1.5),
+        ("impossible", "the call does not name missing", 1.2),
+        ("unknown", "no fix of that name can edit source", None),
+    ]
+
+
+def test_a_candidate_runs_the_very_bytes_of_its_patch(run, tmp_path):
+    ((one,), _) = chosen(run, append("one", ".cache()"))
+    assert list(one.run.sources) == [str(tmp_path / "train.py")]
+    assert text_of(one) == PLAIN.replace("map(load)", "map(load).cache()")
+    assert (tmp_path / "train.py").read_text() == PLAIN
+
+
+def test_nothing_but_its_sources_and_variables_tells_it_from_the_unchanged_run(run):
+    ((one, other), _) = chosen(run, append("one", ".a()"), finding("variables", N="1"))
+    for changed in (one.run, other.run):
+        assert (changed.command, changed.seed, changed.cwd) == (run.command, 3, run.cwd)
+    assert one.run.env == {"KEPT": "1"}
+    assert other.run.env == {"KEPT": "1", "N": "1"}
+    assert other.run.sources == {}
+    assert run.env == {"KEPT": "1"}
+
+
+def test_the_largest_bound_comes_first_and_those_without_one_last(run):
+    found, _ = chosen(
+        run,
+        append("one", ".a()", bound=None),
+        append("two", ".b()", bound=1.2),
+        append("slow", ".c()", bound=3.0),
+    )
+    assert [(one.name, one.bound) for one in found] == [("slow", 3.0), ("two", 1.2), ("one", None)]
+
+
+def test_equal_bounds_and_missing_ones_keep_the_rank_of_the_findings(run):
+    for bound in (1.5, None):
+        found, _ = chosen(run, *(append(fix, ".a()", bound=bound) for fix in ("two", "one")))
+        assert [one.name for one in found] == ["two", "one"]
+
+
+def test_a_fix_that_shows_after_an_epoch_says_so(run):
+    found, _ = chosen(run, append("one", ".a()"), append("slow", ".b()"))
+    assert {one.name: one.warm_up_epochs for one in found} == {"one": 0, "slow": 1}
+    both = joined(run, ("one", "slow"), append("one", ".a()"), append("slow", ".b()"))
+    assert both.warm_up_epochs == 1
+
+
+def test_a_change_of_the_experiment_is_tried_if_it_is_allowed(run):
+    changing = append("two", ".x()", equivalence=Equivalence.SEMANTICS)
+    ((one,), skipped) = chosen(run, changing, semantic=True)
+    assert (one.name, one.equivalence, skipped) == ("two", Equivalence.SEMANTICS, [])
+
+
+def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):
+    both = joined(
+        run, ("one", "two"), append("one", ".a()"), append("two", ".b()", BATCH), finding("others")
+    )
+    assert isinstance(both, Candidate)
+    assert (both.name, both.fixes, both.bound) == ("one+two", ("one", "two"), None)
+    assert text_of(both) == "ds = files.map(load).a()\nds = ds.batch(8).b()\n"
+
+
+def test_fixes_that_do_not_go_together_say_why(run):
+    found = joined(
+        run, ("variables", "others"), finding("variables", N="1"), finding("others", N="2")
+    )
+    assert found == "another fix sets N to 1"
+
+
+def test_a_missing_file_is_a_reason_and_no_crash(run, tmp_path):
+    (tmp_path / "train.py").unlink()
+    found, (one,) = chosen(run, append("one", ".a()"))
+    assert found == []
+    assert "cannot be read" in one.reason
+
+
+def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
+    findings = (append("one", ".a()"), append("two", ".b()", BATCH))
+    write = writer(run.cwd, findings, FIXES, False)
+    write(("one",))
+    (tmp_path / "train.py").write_text("changed meanwhile\n")
+    written = write(("two",))
+    ((_, text),) = written.contents.items()
+    assert text.decode() == PLAIN.replace("batch(8)", "batch(8).b()")
+
+
+def test_what_changes_most_decides_how_the_losses_are_judged():
+    kinds = Equivalence
+    assert loosest([kinds.EXACT, kinds.NUMERICS]) is kinds.NUMERICS
+    assert loosest([kinds.ENVIRONMENT, kinds.EXACT]) is kinds.EXACT
+    assert loosest([kinds.SEMANTICS, kinds.NUMERICS]) is kinds.SEMANTICS
+    assert loosest([kinds.ENVIRONMENT]) is kinds.ENVIRONMENT
+    assert loosest([]) is kinds.EXACT

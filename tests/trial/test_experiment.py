@@ -1,0 +1,36 @@
+"""What is said where the trials could not be made; whole trials are tested end to end."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from trainperf.model import Outcome
+from trainperf.trial.budget import LATE, NO_SLICE, Clock
+from trainperf.trial.experiment import _failed
+
+PLANNED = SimpleNamespace(chosen=(SimpleNamespace(name="a", bound=2.0),))
+
+
+@pytest.mark.parametrize(
+    ("failure", "deadline", "interrupted", "reason"),
+    [
+        ("made no step", 100.0, True, "interrupted before anything could be compared"),
+        ("made no step", 1.0, False, "the budget was over before anything could be compared"),
+        (LATE, 100.0, False, "the budget was over before anything could be compared"),
+        (NO_SLICE, 100.0, False, "the budget was over before anything could be compared"),
+        (
+            "made no step",
+            100.0,
+            False,
+            "the script as it is could not be run as a leg: it made no step",
+        ),
+    ],
+)
+def test_where_nothing_could_be_compared_the_reason_is_named(
+    failure, deadline, interrupted, reason
+):
+    clock = Clock(deadline, lambda: interrupted, lambda: 0.0)
+    tried = _failed(PLANNED, failure, clock)
+    assert (tried.trying.mode, tried.trying.reason) == ("none", reason)
+    (one,) = tried.trials
+    assert (one.fix, one.outcome, one.reason, one.bound) == ("a", Outcome.NOT_TRIED, reason, 2.0)

@@ -1,0 +1,187 @@
+import time
+
+import pytest
+
+from legs import LOOP, PLAIN, base_run, bench, changed, clock, written
+from trainperf.model import Equivalence, Outcome
+from trainperf.trial import one_after_another, turns
+from trainperf.trial.budget import LATE, Clock
+from trainperf.trial.leg import LegFailed, Slice
+from trainperf.trial.one_after_another import OneAfterAnother, Process
+from trainperf.trial.outcome import trial
+from trainperf.trial.parity import Losses
+
+LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
+
+
+def process(step_s=0.1, slices=8, failure="", first_step_s=5.0):
+    made = tuple(Slice(3 * step_s * (1 + 0.002 * n), 3, 3.0, 1e-6) for n in range(slices))
+    return Process(made, LOSSES, first_step_s, failure)
+
+
+class Written(OneAfterAnother):
+    """An engine whose processes are written down beforehand; then the time is over."""
+
+    def __init__(self, folder, *processes):
+        script = written(folder, PLAIN.format(0.01))
+        self.left = list(processes)
+        self.time = Clock(1000.0, lambda: not self.left, lambda: 0.0)
+        self.run = base_run(script)
+        self.script = script
+        self.started = []
+        super().__init__(bench(self.run, folder, self.time))
+
+    def _process(self, name, run, clock):
+        self.started.append(name)
+        return self.left.pop(0) if self.left else Process((), None, None, LATE)
+
+    def compare_all(self, *names):
+        fixes = [changed(self.run, self.script, "", name) for name in names]
+        with self:
+            return self.compare(fixes, self.time)
+
+
+def test_processes_follow_each_other_unchanged_changed_changed_unchanged(tmp_path):
+    engine = Written(tmp_path, *[process()] * 8)
+    engine.compare_all("b", "c")
+    assert engine.started == ["", "b", "b", "", "c", "c", ""]
+
+
+def test_the_next_stack_starts_from_the_last_unchanged_process(tmp_path):
+    engine = Written(tmp_path, *[process()] * 8)
+    engine.compare_all("b")
+    engine.compare_all("b+c")
+    assert engine.started == ["", "b", "b", "", "b+c", "b+c", ""]
+
+
+def test_a_drift_from_process_to_process_cancels_and_widens_the_interval(tmp_path):
+    drifting = [process(0.10), process(0.055), process(0.060), process(0.13)]
+    ((found),) = Written(tmp_path, *drifting, process()).compare_all("b")
+    halves = 0.10 / 0.055, 0.13 / 0.060
+    assert found.ratio.low <= min(halves) + 1e-6
+    assert found.ratio.high >= max(halves) - 1e-6
+    assert 1.9 < found.ratio.speedup < 2.1
+    assert found.ratio.pairs == 16
+
+
+def test_a_candidate_that_fails_is_not_started_twice_and_the_next_is_tried(tmp_path):
+    broken = process(slices=0, failure="fails: ValueError: no")
+    engine = Written(tmp_path, process(), broken, *[process(0.05)] * 2, process(), process())
+    bad, good = engine.compare_all("bad", "good")
+    assert engine.started == ["", "bad", "good", "good", ""]
+    assert (bad.failure, bad.ratio) == ("fails: ValueError: no", None)
+    assert good.ratio.speedup == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_candidate_whose_second_process_fails_has_failed(tmp_path):
+    broken = process(slices=2, failure="was killed by SIGKILL")
+    engine = Written(tmp_path, process(), process(), broken, process(), process())
+    (found,) = engine.compare_all("b")
+    assert (found.failure, found.ratio) == ("was killed by SIGKILL", None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("last", ["no slice", "few slices"])
+def test_whenever_the_time_is_over_nothing_crashes_and_nothing_half_is_told(tmp_path, count, last):
+    cut = process(0.05 if count % 4 in (2, 3) else 0.1, slices=0 if last == "no slice" else 1)
+    order = [process(), process(0.05), process(0.05), process(), process(0.05)]
+    engine = Written(tmp_path, *order[: count - 1], cut)
+    if count == 1 and last == "no slice":
+        with pytest.raises(LegFailed, match="the time was over"):
+            engine.compare_all("b", "c")
+        return
+    one, other = engine.compare_all("b", "c")
+    baseline = engine.baseline()
+    assert baseline.step_s == pytest.approx(0.1, rel=0.02)
+    assert trial(other, Equivalence.EXACT, None, baseline).outcome is Outcome.NOT_TRIED
+    if count < 4 or (count == 4 and last == "no slice"):
+        assert one.ratio is None
+        assert trial(one, Equivalence.EXACT, None, baseline).outcome is Outcome.NOT_TRIED
+    elif count == 5:
+        assert one.ratio.speedup == pytest.approx(2.0, rel=0.01)
+
+
+def test_an_unchanged_script_that_fails_ends_the_trials_with_its_reason(tmp_path):
+    engine = Written(tmp_path, process(slices=0, failure="made no step"), process())
+    with pytest.raises(LegFailed, match="made no step"):
+        engine.compare_all("b")
+
+
+def test_one_that_fails_at_the_end_costs_what_it_would_have_confirmed(tmp_path):
+    order = [process(), process(0.05), process(0.05), process(slices=0, failure="made no step")]
+    engine = Written(tmp_path, *order, process())
+    (found,) = engine.compare_all("b")
+    assert found.ratio is None
+    assert engine.baseline().control is None
+
+
+def test_the_unchanged_processes_are_the_control_of_each_other(tmp_path):
+    order = [process(0.10), process(0.05), process(0.05), process(0.11), process()]
+    engine = Written(tmp_path, *order)
+    engine.compare_all("b")
+    control = engine.baseline().control
+    assert control.speedup == pytest.approx(0.10 / 0.11, rel=0.01)
+    assert control.floor >= 0.08
+    assert control.reproducible is True
+
+
+def test_the_spread_of_starts_is_that_of_all_unchanged_processes(tmp_path):
+    starts = [process(first_step_s=5.0), process(), process(), process(first_step_s=6.0)]
+    engine = Written(tmp_path, *starts, process())
+    engine.compare_all("b")
+    baseline = engine.baseline()
+    assert (baseline.first_step_s, baseline.start_spread_s) == (5.5, 1.0)
+
+
+def test_without_any_process_there_is_no_baseline(tmp_path):
+    with pytest.raises(LegFailed, match="the time was over"):
+        Written(tmp_path).baseline()
+
+
+# ------------------------------------------------------------------- real processes
+
+
+@pytest.fixture
+def short(monkeypatch, nothing_left):
+    """Few and short slices: what is tested is that it works, not how well it measures."""
+    monkeypatch.setattr(turns, "SLICE_S", 0.1)
+    monkeypatch.setattr(one_after_another, "SLICES", 4)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    crashing = LOOP + "train(lambda n: 1 / (n < 12) and time.sleep(0.02))"
+    fixes = [
+        changed(run, script, PLAIN.format(0.01), "half"),
+        changed(run, script, crashing, "bad"),
+    ]
+    with OneAfterAnother(bench(run, tmp_path)) as engine:
+        half, bad = engine.compare(fixes, clock())
+        baseline = engine.baseline()
+    assert engine.legs == 5
+    assert 1.5 < half.ratio.speedup < 2.4
+    assert half.ratio.low <= half.ratio.speedup <= half.ratio.high
+    assert half.pairs == ()
+    assert half.first_step_s > 0
+    assert "fails: ZeroDivisionError" in bad.failure
+    assert baseline.control is not None
+    assert baseline.step_s > 0.018
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.usefixtures("short")
+def test_an_interrupt_between_two_processes_leaves_nothing_running(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    run = base_run(script)
+    engine = OneAfterAnother(bench(run, tmp_path))
+    over = clock(60.0, lambda: engine.legs >= 2)
+    began = time.monotonic()
+    with engine:
+        (found,) = engine.compare([changed(run, script, PLAIN.format(0.01))], over)
+    assert found.ratio is None
+    assert found.late
+    assert engine.baseline().control is None
+    assert time.monotonic() - began < 30
+    assert list((tmp_path / "runs").iterdir()) == []

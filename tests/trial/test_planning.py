@@ -1,0 +1,185 @@
+import pytest
+
+from recordings import recording
+from rewriting import marked
+from trainperf.fixes import all_fixes
+from trainperf.fixes._cases import GIB, SITE, evidence, machine
+from trainperf.model import Equivalence, Finding, HostSample, Loop, Sample, StartUp
+from trainperf.trial.budget import Clock
+from trainperf.trial.planning import (
+    NO_EPOCH,
+    SEED,
+    WARM_UP_STEPS,
+    Subject,
+    costs_of,
+    plan,
+)
+
+PLAIN, (MAP, BATCH) = marked(
+    "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"
+)
+FIXES = {fix.id: fix for fix in all_fixes()}
+
+
+def finding(fix, bound, where=MAP, **fields):
+    one = FIXES[fix]
+    return Finding(
+        fix, one.category, fix, "", bound, "", fields.pop("equivalence", one.equivalence), (where,),
+        rewritable=fields.pop("rewritable", True), data=fields,
+    )  # fmt: skip
+
+
+PARALLEL = finding("tf_map_parallel", 1.5)
+PREFETCH = finding("tf_prefetch", 1.9, BATCH)
+CACHE = finding("tf_cache", 4.0)
+ADVICE = finding("early_stopping", None, rewritable=False)
+
+
+@pytest.fixture
+def subject(tmp_path):
+    (tmp_path / "train.py").write_text(PLAIN)
+
+    def make(*findings, seconds=180.0, first=5.0, epoch_steps=100, rss=0, **fields):
+        seen = evidence(
+            startup=StartUp(first) if first is not None else None,
+            loop=Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=epoch_steps),
+        )
+        samples = (Sample(0.0, HostSample(1.0, 1.0, rss, 1, 1)),) if rss else ()
+        return Subject(
+            recording(samples=samples), seen, findings, machine(), str(tmp_path), tmp_path / "runs",
+            began=0.0, deadline=seconds, **fields,
+        )  # fmt: skip
+
+    return make
+
+
+def planned(subject, now=20.0):
+    return plan(subject, Clock(subject.deadline, lambda: False, lambda: now))
+
+
+def names(made):
+    return [one.name for one in made.chosen]
+
+
+def reasons(made):
+    return {one.fix: one.reason for one in made.skipped}
+
+
+def test_where_nothing_was_found_there_is_nothing_to_try(subject):
+    made = planned(subject())
+    assert (made.how.mode, made.how.reason) == ("none", "nothing was found to try")
+    assert made.chosen == made.skipped == ()
+
+
+def test_where_nothing_can_be_edited_the_findings_are_named(subject):
+    made = planned(subject(ADVICE))
+    assert made.how.mode == "none"
+    assert made.how.reason == "none of the findings has an edit that could be tried"
+    assert list(reasons(made)) == ["early_stopping"]
+
+
+def test_all_that_fits_is_tried_side_by_side_the_best_bound_first(subject):
+    made = planned(subject(PARALLEL, PREFETCH, ADVICE))
+    assert made.how.mode == "side by side"
+    assert (made.how.mode_reason, made.how.reason, made.how.budget_needed_s) == ("", "", None)
+    assert names(made) == ["tf_prefetch", "tf_map_parallel"]
+    assert list(reasons(made)) == ["early_stopping"]
+
+
+def test_every_leg_has_the_same_seed_and_warm_up(subject):
+    made = planned(subject(PARALLEL, PREFETCH))
+    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    assert {run.seed for run in runs} == {SEED}
+    assert {run.env["PYTHONHASHSEED"] for run in runs} == {"0"}
+    assert {(run.leg.warm_up_steps, run.leg.warm_up_epochs) for run in runs} == {(WARM_UP_STEPS, 0)}
+    assert made.edits.run.sources == {}
+
+
+def test_a_stack_is_a_leg_like_the_others(subject):
+    made = planned(subject(PARALLEL, PREFETCH))
+    both = made.edits.join(("tf_prefetch", "tf_map_parallel"))
+    assert both.run.leg == made.edits.run.leg
+    assert both.run.seed == SEED
+    ((_, text),) = both.run.sources.items()
+    assert b"num_parallel_calls=tf.data.AUTOTUNE" in text
+    assert b".prefetch(tf.data.AUTOTUNE)" in text
+
+
+def test_where_one_fix_shows_after_an_epoch_all_legs_wait_for_it(subject):
+    made = planned(subject(CACHE, PARALLEL))
+    assert names(made) == ["tf_cache", "tf_map_parallel"]
+    assert {one.run.leg.warm_up_epochs for one in made.chosen} == {1}
+    assert made.edits.run.leg.warm_up_epochs == 1
+    assert made.edits.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
+
+
+def test_a_long_epoch_costs_the_fix_that_needs_it_and_not_the_others(subject):
+    made = planned(subject(CACHE, PARALLEL, epoch_steps=100_000))
+    assert names(made) == ["tf_map_parallel"]
+    assert {one.run.leg.warm_up_epochs for one in made.chosen} == {0}
+    assert reasons(made)["tf_cache"].startswith("out of budget: all would need --budget")
+    assert made.how.budget_needed_s > 10_000
+
+
+def test_nobody_waits_for_an_epoch_of_unknown_length(subject):
+    made = planned(subject(CACHE, PARALLEL, epoch_steps=None))
+    assert names(made) == ["tf_map_parallel"]
+    assert reasons(made) == {"tf_cache": NO_EPOCH}
+    assert made.edits.run.leg.warm_up_epochs == 0
+
+
+def test_what_does_not_fit_into_the_budget_is_named_with_the_budget_it_needs(subject):
+    made = planned(subject(PARALLEL, PREFETCH, seconds=90.0, first=20.0))
+    assert names(made) == ["tf_prefetch"]
+    needed = made.how.budget_needed_s
+    assert reasons(made) == {
+        "tf_map_parallel": f"out of budget: all would need --budget {needed:.0f}s"
+    }
+    more = planned(subject(PARALLEL, PREFETCH, seconds=needed, first=20.0))
+    assert len(more.chosen) == 2
+
+
+def test_a_script_that_starts_too_slowly_is_told_the_budget_that_would_do(subject):
+    made = planned(subject(PARALLEL, first=300.0))
+    assert (made.how.mode, made.chosen) == ("none", ())
+    needed = made.how.budget_needed_s
+    assert made.how.reason == (
+        "the script needs 302 s to warm up and 158 s of the budget were left; "
+        f"with --budget {needed:.0f}s its fixes would be tried"
+    )
+    assert list(reasons(made)) == ["tf_map_parallel"]
+    assert planned(subject(PARALLEL, first=300.0, seconds=needed)).chosen
+
+
+def test_one_after_another_if_asked_for(subject):
+    made = planned(subject(PARALLEL, sequential=True))
+    assert made.how.mode == "one after another"
+    assert made.how.mode_reason == "as asked for with --sequential"
+    assert not made.costs.together
+
+
+def test_one_after_another_where_three_legs_do_not_fit(subject):
+    made = planned(subject(PARALLEL, rss=12 * GIB))
+    assert made.how.mode == "one after another"
+    assert made.how.mode_reason == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
+    assert planned(subject(PARALLEL, rss=8 * GIB)).how.mode == "side by side"
+
+
+def test_one_after_another_fewer_fit_into_the_same_time(subject):
+    findings = (PARALLEL, PREFETCH)
+    assert len(planned(subject(*findings, seconds=100.0)).chosen) == 2
+    assert len(planned(subject(*findings, seconds=100.0, sequential=True)).chosen) == 1
+
+
+def test_changes_of_the_experiment_are_tried_only_if_allowed(subject):
+    changing = finding("tf_map_parallel", 1.5, equivalence=Equivalence.SEMANTICS)
+    assert planned(subject(changing)).chosen == ()
+    assert names(planned(subject(changing, allow_semantic=True))) == ["tf_map_parallel"]
+
+
+def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):
+    found = costs_of(subject(first=7.0))
+    assert (found.step_s, found.epoch_s) == (0.1, pytest.approx(10.0))
+    assert found.start_s == pytest.approx(7.0 + 2.0)
+    assert costs_of(subject(epoch_steps=None)).epoch_s is None
+    assert costs_of(subject(first=None)).start_s >= 10.0

@@ -1,0 +1,114 @@
+from types import SimpleNamespace
+
+import pytest
+
+from recordings import recording
+from trainperf.fixes._cases import GIB, machine
+from trainperf.machine.cgroup import MemoryLimit
+from trainperf.model import GpuSample, HostSample, Sample
+from trainperf.model.machine import Gpu
+from trainperf.trial import room as room_module
+from trainperf.trial.room import MANY, memory_is_short, room
+
+
+def host(rss):
+    return HostSample(1.0, 1.0, rss, 1, 1)
+
+
+def samples(*rss):
+    return tuple(Sample(float(t), host(one)) for t, one in enumerate(rss))
+
+
+def on_gpus(*readings):
+    """Samples of one GPU, or of several; None is what the driver does not say."""
+    return tuple(
+        Sample(
+            float(t),
+            None,
+            tuple(GpuSample(n, memory_used=used) for n, used in enumerate(one)),
+        )
+        for t, one in enumerate(readings)
+    )
+
+
+def gpu(index=0, total=16 * GIB):
+    return Gpu(index, "a GPU", total)
+
+
+def test_what_was_not_measured_sets_no_limit():
+    found = room(recording(), machine())
+    assert (found.legs, found.reason) == (MANY, "")
+    found = room(recording(samples=(Sample(0.0, None),)), machine())
+    assert found.legs == MANY
+
+
+def test_no_more_legs_than_can_run_are_started():
+    assert room(recording(samples=samples(1)), machine()).legs == MANY
+
+
+def test_memory_is_that_of_the_largest_moment_and_some_of_it_stays_free():
+    found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), machine(available=32 * GIB))
+    assert found.legs == 6
+    assert found.reason == "the script takes 4.0 GiB of memory, and 32.0 GiB is free"
+
+
+def test_a_script_that_fits_once_only_leaves_room_for_no_pair():
+    assert room(recording(samples=samples(20 * GIB)), machine(available=32 * GIB)).legs == 1
+    assert room(recording(samples=samples(30 * GIB)), machine(available=32 * GIB)).legs == 0
+
+
+def test_shared_memory_counts():
+    full = machine(shm_total=64 * 2**20, shm_free=60 * 2**20)
+    found = room(recording(samples=samples(GIB), shm_used=20 * 2**20), full)
+    assert found.legs == 2
+    assert found.reason == "the script takes 20 MiB of /dev/shm, and 60 MiB is free"
+
+
+@pytest.mark.parametrize("used", [None, 0])
+def test_shared_memory_that_the_script_does_not_take_sets_no_limit(used):
+    full = machine(shm_total=64 * 2**20, shm_free=0)
+    assert room(recording(shm_used=used), full).legs == MANY
+
+
+def test_shared_memory_that_the_machine_lacks_sets_no_limit():
+    assert room(recording(shm_used=5), machine()).legs == MANY
+
+
+def test_gpu_memory_is_what_the_run_added_to_what_was_taken_before():
+    seen = on_gpus([2 * GIB], [7 * GIB], [6 * GIB])
+    found = room(recording(samples=seen, gpus=(gpu(),)), machine())
+    assert found.legs == 2
+    assert found.reason == "the script takes 5.0 GiB of the memory of GPU 0, and 14.0 GiB is free"
+
+
+def test_the_fullest_gpu_decides():
+    seen = on_gpus([0, 0], [1 * GIB, 10 * GIB])
+    found = room(recording(samples=seen, gpus=(gpu(0), gpu(1))), machine())
+    assert found.legs == 1
+    assert "GPU 1" in found.reason
+
+
+def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
+    seen = on_gpus([None], [None])
+    assert room(recording(samples=seen, gpus=(gpu(),)), machine()).legs == MANY
+    seen = on_gpus([0], [5 * GIB])
+    assert room(recording(samples=seen, gpus=(gpu(total=None),)), machine()).legs == MANY
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "short"),
+    [
+        (50, None, False),
+        (4, None, True),
+        (50, MemoryLimit(10, 4), False),
+        (50, MemoryLimit(1000, 4), True),
+        (4, MemoryLimit(10, 9), True),
+    ],
+)
+def test_memory_runs_out_in_the_machine_or_in_the_control_group(
+    monkeypatch, available, limit, short
+):
+    memory = SimpleNamespace(total=100, available=available)
+    monkeypatch.setattr(room_module.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(room_module, "memory_limit", lambda: limit)
+    assert memory_is_short() is short

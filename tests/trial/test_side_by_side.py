@@ -1,0 +1,51 @@
+import pytest
+
+from legs import LOOP, base_run, changed, clock, side_by_side, written
+from trainperf.model import Equivalence, Outcome
+from trainperf.trial import turns
+from trainperf.trial.leg import LegFailed
+from trainperf.trial.outcome import trial
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
+
+
+def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.1)
+    monkeypatch.setattr(turns, "MIN_PAIRS", 100)  # nothing is decided before the end
+    script = written(tmp_path, ENDING.format(0.02, 70))
+    run = base_run(script)
+    half = changed(run, script, ENDING.format(0.01, 5000), "half")
+    bad = changed(run, script, LOOP + "raise MemoryError('no room')", "bad")
+    with side_by_side(run, tmp_path) as engine:
+        one, other = engine.compare([half, bad], clock())
+        baseline = engine.baseline()
+        assert one.failure == ""
+        assert one.ratio.speedup > 1.4
+        assert other.failure == "fails: MemoryError: no room"
+        with pytest.raises(LegFailed, match="its loop ended"):
+            engine.compare([half], clock())
+        assert engine.baseline().step_s == baseline.step_s
+
+
+def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path):
+    script = written(tmp_path, LOOP + "raise MemoryError('no room')")
+    run = base_run(script)
+    with side_by_side(run, tmp_path) as engine:
+        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
+            engine.compare([changed(run, script, ENDING.format(0.01, 50))], clock())
+        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
+            engine.baseline()
+
+
+def test_candidates_that_came_too_late_were_not_tried_and_did_not_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.1)
+    script = written(tmp_path, ENDING.format(0.02, 5000))
+    run = base_run(script)
+    bad = changed(run, script, LOOP + "raise MemoryError('no room')", "bad")
+    with side_by_side(run, tmp_path) as engine:
+        engine.compare([bad], clock())
+        (one,) = engine.compare([changed(run, script, "", "late")], clock(0.0))
+        assert one.late
+        assert trial(one, Equivalence.EXACT, None, engine.baseline()).outcome is Outcome.NOT_TRIED

@@ -11,6 +11,9 @@ Two of the report's figures are held against it: `measured`, the speed-up of a s
 epochs as well, as the plain runs have. Targets for `measured`: median error at most
 3 %, 90th percentile at most 8 %.
 
+The examples are given `--longer` times their data (8 by default), as what comes between
+epochs weighs far more in their short epochs than in a training of hours.
+
     python benchmarks/trials_truth.py [--runs N] [--steps N] [--seconds S] [SCRIPT …]
 """
 
@@ -36,6 +39,7 @@ from _trials import EXAMPLES, QUIET, diagnosis, foot, head, parser, verdict, why
 MEDIAN_TARGET, P90_TARGET = 0.03, 0.08
 SCRIPTS = ("slow_images.py", "eager_loop.py", "tiny_steps.py")
 EPOCHS = re.compile(r"\b(EPOCHS = |epochs=)\d+\b")
+DATA = re.compile(r"\b(ROWS = |per_class=)([\d_]+)\b")
 LINE = re.compile(rb"\s*epoch (\d+)", re.IGNORECASE)
 LEFT_OUT = 2
 """Epochs of a run that are not timed: the first, and the first or last besides, as the
@@ -56,12 +60,14 @@ def compare(script: Path, given: argparse.Namespace) -> Compared | None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         original = _copy(script, folder / "original")
+        _lengthen(original, given.longer)
         report = diagnosis(original, folder, "--budget", given.budget)
         stack = report["stack"]
         if stack is None:
             print(f"{script.name:18} {why_nothing(report)}", flush=True)
             return None
         patched = _copy(script, folder / "patched")
+        _lengthen(patched, given.longer)
         _apply(folder / "fixes.diff", patched.parent)
         epochs = _epochs(report, given.steps, given.seconds)
         for one in (original, patched):
@@ -95,6 +101,16 @@ def _epochs(report: dict[str, Any], steps: int, seconds: float) -> int:
     if not length or not epoch_s:
         raise SystemExit(f"{report['script']}: the length of its epoch was not seen")
     return LEFT_OUT + max(1, math.ceil(steps / length), math.ceil(seconds / epoch_s))
+
+
+def _lengthen(script: Path, times: int) -> None:
+    """Give the script `times` the data: examples have epochs of seconds, trainings of hours."""
+    text, hits = DATA.subn(
+        lambda found: f"{found[1]}{int(found[2]) * times}", script.read_text(encoding="utf-8")
+    )
+    if hits != 1:
+        raise SystemExit(f"{script.name} sets the size of its data {hits} times, not once")
+    script.write_text(text, encoding="utf-8")
 
 
 def _set_epochs(script: Path, epochs: int) -> None:
@@ -190,6 +206,7 @@ if __name__ == "__main__":
     options.add_argument("scripts", nargs="*", type=Path, metavar="SCRIPT")
     options.add_argument("--steps", type=int, default=1000, help="timed in a plain run, at least")
     options.add_argument("--seconds", type=float, default=15.0, help="timed in one, at least")
+    options.add_argument("--longer", type=int, default=8, help="times the data of an example")
     options.add_argument("--budget", default="3min", help="of each diagnosis [default: 3min]")
     given = options.parse_args()
     began = time.monotonic()

@@ -68,8 +68,8 @@ def test_what_changes_the_experiment_on_purpose_is_not_judged_by_its_losses():
 
 
 def test_slower_is_said_only_where_the_whole_interval_is():
-    assert tried(measured(ratio(0.7, 0.8, 0.99))).outcome is Outcome.SLOWER
-    assert tried(measured(ratio(0.7, 0.8, 1.01))).outcome is Outcome.NO_EFFECT
+    assert tried(measured(ratio(0.7, 0.8, 0.97))).outcome is Outcome.SLOWER
+    assert tried(measured(ratio(0.7, 0.8, 0.99))).outcome is Outcome.NO_EFFECT
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from trainperf.trial.ratio import Pair
 from trainperf.trial.turns import (
     MAX_PAIRS,
     MIN_PAIRS,
+    MOST_PAIRS,
     SLICE_S,
     Contest,
     Turns,
@@ -237,7 +238,9 @@ def test_a_higher_floor_takes_more_to_clear():
 
 def test_nothing_takes_more_than_the_most_pairs():
     assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS - 1)), 0.02)
-    assert enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
+    assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
+    assert enough(contest(*spread(1.0, 0.3, MOST_PAIRS)), 0.02)
+    assert enough(contest(*spread(1.0, 0.03, MAX_PAIRS)), 0.02)
 
 
 def test_too_few_pairs_have_no_ratio():

@@ -88,8 +88,8 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     }
     winners = [one for one in measured if found[one.name].kept]
     stacked = stack(winners, baseline, planned.edits.join, engine.compare, clock)
-    for name, reason in stacked.dropped.items():
-        found[name] = replace(found[name], outcome=Outcome.REDUNDANT, reason=reason, kept=False)
+    for name, drop in stacked.dropped.items():
+        found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline = engine.baseline()
     return Tried(
         trying=Trials(planned.how.mode, reason="interrupted" if clock.interrupted() else ""),

@@ -9,9 +9,8 @@ from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.trial.budget import LATE
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
+from trainperf.trial.turns import SMALLEST_GAIN
 
-SMALLEST_GAIN = 0.02
-"""A gain below this is not worth an edit, however sure it is."""
 LATE_REASON = "out of budget before it could be compared"
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
@@ -113,7 +112,7 @@ def _outcome(
         return Outcome.FAILED, failure
     if same is False:
         return Outcome.LOSSES_DIFFER, parity
-    if found.high < 1:
+    if found.high < 1 / (1 + least):
         return Outcome.SLOWER, ""
     if found.low <= 1 + least:
         return Outcome.NO_EFFECT, _why_not(found, control, least)

@@ -120,7 +120,7 @@ class SideBySide:
         def settled(contest: Contest) -> bool:
             if contest is self._control:
                 others = all(one.decided or one.failure for one in ready)
-                return len(contest.pairs) >= (MIN_PAIRS if others else MAX_PAIRS)
+                return others and len(contest.pairs) >= MIN_PAIRS
             known = self._control.ratio
             least = floor(control_of(known, control(None, None)))
             return enough(contest, least)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trainperf.model import Ratio
+from trainperf.model import Outcome, Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import LegFailed
@@ -21,6 +21,14 @@ OUT_OF_BUDGET = "out of budget"
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """Why a fix that pays alone is not in the stack."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True)
 class Stacked:
     """The fixes that go into the patch, what they give together, and who was dropped.
 
@@ -29,7 +37,12 @@ class Stacked:
 
     fixes: tuple[str, ...]
     ratio: Ratio | None
-    dropped: Mapping[str, str] = field(default_factory=dict)
+    dropped: Mapping[str, Dropped] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each dropped fix was."""
+        return {name: one.reason for name, one in self.dropped.items()}
 
 
 def stack(
@@ -67,7 +80,7 @@ class _Pile:
         self.fixes: tuple[str, ...] = (alone.name,)
         self.kept: tuple[str, ...] = self.fixes
         self.top = alone
-        self.dropped: dict[str, str] = {}
+        self.dropped: dict[str, Dropped] = {}
         self._baseline = baseline
         self._join = join
         self._compare = compare
@@ -85,8 +98,9 @@ class _Pile:
         for at, candidate in enumerate(stacks):
             name, measured = candidate.fixes[-1], found.get(candidate.name)
             if measured is None or measured.late:
+                reason = f"not measured on top of {self}: {unmeasured}"
                 for later in stacks[at:]:
-                    self.dropped[later.fixes[-1]] = f"not measured on top of {self}: {unmeasured}"
+                    self.dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
                 return []
             broken = self._breaks(measured, candidate)
             if broken:
@@ -119,7 +133,8 @@ class _Pile:
             candidate = self._join((*fixes, name))
             if isinstance(candidate, str):
                 others = ", ".join(fixes)
-                self.dropped[name] = f"does not go together with {others}: {candidate}"
+                reason = f"does not go together with {others}: {candidate}"
+                self.dropped[name] = Dropped(Outcome.NOT_TRIED, reason)
                 continue
             fixes = (*fixes, name)
             made.append(candidate)
@@ -135,15 +150,17 @@ class _Pile:
             late = self._clock.over()
             return {}, OUT_OF_BUDGET if late else f"the script as it is {failed}"
 
-    def _breaks(self, measured: Measured, candidate: Candidate) -> str:
-        """Why a stack cannot be kept, whatever it gives; '' if it can."""
+    def _breaks(self, measured: Measured, candidate: Candidate) -> Dropped | None:
+        """Why a stack cannot be kept, whatever it gives; None if it can."""
         others = ", ".join(candidate.fixes[:-1])
         if measured.failure:
-            return f"together with {others}: {measured.failure}"
+            return Dropped(Outcome.FAILED, f"together with {others}: {measured.failure}")
         judged = judge(
             candidate.equivalence, self._baseline.losses, measured.losses, self._baseline.band
         )
-        return f"together with {others}: {judged.text}" if judged.ok is False else ""
+        if judged.ok is not False:
+            return None
+        return Dropped(Outcome.LOSSES_DIFFER, f"together with {others}: {judged.text}")
 
     def _is_sound(self, measured: Measured, candidate: Candidate) -> bool:
         return not measured.late and not self._breaks(measured, candidate)
@@ -155,7 +172,8 @@ class _Pile:
             self._last = ((*self.fixes, name), measured)
         else:
             gain = f"{more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
-            self.dropped[name] = f"on top of {self} it gives {gain}"
+            reason = f"on top of {self} it gives {gain}"
+            self.dropped[name] = Dropped(Outcome.REDUNDANT, reason)
         self.fixes = (*self.fixes, name)
         self.top = measured
 

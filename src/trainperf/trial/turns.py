@@ -18,6 +18,13 @@ SLOW_STEP_S = 1.0
 """From this step time on a slice is a single step."""
 MIN_PAIRS = 6
 MAX_PAIRS = 24
+MOST_PAIRS = 72
+"""So many pairs where fewer leave open whether there is a gain, or how large it is."""
+SMALLEST_GAIN = 0.02
+"""A gain below this is not worth an edit, however sure it is."""
+HARDLY = 0.05
+"""A gain that cannot be above this need not be told from none."""
+WIDE = 0.12
 NARROW = 0.06
 """An interval narrower than this share of the speed-up need not become narrower."""
 CLEAR = 0.02
@@ -144,17 +151,20 @@ def slice_steps(step_s: float) -> int:
 def enough(contest: Contest, floor: float) -> bool:
     """Whether more pairs would not change what is said of a contest.
 
-    `floor` is the gain that may be noise, as a share.
+    `floor` is the gain that may be noise, as a share; it shrinks as the control goes on,
+    so that nothing is given up early because of it.
     """
     count = len(contest.pairs)
     if count < MIN_PAIRS:
         return False
-    if count >= MAX_PAIRS:
-        return True
     found = contest.ratio
     assert found is not None
-    if found.high < 1 + floor - CLEAR:
-        return True  # no gain, whatever comes
-    narrow = (found.high - found.low) <= NARROW * found.speedup
-    clear = found.low > 1 + floor + CLEAR
-    return narrow and (clear or found.high < 1 + floor)
+    if found.high < 1 + SMALLEST_GAIN:
+        return True  # no gain worth an edit, whatever comes
+    width = (found.high - found.low) / found.speedup
+    if width <= NARROW and found.low > 1 + floor + CLEAR:
+        return True
+    if count < MAX_PAIRS:
+        return False
+    known = not found.low <= 1 + floor <= found.high or found.high < 1 + HARDLY
+    return (known and width <= WIDE) or count >= MOST_PAIRS

@@ -36,7 +36,16 @@ def diagnosis_s(workload: Workload) -> float:
         (_, *script), _ = command_of(workload, Path(folder), 120.0)
         began = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-m", "trainperf", "diagnose", "--output-dir", folder, *script],
+            [
+                sys.executable,
+                "-m",
+                "trainperf",
+                "diagnose",
+                "--no-trials",
+                "--output-dir",
+                folder,
+                *script,
+            ],
             check=True,
             capture_output=True,
         )

@@ -143,7 +143,8 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         share = tried.own_s / tried.step_s
     patch = first.patch
     if tried.patch is not None:
-        left_out = patch.skipped if patch is not None else ()
+        before = patch.skipped if patch is not None else ()
+        left_out = (one for one in before if one.what not in tried.patch.findings)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
     return replace(
         first,

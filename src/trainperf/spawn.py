@@ -27,6 +27,9 @@ VIEW = "view"
 SCRATCH = "scratch"
 """Folder of a run: what its writers were sent to, as `child.writers` names it."""
 TAIL_BYTES = 16 * 1024
+GPU_MEMORY = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+"""TensorFlow takes all GPU memory at its start if not told otherwise: legs could not live
+beside each other, and nobody could say what the script needs."""
 
 Interrupted = Callable[[], bool]
 """Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
@@ -72,7 +75,8 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """
     own = Path(run_file).parent
     trackers = tracker_environment(own / SCRATCH)
-    env = {**os.environ, **trackers, **run.env, "TRAINPERF_RUN": run_file}
+    given = {**GPU_MEMORY, **os.environ}
+    env = {**given, **trackers, **run.env, "TRAINPERF_RUN": run_file}
     before = env.get("PYTHONPATH")
     env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
     _check_command(run, env)

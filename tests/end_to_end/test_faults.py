@@ -36,7 +36,9 @@ def trainperf(cwd: Path, *words: str, env: dict[str, str] | None = None):
 
 
 def diagnose(cwd: Path, *words: str, env: dict[str, str] | None = None):
-    return trainperf(cwd, "diagnose", "--output-dir", str(cwd / "runs"), *words, env=env)
+    return trainperf(
+        cwd, "diagnose", "--no-trials", "--output-dir", str(cwd / "runs"), *words, env=env
+    )
 
 
 def saved(cwd: Path) -> Diagnosis:
@@ -274,7 +276,16 @@ def test_a_launcher_cannot_go_on_after_a_run_was_stopped(tmp_path):
 
 def started(cwd: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        (sys.executable, "-m", "trainperf", "diagnose", "--output-dir", "runs", *words),
+        (
+            sys.executable,
+            "-m",
+            "trainperf",
+            "diagnose",
+            "--no-trials",
+            "--output-dir",
+            "runs",
+            *words,
+        ),
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

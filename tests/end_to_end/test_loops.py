@@ -197,7 +197,9 @@ def test_retracing_is_counted_with_its_cause(tmp_path):
     _, found = run(tmp_path, (str(LOOPS / "retracing.py"),))
     assert found.retracing.count >= 0.9 * found.retracing.steps
     assert found.retracing.function == "train_step"
-    assert "Python value" in found.retracing.cause
+    assert "the Python number `" in found.retracing.cause
+    (number,) = found.retracing.numbers
+    assert text_at(number.where).strip() == "train_step(x, y, step)"
 
 
 def test_a_users_callback_is_priced_with_its_place(tmp_path):
@@ -206,6 +208,7 @@ def test_a_users_callback_is_priced_with_its_place(tmp_path):
     assert log.name == "Log"
     assert log.batch_s > 0
     assert "Log()" in text_at(log.where)
+    assert "def on_train_batch_end" in text_at(log.methods["on_train_batch_end"])
 
 
 def test_an_epochs_end_is_timed_with_its_validation(tmp_path):

@@ -34,12 +34,19 @@ class Proven:
 
     script: Path
     fix: str
+    options: tuple[str, ...] = ()
 
 
 PROVEN = [
     Proven(EXAMPLES / "slow_images.py", "tf_map_parallel"),
     Proven(EXAMPLES / "eager_loop.py", "tf_function"),
     Proven(EXAMPLES / "tiny_steps.py", "keras_steps_per_execution"),
+    Proven(EXAMPLES / "retracing.py", "tf_retracing"),
+    Proven(
+        EXAMPLES / "checkpoint_every_batch.py",
+        "keras_callback_per_batch",
+        ("--allow-semantic",),
+    ),
     Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
     Proven(SEEDS / "resnet_eager.py", "tf_function"),
     Proven(SEEDS / "rnn_series.py", "keras_jit_compile"),
@@ -83,7 +90,7 @@ def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
 ) -> None:
     for attempt in range(TRIES):
         folder = copied(case.script, tmp_path / str(attempt))
-        report = diagnosed(folder, case.script.name, "--budget", BUDGET)
+        report = diagnosed(folder, case.script.name, "--budget", BUDGET, *case.options)
         if report["stack"] and case.fix in report["stack"]["fixes"]:
             break
     else:

@@ -1,7 +1,15 @@
 import pytest
 
 from recordings import FIT, observed, steps
-from trainperf.evidence.facts import device, framework, loop, padding, retracing, step_function
+from trainperf.evidence.facts import (
+    callbacks,
+    device,
+    framework,
+    loop,
+    padding,
+    retracing,
+    step_function,
+)
 from trainperf.fixes._cases import machine
 
 UPDATE = {"e": "first_update", "t": 10.0}
@@ -74,6 +82,79 @@ def test_a_changing_shape_is_named_as_the_cause():
     }
     found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), described))
     assert "(32, 8) and (7, 8)" in found.cause
+
+
+def test_a_changing_dtype_is_named_as_the_cause():
+    described = {
+        "e": "step_function",
+        "name": "train_step",
+        "signatures": [
+            "(TensorSpec(shape=(8,), dtype=tf.float32))",
+            "(TensorSpec(shape=(8,), dtype=tf.float64))",
+        ],
+    }
+    found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), described))
+    assert found.cause == "the dtype of an argument changes: float32 and float64"
+
+
+CALL = {"file": "train.py", "line": 9, "function": "main", "end_line": 9, "col": 4, "end_col": 20}
+
+
+def called(*numbers):
+    return {"where": CALL, "numbers": list(numbers)}
+
+
+def number(argument=1, type="float", parameter="weight"):
+    return {"argument": argument, "parameter": parameter, "type": type}
+
+
+@pytest.mark.parametrize(
+    ("types", "dtype"),
+    [
+        (["int", "int"], "int32"),
+        (["int", "float"], "float32"),
+        (["float"], "float32"),
+        (["int", "long"], ""),
+    ],
+)
+def test_numbers_that_change_have_the_dtype_that_holds_them_all(types, dtype):
+    traces = [
+        {**trace(100.1 + 0.1 * index), "s": 100.05, "call": called(number(type=type))}
+        for index, type in enumerate(types)
+    ]
+    found = retracing(observed(FIT, UPDATE, *traces, *steps("real", [1.0])))
+    (changing,) = found.numbers
+    assert (changing.where.line, changing.argument, changing.dtype) == (9, 1, dtype)
+    assert found.cause == "the Python number `weight`"
+
+
+def test_numbers_of_traces_before_the_timed_steps_are_left_out():
+    before = {**trace(11.0), "call": called(number(2, parameter="seed"))}
+    timed = {**trace(100.55), "call": called(number(), number("rate", parameter="rate"))}
+    found = retracing(observed(FIT, UPDATE, before, timed, *steps("real", [0.1])))
+    assert [each.argument for each in found.numbers] == [1, "rate"]
+    assert found.cause == "the Python numbers `weight` and `rate`"
+
+
+def test_the_function_that_was_traced_is_the_one_described():
+    first = {"e": "step_function", "name": "other", "where": {**PLACE, "line": 3}}
+    second = {"e": "step_function", "name": "step", "where": PLACE, "relaxed": True, "jit": True}
+    found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), first, second))
+    assert (found.where.line, found.relaxed, found.jit) == (7, True, True)
+
+
+def test_a_callback_has_the_places_of_its_own_methods():
+    event = {
+        "e": "callback",
+        "name": "Log",
+        "builtin": False,
+        "where": None,
+        "hooks": {"on_train_batch_end": [10, 1.0, 0.2]},
+        "methods": {"on_train_batch_end": PLACE, "on_train_batch_begin": None},
+        "arguments": {},
+    }
+    (cost,) = callbacks(observed(FIT, event))
+    assert {name: place.line for name, place in cost.methods.items()} == {"on_train_batch_end": 7}
 
 
 def test_a_tape_that_stands_in_the_loop_belongs_to_no_function():

@@ -22,7 +22,7 @@ PLANNED = SimpleNamespace(chosen=(SimpleNamespace(name="a", bound=2.0),))
             "made no step",
             100.0,
             False,
-            "the script as it is could not be run as a leg: it made no step",
+            "the script as it is could not be run as a leg: made no step",
         ),
     ],
 )

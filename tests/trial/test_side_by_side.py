@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
-from legs import LOOP, base_run, changed, clock, side_by_side, written
+from legs import LOOP, base_run, bench, changed, clock, side_by_side, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import turns
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.outcome import trial
+from trainperf.trial.side_by_side import SideBySide
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -49,3 +52,46 @@ def test_candidates_that_came_too_late_were_not_tried_and_did_not_fail(tmp_path,
         (one,) = engine.compare([changed(run, script, "", "late")], clock(0.0))
         assert one.late
         assert trial(one, Equivalence.EXACT, None, engine.baseline()).outcome is Outcome.NOT_TRIED
+
+
+LOCKED = (
+    LOOP
+    + """
+import fcntl
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+train(lambda number: time.sleep(0.02))
+"""
+)
+
+
+def test_a_script_that_cannot_run_twice_at_a_time_is_not_compared_beside_itself(tmp_path):
+    script = written(tmp_path, LOCKED)
+    run = base_run(script)
+    with (
+        side_by_side(run, tmp_path) as engine,
+        pytest.raises(LegFailed, match="fails: BlockingIOError"),
+    ):
+        engine.compare([changed(run, script, LOCKED + "#")], clock())
+
+
+def test_what_an_earlier_wave_gave_stands_where_the_script_ends_in_a_later_one(
+    tmp_path, monkeypatch
+):
+    waves = iter([["first"], LegFailed("ended")])
+    monkeypatch.setattr(SideBySide, "_wave", lambda self, *_: raised(next(waves)))
+    run = base_run(written(tmp_path, ""))
+    few = replace(bench(run, tmp_path), legs=3)
+    with SideBySide(few) as engine:
+        found = engine.compare([changed(run, tmp_path, "", name) for name in "abc"], clock())
+    assert found[0] == "first"
+    assert [(one.name, one.failure) for one in found[1:]] == [
+        ("b", "could not be compared: the script as it is ended"),
+        ("c", "could not be compared: the script as it is ended"),
+    ]
+
+
+def raised(what):
+    if isinstance(what, Exception):
+        raise what
+    return what

@@ -9,6 +9,7 @@ sides, so that the question "go on?" costs a step nothing that could be measured
     alone    1 if one process of the leg trains      written by trainperf
     over     the slice that is complete, 0: warm-up  written by the leg
     done     steps since the leg began               written by the leg
+    anew     1 if the loop ended, and another began  written by the leg
 
 A slice ends at the boundary of a step. The leg waits for the device, writes down what
 the slice took, says so, and stops itself with SIGSTOP, together with its process
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, OVER, DONE_STEPS = range(6)
+TURN, SETTLE, STEPS, ALONE, OVER, DONE_STEPS, ANEW = range(7)
 SIZE = 64
 WORD = struct.Struct("=q")
 
@@ -45,14 +46,18 @@ ASK_AGAIN_S = 0.0005
 
 
 class Words:
-    """The shared file of one leg: six numbers of eight bytes, read and written whole."""
+    """The shared file of one leg: numbers of eight bytes, read and written whole.
+
+    Raises OSError where there is no space for it: to touch a page without any would
+    kill the process.
+    """
 
     def __init__(self, folder: str, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         fd = os.open(os.path.join(folder, CONTROL), flags, 0o600)
         try:
             if create:
-                os.ftruncate(fd, SIZE)
+                os.pwrite(fd, bytes(SIZE), 0)
             self._map = mmap.mmap(fd, SIZE)
         finally:
             os.close(fd)
@@ -84,10 +89,15 @@ class Slices:
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
         self._began = self._clock()
+        self._updates = 0
+        self._work = 0
         self.done = 0
+        self.steps_per_call = 1
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
         self.block = Block(WARM_UP, 0, 0.0)
+        if self._words[OVER]:  # slices of an earlier loop, or of another process, were taken
+            self._words[ANEW] = 1
 
     @property
     def losses(self) -> Losses | None:
@@ -125,18 +135,24 @@ class Slices:
             if usual:
                 self._durations.append(seconds)
             return self._warm()
+        work = self._work_of_call()
         if block.settle > 0:
             block.settle -= 1
             return False
         block.steps += 1
+        self._work += work
         return block.started is not None and block.steps >= block.max_steps
 
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
         if self.block.phase == WARM_UP:
             self.describe()
+        elif self.steps_per_call > 1:
+            self._observer.record.write("work", b=self.block.index, n=self._work)
+        self._work = 0
         if self.losses is not None:
             self.losses.flush()
+            self._updates = self.losses.updates
         self._observer.record.flush()
         turn = self.block.index + 1
         self._words[OVER] = turn
@@ -149,6 +165,17 @@ class Slices:
 
     def give_up(self, phase: str) -> None:
         """Nothing but real steps is planned."""
+
+    def _work_of_call(self) -> int:
+        """How many steps the last call held: fewer than usual at the end of an epoch.
+
+        Calls that did not count since the last one that did (an epoch's first) held as
+        many as usual.
+        """
+        if self.steps_per_call == 1 or self.losses is None:
+            return self.steps_per_call
+        new, self._updates = self.losses.updates - self._updates, self.losses.updates
+        return (new - 1) % self.steps_per_call + 1 if new > 0 else self.steps_per_call
 
     def _warm(self) -> bool:
         if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:
@@ -169,7 +196,7 @@ def describe(driver: Any) -> None:
     if model is not None:
         from .tf_models import steps_per_execution
 
-        calls = steps_per_execution(model)
+        calls = driver.plan.steps_per_call = steps_per_execution(model)
     driver.record.write(
         "leg",
         steps_per_call=calls,

@@ -143,6 +143,7 @@ def record(driver: TensorFlowDriver) -> None:
         logical=len(tf.config.list_logical_devices()),
     )
     driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.observer.fact("s3_paths", driver.loops.s3_paths())
     driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     for what, part in (

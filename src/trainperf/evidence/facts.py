@@ -17,6 +17,7 @@ from trainperf.model import (
     ModelFacts,
     Padding,
     Retracing,
+    Site,
     StepFunction,
 )
 
@@ -194,7 +195,9 @@ def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...
     for event in traces:
         call = event.get("call") or {}
         where = site(call.get("where"))
-        for number in call.get("numbers", ()) if where else ():
+        if where is None:
+            continue
+        for number in call["numbers"]:
             key = (where, number["argument"], number["parameter"])
             seen.setdefault(key, set()).add(number["type"])
     return tuple(
@@ -214,8 +217,8 @@ def _numbers_in_words(numbers: tuple[ChangingNumber, ...]) -> str:
     if not names:
         return ""
     if len(names) == 1:
-        return f"{names[0]}, a Python number, is another one from call to call"
-    return f"{' and '.join(names)}, Python numbers, are others from call to call"
+        return f"the Python number {names[0]}"
+    return f"the Python numbers {' and '.join(names)}"
 
 
 def _cause(signatures: list[str]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
+from trainperf.fixes._callback_bodies import COMMENT, work_seldom
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._words import at, ms, percent, worth
-from trainperf.model import CallbackCost, Equivalence, Evidence, Finding
+from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -21,6 +23,11 @@ PART_OF_KERAS = frozenset({"History", "ProgbarLogger"})
 
 EPOCH = '"epoch"'
 
+EVERY = 100
+"""Batches between two times that a callback of the user's own still does its work."""
+
+Place = tuple[Site, dict[str, Any]]
+
 POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
 """Where these stand among the positional arguments, in Keras 2 and 3 alike."""
 
@@ -30,8 +37,22 @@ def _checkpoint(batch_s: float, **arguments: Any) -> CallbackCost:
     return CallbackCost("ModelCheckpoint", batch_s, 30, where=SITE, arguments=arguments)
 
 
+def _own(seconds: float) -> CallbackCost:
+    methods = {"on_train_batch_end": OTHER_SITE}
+    return CallbackCost("LossLog", seconds, 30, where=SITE, methods=methods)
+
+
+def _untouched(statement: str) -> Example:
+    method = f"def on_train_batch_end(self, batch, logs=None):\n        {statement}"
+    return Example(
+        before=f"class Own(Callback):\n    ▸{method}◂\n",
+        after=f"class Own(Callback):\n    {method}\n",
+        data={"edits": [{"every": EVERY}]},
+    )
+
+
 class LighterCallback(Fix):
-    """Do the work of a callback once per epoch instead of in every batch.
+    """Do the work of a callback once per epoch or every 100 batches, not in each.
 
     ## Why it is slow
     Callbacks run in Python between two steps, and the model waits for them. Writing a
@@ -40,12 +61,14 @@ class LighterCallback(Fix):
 
     ## What changes
     `ModelCheckpoint(save_freq="epoch")` and `TensorBoard(update_freq="epoch")` write at
-    the end of each epoch. Training computes the same numbers; there are fewer
-    checkpoints and fewer points in the logs.
+    the end of each epoch; a callback of your own works in every 100th batch. Training
+    computes the same numbers; there are fewer checkpoints and fewer points in the logs.
 
     ## When not to
     - Epochs of hours: keep a checkpoint every few thousand batches, so that little is
       lost when the machine stops.
+    - A callback that steers the training (a schedule, early stopping) or keeps sums over
+      batches: no edit is written for it.
     - On a GPU, part of what a callback takes may be waiting for the step to end, which
       stays when the callback goes.
     """
@@ -81,6 +104,8 @@ class LighterCallback(Fix):
             )
         ),
         evidence(callbacks=(_checkpoint(0.040, save_freq=1, filepath="at-{batch}.keras"),)),
+        evidence(callbacks=(_own(0.040),)),
+        evidence(callbacks=(_own(0.040),), loop=Loop("fit", where=SITE, steps_per_execution=8)),
     ]
     examples = [
         Example(
@@ -115,6 +140,53 @@ log = LossLog()
             after='saver = ModelCheckpoint("{batch:05d}.keras", save_freq=1)\n',
             data={"edits": [{"save_freq": EPOCH}]},
         ),
+        # more than observing
+        _untouched("self.model.stop_training = logs['loss'] < 0.1"),
+        _untouched("self.model.optimizer.learning_rate.assign(1 / (1 + batch))"),
+        _untouched("if batch % 50 == 0: self.model.save('last.keras')"),
+        Example(
+            before="""\
+class Saver(keras.callbacks.Callback):
+    ▸def on_train_batch_end(self, batch, logs=None):
+        \"\"\"Save the weights.\"\"\"
+        # with their names
+        self.model.save_weights(self.path)◂
+""",
+            after=f"""\
+class Saver(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        \"\"\"Save the weights.\"\"\"
+        {COMMENT.format(EVERY)}
+        if batch % 100:
+            return
+        # with their names
+        self.model.save_weights(self.path)
+""",
+            data={"edits": [{"every": EVERY}]},
+        ),
+        # what keeps count is still done in every batch
+        Example(
+            before="""\
+class Log(keras.callbacks.Callback):
+    ▸def on_train_batch_end(self, step, logs):
+        self.seen += 1
+        self.losses.append(float(logs["loss"]))
+        with open(self.path, "a") as file:
+            file.write(f"{self.seen} {self.losses[-1]}")◂
+""",
+            after=f"""\
+class Log(keras.callbacks.Callback):
+    def on_train_batch_end(self, step, logs):
+        self.seen += 1
+        self.losses.append(float(logs["loss"]))
+        {COMMENT.format(EVERY)}
+        if step % 100:
+            return
+        with open(self.path, "a") as file:
+            file.write(f"{{self.seen}} {{self.losses[-1]}}")
+""",
+            data={"edits": [{"every": EVERY}]},
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -134,9 +206,10 @@ log = LossLog()
         bound = bound_if_saved(evidence, taken)
         if not worth(evidence, bound):
             return None
-        built = [callback for callback in heavy if callback.where is not None]
-        edits = [_edits(callback) for callback in built]
-        where = tuple(callback.where for callback in built if callback.where is not None)
+        every = [place for callback in heavy for place in _places(callback, evidence)]
+        places = [place for index, place in enumerate(every) if place not in every[:index]]
+        edits = [edit for _, edit in places]
+        where = tuple(site for site, _ in places)
         first = heavy[0]
         place = f" ({at(first.where)})" if first.where else ""
         return self.finding(
@@ -148,17 +221,52 @@ log = LossLog()
             where=where,
             advice=_advice(first),
             snippet=_snippet(first),
-            rewritable=any(edit and site.exact for edit, site in zip(edits, where, strict=True)),
+            rewritable=any(_writable(site, edit) for site, edit in places),
             data={"edits": edits, "callbacks": [callback.name for callback in heavy]},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set `save_freq` or `update_freq` where Keras's own callbacks were built."""
+        """Set `save_freq` or `update_freq` of Keras's callbacks; have others skip batches.
+
+        What can be edited is, unless nothing can.
+        """
+        refused: list[CannotRewrite] = []
+        edited = False
         for site, edit in zip(finding.where, finding.data["edits"], strict=True):
-            if not edit or not site.exact or "{batch" in script.expression(site):
+            if not _writable(site, edit):
                 continue
-            for name, value in edit.items():
-                script.set_keyword(site, name, value, POSITIONS[name])
+            try:
+                if "every" in edit:
+                    work_seldom(script, site, edit["every"])
+                elif "{batch" in script.expression(site):
+                    raise CannotRewrite("the file name has the batch in it")
+                else:
+                    for name, value in edit.items():
+                        script.set_keyword(site, name, value, POSITIONS[name])
+                edited = True
+            except CannotRewrite as error:
+                refused.append(error)
+        if refused and not edited:
+            raise refused[0]
+
+
+def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
+    """Where a callback was built, and its own methods that take the time; with the edits."""
+    places: list[Place] = []
+    if callback.where is not None:
+        places.append((callback.where, _edits(callback)))
+    if evidence.loop.steps_per_execution > 1:  # the batches told of may skip every 100th
+        return places
+    least = HEAVY * evidence.times.real
+    methods = callback.methods.items()
+    slow = [site for name, site in methods if callback.hooks.get(name, least) >= least]
+    every = slow or list(callback.methods.values())
+    return places + [(site, {"every": EVERY}) for site in dict.fromkeys(every)]
+
+
+def _writable(site: Site, edit: dict[str, Any]) -> bool:
+    """Whether there is an edit, and its place is known: a method's head is its line."""
+    return bool(edit) and (site.exact or "every" in edit)
 
 
 def _edits(callback: CallbackCost) -> dict[str, str]:
@@ -206,9 +314,10 @@ def _advice(callback: CallbackCost) -> str:
 
 def _snippet(callback: CallbackCost) -> str:
     edits = _edits(callback)
+    method = next(iter(callback.methods), "on_train_batch_end")
     if edits:
         settings = ", ".join(f"{name}={value}" for name, value in edits.items())
         return f"keras.callbacks.{callback.name}(..., {settings})"
     if callback.name == "ModelCheckpoint":
         return 'keras.callbacks.ModelCheckpoint("{epoch:03d}.keras", save_freq="epoch")'
-    return "def on_train_batch_end(self, batch, logs=None):\n    if batch % 100:\n        return"
+    return f"def {method}(self, batch, logs=None):\n    if batch % {EVERY}:\n        return"

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Fix
-from trainperf.fixes._cases import SITE, evidence
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._bodies import Function
+from trainperf.fixes._cases import OTHER_SITE, SITE, evidence
 from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._traced_bodies import (
+    acts_once,
+    becomes_float,
+    may_overflow,
+    needs_number,
+    needs_shape,
+)
 from trainperf.fixes._words import at, ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
+from trainperf.model import ChangingNumber, Equivalence, Evidence, Finding, Retracing, is_taken
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 RECURRING = 3
 """Tracings after the first from which they recur.
@@ -20,8 +34,33 @@ EVERY_STEP = 0.9
 """Tracings per step from which no step was seen without: what one takes is not known."""
 
 
-def _retracing(count: int, seconds: float, cause: str = "shape of x") -> Retracing:
-    return Retracing("train_step", count, 60, seconds, cause, SITE)
+def _retracing(
+    count: int, seconds: float, cause: str = "the shape of x", **fields: Any
+) -> Retracing:
+    return Retracing("train_step", count, 60, seconds, cause, SITE, **fields)
+
+
+def _changed(
+    before: str, changes: dict[str, str], numbers: list[dict[str, Any]] | None = None
+) -> Example:
+    after = before.replace("▸", "").replace("◂", "")
+    for old, new in changes.items():
+        after = after.replace(old, new)
+    return Example(before, after, {"numbers": numbers or []})
+
+
+def _untouched(
+    body: str, call: str = "train_step(x, 0.1 * epoch)", numbers: list[Any] | None = None
+) -> Example:
+    before = (
+        "import tensorflow as tf\n\n"
+        f"▸@tf.function\ndef train_step(x, weight):\n    {body}◂\n\n▸{call}◂\n"
+    )
+    return _changed(before, {}, [NUMBER] if numbers is None else numbers)
+
+
+WEIGHT = ChangingNumber(OTHER_SITE, 1, "weight", "float32")
+NUMBER = {"site": 1, "argument": 1, "parameter": "weight", "dtype": "float32"}
 
 
 class StopRetracing(Fix):
@@ -41,6 +80,9 @@ class StopRetracing(Fix):
     - A few traces at the start (one per bucket of lengths) are the price of less
       padding, and end by themselves.
     - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
+    - A number that Python itself needs, in `range`, an index or an `if`, stays one.
+    - What Python does while tracing (`print`, counters, lists) was done in every step,
+      and is done once after this: no edit is written for such a function.
     """
 
     category = "host"
@@ -63,7 +105,105 @@ class StopRetracing(Fix):
         evidence(resident=0.045, retracing=_retracing(20, 3.0)),
         # a number that changes is traced anew with a replayed batch as well
         evidence(retracing=_retracing(60, 4.0, "a Python int among the arguments changes")),
+        evidence(
+            retracing=_retracing(60, 4.0, "the Python number `weight`", numbers=(WEIGHT,)),
+        ),
         evidence(resident=0.045, retracing=Retracing("train_function", 12, 60, 3.0)),
+        # relaxed already, or compiled by XLA: only advice
+        evidence(resident=0.045, retracing=_retracing(20, 3.0, relaxed=True)),
+        evidence(resident=0.045, retracing=_retracing(20, 3.0, jit=True)),
+    ]
+    examples = [
+        # what Python decides by the number, it cannot decide by a tensor
+        _untouched("return weight * update(x) if weight > 0.5 else update(x)"),
+        _untouched("return update(x[:weight])"),
+        # printed in every step now, and once afterwards
+        _untouched('print("a step")'),
+        _untouched("return weight * update(x)", call="train_step(*batch)"),
+        # a shape that Python reads
+        _untouched("return update(tf.reshape(x, (x.shape[0], -1)))", numbers=[]),
+        _changed(
+            """\
+import tensorflow as tf
+
+
+▸@tf.function
+def train_step(x, weight):
+    with tf.GradientTape() as tape:
+        loss = weight * loss_of(model(x))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))◂
+
+
+for x in dataset:
+    ▸train_step(x, 0.1 * epoch)◂
+""",
+            {"(x, 0.1 * epoch)": "(x, tf.constant(0.1 * epoch, tf.float32))"},
+            [NUMBER],
+        ),
+        _changed(
+            """\
+import tensorflow
+
+
+class Trainer:
+    ▸@tensorflow.function
+    def train_step(self, x, step, weight=1.0):
+        rate = tensorflow.cast(step, tensorflow.float32) / self.steps
+        return self.update(x, rate, weight)◂
+
+    def train(self):
+        for step, x in enumerate(self.dataset):
+            ▸self.train_step(
+                x,
+                step,  # counted from 0
+                weight=step / 100,
+            )◂
+""",
+            {
+                "step,  #": "tensorflow.constant(step, tensorflow.int32),  #",
+                "weight=step / 100": "weight=tensorflow.constant(step / 100, tensorflow.float32)",
+            },
+            [{**NUMBER, "parameter": "step", "dtype": "int32"}, {**NUMBER, "argument": "weight"}],
+        ),
+        # a whole number that is reckoned with as a float
+        _changed(
+            """\
+import tensorflow as tf
+
+▸@tf.function
+def train_step(x, step):
+    update(loss_of(model(x)) * 0.99**step)◂
+
+▸train_step(x, count)◂
+""",
+            {"(x, count)": "(x, tf.constant(count, tf.float32))"},
+            [{**NUMBER, "parameter": "step", "dtype": "int32"}],
+        ),
+        _changed(
+            """\
+import tensorflow as tf
+
+
+▸@tf.function
+def train_step(x, y):
+    return update(model(x), y, tf.shape(x)[0], x.shape[-1])◂
+""",
+            {"@tf.function": "@tf.function(reduce_retracing=True)"},
+        ),
+        _changed(
+            """\
+import tensorflow as tf
+
+
+class Trainer:
+    @staticmethod
+    ▸@tf.function(autograph=False)
+    def train_step(x, y):
+        return update(x, y)◂
+""",
+            {"autograph=False": "autograph=False, reduce_retracing=True"},
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -96,11 +236,62 @@ class StopRetracing(Fix):
             bound_basis="the time of the tracings seen; those that end by themselves included"
             if known
             else "no step ran without tracing; more than the tracings take",
-            where=(seen.where,) if seen.where else (),
             advice=advice,
             snippet=snippet,
             equivalence=equivalence,
+            **_edit(seen),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Turn the numbers into tensors where they are given, or relax the decorator."""
+        head = finding.where[0]
+        function = script.definition(head)
+        reasons = [acts_once(function)]
+        numbers = finding.data.get("numbers", [])
+        for number in numbers:
+            reasons.append(needs_number(function, number["parameter"]))
+            if _dtype(function, number) == "int32":
+                reasons.append(may_overflow(function, number["parameter"]))
+        if not numbers:
+            reasons.append(needs_shape(function))
+        for reason in filter(None, reasons):
+            raise CannotRewrite(f"{function.name} needs it as it is: {reason}")
+        for number in numbers:
+            site = finding.where[number["site"]]
+            tensorflow = script.module_name(site.file, "tensorflow", site)
+            template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
+            script.wrap_argument(site, number["argument"], template)
+        if not numbers:
+            tensorflow = script.module_name(head.file, "tensorflow", head)
+            decorator = f"{tensorflow}.function"
+            script.set_decorator_keyword(head, decorator, "reduce_retracing", "True")
+
+
+def _dtype(function: Function, number: dict[str, Any]) -> str:
+    """The dtype that goes together with what the function reckons the number with."""
+    floats = number["dtype"] == "int32" and becomes_float(function, number["parameter"])
+    return "float32" if floats else str(number["dtype"])
+
+
+def _edit(seen: Retracing) -> dict[str, Any]:
+    """The places and what is to be done there, as far as what ran tells."""
+    if seen.where is None:
+        return {"rewritable": False}
+    if not seen.numbers:
+        relaxes = "shape" in seen.cause.lower() and not seen.relaxed and not seen.jit
+        return {"where": (seen.where,), "rewritable": relaxes}
+    calls = list(dict.fromkeys(number.where for number in seen.numbers))
+    numbers = [
+        {
+            "site": 1 + calls.index(each.where),
+            "argument": each.argument,
+            "parameter": each.parameter,
+            "dtype": each.dtype,
+        }
+        for each in seen.numbers
+    ]
+    known = all(each.parameter and each.dtype and each.where.exact for each in seen.numbers)
+    return {"where": (seen.where, *calls), "data": {"numbers": numbers}, "rewritable": known}
 
 
 def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
@@ -109,8 +300,8 @@ def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
     if "python" in cause:
         return (
             "Pass numbers that change as tensors: each new Python value is traced anew.",
-            f"{seen.function}(..., tf.constant(value))",
-            Equivalence.EXACT,
+            f"{seen.function}(..., {_constant(seen)})",
+            Equivalence.NUMERICS,
         )
     if "dtype" in cause or "type of" in cause:
         return (
@@ -118,7 +309,7 @@ def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
             "x = tf.cast(x, tf.float32)",
             Equivalence.NUMERICS,
         )
-    if seen.where is not None:
+    if seen.where is not None and not seen.relaxed and not seen.jit:
         return (
             "Let one trace serve all shapes.",
             f"@tf.function(reduce_retracing=True)\ndef {seen.function}(...):",
@@ -129,3 +320,10 @@ def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
         "dataset = dataset.batch(batch_size, drop_remainder=True)",
         Equivalence.SEMANTICS,
     )
+
+
+def _constant(seen: Retracing) -> str:
+    for number in seen.numbers:
+        if number.parameter and number.dtype:
+            return f"tf.constant({number.parameter}, tf.{number.dtype})"
+    return "tf.constant(value)"

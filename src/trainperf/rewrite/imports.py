@@ -104,6 +104,28 @@ def _is(dotted: str, name: str, module: str) -> bool:
     return dotted == module or dotted in SAME.get(module, ())
 
 
+def reached(source: Source, module: str, line: int | None) -> tuple[str, str]:
+    """Return the name a module has in a file, and the import to be added for it, '' if none.
+
+    With `line`, imports in the functions around it count as well. Raises
+    `CannotRewrite` where no name can be relied on.
+    """
+    tree = source.tree
+    name = name_of(module, imports(tree.body))
+    taken = other_bindings(tree, module)
+    if name is None and line is not None:
+        name = name_of(module, around(tree, line))
+    if name is not None and name.partition(".")[0] not in taken:
+        return name, ""
+    if name_of(module, everywhere(tree)) is not None:
+        raise CannotRewrite(f"{source.name} imports {module} where it cannot be relied on")
+    for name in (PREFERRED.get(module, module), module):
+        if name.partition(".")[0] not in taken:
+            alias = "" if name == module else f" as {name}"
+            return name, f"import {module}{alias}"
+    raise CannotRewrite(f"{source.name} has other things named {name}")
+
+
 # ------------------------------------------------------------------ where a line goes
 
 

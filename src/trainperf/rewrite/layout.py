@@ -154,6 +154,14 @@ def decorator(source: Source, function: Function, text: str) -> list[Edit]:
     return [Insert(place, text, Rank.DECORATOR, (place, place))]
 
 
+def decorated(function: Function, name: str) -> ast.expr:
+    """Return the decorator `name` of a function; raises `CannotRewrite` if it has none."""
+    found = [node for node in function.decorator_list if _callee(node) == name]
+    if len(found) != 1:
+        raise CannotRewrite(f"{function.name} is not decorated with @{name}")
+    return found[0]
+
+
 def _callee(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
 
@@ -184,6 +192,29 @@ def before(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
         for each in statement.strip("\n").split("\n")
     )
     return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
+
+
+def first(source: Source, function: Function, statement: str, kept: int) -> list[Edit]:
+    """Put a statement into a function, behind its docstring and `kept` more statements.
+
+    Comments that stand directly above the statement after it stay with that.
+    """
+    start = 1 if ast.get_docstring(function) is not None else 0
+    behind = function.body[start + kept : start + kept + 1]
+    if not behind:
+        raise CannotRewrite(f"nothing follows in {function.name}")
+    (insert,) = before(source, behind[0], statement)
+    assert isinstance(insert, Insert)
+    place = insert.at
+    above = function.body[: start + kept]
+    limit = source.next_line(source.span(above[-1])[1]) if above else 0
+    while place > limit and _is_comment(source.text[source.line_start(place - 1) : place]):
+        place = source.line_start(place - 1)
+    return [Insert(place, insert.text, insert.rank, (place, place))]
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> list[Edit]:

@@ -6,27 +6,21 @@ import ast
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import imports, layout
 from trainperf.rewrite.calls import CallChange, keyword, positional
-from trainperf.rewrite.checks import check_expression, check_users, names_imported
+from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.source import Source
+from trainperf.rewrite.reading import Reader, Reading, default_reader
 
-Reader = Callable[[str], bytes]
-
-
-def default_reader(path: str) -> bytes:
-    """Return the bytes of a file; raises `OSError`."""
-    return Path(path).read_bytes()
+__all__ = ["Reader", "Script", "default_reader"]
 
 
-class Script:
+class Script(Reading):
     """The user's source files with the edits made to them so far.
 
     Sites point into the original files, whatever edits were made before, so edits
@@ -36,11 +30,6 @@ class Script:
     `root` is the folder whose files may be edited; `read` returns the bytes of a file
     by its absolute path. Nothing is written.
     """
-
-    def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
-        self.root = os.path.realpath(root)
-        self._read = read
-        self._files: dict[str, EditedFile] = {}
 
     def copy(self) -> Script:
         """Return a script with the same edits; further edits of one leave the other alone."""
@@ -87,6 +76,23 @@ class Script:
             raise CannotRewrite(f"the call has no positional argument {index}")
         self._replace(file, old, value)
 
+    def wrap_argument(self, site: Site, argument: int | str, template: str) -> None:
+        """Put an argument of the call at `site` into `template`, such as `f({})`.
+
+        `argument` is its place among the positional ones (from 0), or its keyword.
+        """
+        check_expression(template.replace("{}", "_"))
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if isinstance(argument, str):
+            named = keyword(call, argument)
+            node = named.value if named else None
+        else:
+            node = positional(call, argument)
+        if node is None:
+            raise CannotRewrite(f"the call does not write out its argument {argument}")
+        self._edit(file, layout.wrap(file.source, node, template))
+
     def append_call(self, site: Site, call: str) -> None:
         """Put `call`, such as `.prefetch(2)`, after the expression at `site`."""
         check_expression(f"_{call}" if call.startswith(".") else "")
@@ -121,6 +127,34 @@ class Script:
         file = self._file(site.file)
         function = file.source.function(site)
         self._edit(file, layout.decorator(file.source, function, decorator))
+
+    def set_decorator_keyword(self, site: Site, decorator: str, name: str, value: str) -> None:
+        """Give a decorator of the function whose head is at `site` a keyword argument.
+
+        `@decorator` becomes `@decorator(name=value)`. Raises `CannotRewrite` where the
+        function has no such decorator, or one that has the keyword already.
+        """
+        check_expression(value)
+        file = self._file(site.file)
+        node = layout.decorated(file.source.function(site), decorator)
+        if not isinstance(node, ast.Call):
+            span = file.source.span(node)
+            text = f"({name}={value})"
+            self._edit(file, [Insert(span[1], text, Rank.AFTER_EXPRESSION, span)])
+            return
+        if any(each.arg in (name, None) for each in node.keywords):
+            raise CannotRewrite(f"it is decorated with {file.source.text_of(node)}")
+        self._change_call(file, node, lambda change: change.plus(name, value))
+
+    def insert_first(self, site: Site, statement: str, after: int = 0) -> None:
+        """Begin the body of the function whose head is at `site` with `statement`.
+
+        It goes behind the docstring, and behind as many more statements as `after` says.
+        """
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        function = file.source.function(site)
+        self._edit(file, layout.first(file.source, function, statement, after))
 
     def remove_statement(self, site: Site) -> None:
         """Delete the simple statement around `site`."""
@@ -163,45 +197,11 @@ class Script:
 
         With `site`, imports in the functions around it count as well.
         """
-        found = self._file(file)
-        tree = found.source.tree
-        name = imports.name_of(module, imports.imports(tree.body))
-        taken = imports.other_bindings(tree, module)
-        if name is None and site is not None:
-            name = imports.name_of(module, imports.around(tree, site.line))
-        if name is not None and name.partition(".")[0] not in taken:
-            return name
-        if imports.name_of(module, imports.everywhere(tree)) is not None:
-            raise CannotRewrite(
-                f"{found.source.name} imports {module} where it cannot be relied on"
-            )
-        for name in (imports.PREFERRED.get(module, module), module):
-            if name.partition(".")[0] not in taken:
-                alias = "" if name == module else f" as {name}"
-                self.insert_after_imports(file, f"import {module}{alias}")
-                return name
-        raise CannotRewrite(f"{found.source.name} has other things named {name}")
-
-    # --------------------------------------------------------------------- reading
-
-    def expression(self, site: Site) -> str:
-        """Return the original source text of the expression at `site`."""
-        source = self._file(site.file).source
-        return source.text_of(source.expression(site))
-
-    def call_keywords(self, site: Site) -> dict[str, str]:
-        """Return the keywords written out in the call at `site`, with their source text."""
-        source = self._file(site.file).source
-        keywords = source.call(site).keywords
-        return {each.arg: source.text_of(each.value) for each in keywords if each.arg}
-
-    def argument(self, site: Site, index: int, name: str = "") -> Site | None:
-        """Return where an argument of the call at `site` stands, given by place or by name."""
-        source = self._file(site.file).source
-        call = source.call(site)
-        named = keyword(call, name) if name else None
-        node = named.value if named else positional(call, index)
-        return None if node is None else source.site(node, site)
+        line = site.line if site is not None else None
+        name, statement = imports.reached(self._file(file).source, module, line)
+        if statement:
+            self.insert_after_imports(file, statement)
+        return name
 
     # --------------------------------------------------------------------- results
 
@@ -238,19 +238,6 @@ class Script:
         return "".join(pieces)
 
     # -------------------------------------------------------------------- the works
-
-    def _file(self, name: str) -> EditedFile:
-        path = os.path.abspath(os.path.join(self.root, name))
-        real = os.path.realpath(path)
-        if real not in self._files:
-            check_users(real, self.root)
-            try:
-                data = self._read(path)
-            except OSError as error:
-                raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
-            source = Source(os.path.relpath(real, self.root), data)
-            self._files[real] = EditedFile(path, source)
-        return self._files[real]
 
     def _changed(self) -> list[tuple[EditedFile, str]]:
         texts = [(file, file.text()) for file in self._files.values()]

@@ -59,6 +59,29 @@ def try_fixes(
     if not planned.chosen:
         return Tried(planned.how, left_out)
 
+    done, legs, failure = _run(planned, subject, clock, on_event)
+    if failure and planned.how.mode == "side by side" and not clock.over():
+        # It ran when it was alone: a port, a lock, a file may not be had twice.
+        alone = plan(replace(subject, sequential=True), clock)
+        if alone.chosen:
+            why = f"beside itself the script {failure}"
+            planned = replace(alone, how=replace(alone.how, mode_reason=why))
+            left_out = tuple(_not_tried(one) for one in planned.skipped)
+            done, more, _ = _run(planned, subject, clock, on_event)
+            legs += more
+    how = replace(
+        planned.how, legs=legs, seconds=time.monotonic() - began, seed=SEED,
+        reason=done.trying.reason,
+        interrupted=interrupted(),
+    )  # fmt: skip
+    return replace(done, trying=how, trials=(*done.trials, *left_out))
+
+
+def _run(
+    planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
+) -> tuple[Tried, int, str]:
+    """Make the trials of a plan: what came of it, how many legs, why there was nothing."""
+
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
@@ -66,15 +89,9 @@ def try_fixes(
     sequential = planned.how.mode == "one after another"
     with OneAfterAnother(bench) if sequential else SideBySide(bench) as engine:
         try:
-            done = _measure(engine, planned, subject, clock)
+            return _measure(engine, planned, subject, clock), engine.legs, ""
         except LegFailed as failed:
-            done = _failed(planned, str(failed), clock)
-    how = replace(
-        planned.how, legs=engine.legs, seconds=time.monotonic() - began, seed=SEED,
-        reason=done.trying.reason,
-        interrupted=interrupted(),
-    )  # fmt: skip
-    return replace(done, trying=how, trials=(*done.trials, *left_out))
+            return _failed(planned, str(failed), clock), engine.legs, str(failed)
 
 
 def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> Tried:
@@ -138,7 +155,7 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
     elif clock.left <= 0 or reason in (LATE, NO_SLICE):
         reason = "the budget was over before anything could be compared"
     else:
-        reason = f"the script as it is could not be run as a leg: it {reason}"
+        reason = f"the script as it is could not be run as a leg: {reason}"
     trials = tuple(
         Trial(one.name, Outcome.NOT_TRIED, reason, bound=one.bound) for one in planned.chosen
     )

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,13 @@ from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
 from trainperf.spawn import clear, output_tail, prepare, start
 from trainperf.stopping import Guard, stop_session
+from trainperf.trial.processes import carries, send, session_of, signal_name, stat
 
 LOOK_EVERY_S = 0.0005
 WAKE_AGAIN_S = 0.01
+GONE_S = 5.0
+"""A process that a driver or a file system does not let go is waited for no longer."""
+ENDED = "its loop ended before it could be measured"
 
 
 class LegFailed(Exception):  # noqa: N818 - an outcome, with its reason
@@ -71,6 +76,7 @@ class Leg:
         self._log: IO[bytes] | None = None
         self._run_file = ""
         self._others: list[int] = []
+        self._training = 0
 
     # ------------------------------------------------------------------- its life
 
@@ -120,28 +126,28 @@ class Leg:
     def end(self) -> None:
         """Stop all its processes, stopped ones as well, and forget its scratch files."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        stop_session(process.pid, self._run_file)
-        process.wait()
-        if self._guard is not None:
-            self._guard.forget(process.pid, self._run_file)
-        self._files.read()
-        self._files.remove_temporary()
+        if process is not None:
+            stop_session(process.pid, self._run_file)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GONE_S)
+            if self._guard is not None:
+                self._guard.forget(process.pid, self._run_file)
+            self._files.read()
+            self._files.remove_temporary()
         if self._log is not None:
             self._log.close()
         if self._words is not None:
             self._words.close()
-        self._words = None
-        self._clear()
+        self._words = self._log = None
+        with suppress(OSError):  # the script may have removed the folder
+            self._clear()
 
     def _clear(self) -> None:
         clear(self.folder.resolve())
         for path in self.folder.iterdir():
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with suppress(OSError):
-            self.folder.rmdir()
+        self.folder.rmdir()
 
     # --------------------------------------------------------------------- its turn
 
@@ -161,6 +167,7 @@ class Leg:
         ]
         if len(training) > 1:
             self._fail(f"{len(training)} processes train; only one can be stopped and let go on")
+        self._find_training()
         self._words[words.ALONE] = 1
         self._stop_all()
         self._check_patched()
@@ -186,7 +193,8 @@ class Leg:
         """Let it run `settle` and then `steps` timed turns of its loop, and stop it again.
 
         Returns None if `asked` came true meanwhile. Raises `LegFailed` if it ended, or
-        took longer than `limit_s` seconds.
+        took longer than `limit_s` seconds and its start: what it opens anew when an
+        epoch begins (a buffer to be filled) was in that as well.
         """
         assert self._words is not None
         self.turn += 1
@@ -194,8 +202,10 @@ class Leg:
         self._words[words.TURN] = self.turn
         began = time.monotonic()
         self._wake()
-        self._wait(began, limit_s, asked)
+        self._wait(began, limit_s + (self.ready_s or 0.0), asked)
         self._stop_all()
+        if self._words[words.ANEW]:
+            self._fail(ENDED)
         if self._words[words.OVER] <= self.turn:
             return None
         took = time.monotonic() - began
@@ -206,6 +216,8 @@ class Leg:
         assert self._words is not None
         woken = began
         while self._words[words.OVER] <= self.turn and not asked():
+            if self._words[words.ANEW]:
+                return
             now = time.monotonic()
             if now - woken > WAKE_AGAIN_S:
                 # It may have been stopped by us just before it stopped itself.
@@ -223,11 +235,14 @@ class Leg:
         self._files.read()
         if self._files.lost:
             self._fail("its measurements could not be written: no space is left")
+        counted: int | None = None
         for event in reversed(self.trained):
+            if event["e"] == "work" and event["b"] == self.turn:
+                counted = event["n"]
             if event["e"] == "block" and event["b"] == self.turn:
                 if event["d"] <= 0:
                     break
-                work = event["n"] * self.work_per_step
+                work = event["n"] * self.work_per_step if counted is None else float(counted)
                 return Slice(event["d"], event["n"], work, event["own"])
         raise LegFailed("the slice left no measurement")
 
@@ -247,67 +262,61 @@ class Leg:
             text = str(error["text"]).strip().partition("\n")[0][:200]
             return f"fails: {error['type']}: {text}" if text else f"fails: {error['type']}"
         if status < 0:
-            return f"was killed by {signal.Signals(-status).name}" + (
+            return f"was killed by {signal_name(-status)}" + (
                 ", as when memory runs out" if -status == signal.SIGKILL else ""
             )
         if not self.trained:
-            tail = output_tail(self.folder).strip().rpartition("\n")[2][:200]
+            tail = ""
+            with suppress(OSError):
+                tail = output_tail(self.folder).strip().rpartition("\n")[2][:200]
             return "made no step" + (f": {tail}" if status and tail else "")
         if status:
             return f"ended with exit status {status}"
-        return "its loop ended before it could be measured"
+        return ENDED
 
     def _note(self, event: Event) -> None:
         if event["e"] == "error":
             self._errors.append(event)
         elif event["e"] == "done" and not self.failure:
-            self.failure = "its loop ended before it could be measured"
+            self.failure = ENDED
 
     # ------------------------------------------------------------------ its processes
 
+    def _find_training(self) -> None:
+        """Find the process that trains: a launcher may have put it into another session."""
+        assert self._process is not None
+        self._training = self._process.pid
+        for pid, events in self.events.items():
+            if any(event["e"] == "loop" for event in events) and carries(pid, self._run_file):
+                self._training = pid
+
     def _stop_all(self) -> None:
         assert self._process is not None
-        self._others = session_of(self._process.pid)
+        leaders = {self._process.pid}
+        if self._training:
+            leaders.add(stat(self._training)[1])
+        leaders.discard(0)
+        self._others = [pid for leader in leaders for pid in session_of(leader)]
         for pid in self._others:
-            _signal(pid, signal.SIGSTOP)
+            send(pid, signal.SIGSTOP)
 
     def _wake(self) -> None:
         assert self._process is not None
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGCONT)
         for pid in self._others:
-            _signal(pid, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
 
     def _is_stopped(self) -> bool:
-        return self._process is not None and _stat(self._process.pid)[0] == "T"
+        return self._process is not None and stat(self._training)[0] == "T"
+
+
+def end_all(legs: Sequence[Leg]) -> None:
+    """End legs at the same time: a process on a GPU takes seconds to be gone."""
+    with ThreadPoolExecutor(max(1, len(legs))) as pool:
+        list(pool.map(lambda leg: leg.end(), legs))
 
 
 def steps_text(count: int) -> str:
     """A number of steps in words."""
     return "step" if count == 1 else f"{count} steps"
-
-
-def session_of(leader: int) -> list[int]:
-    """The processes of a session, without those that have ended."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            state, session = _stat(int(name))
-            if session == leader and state not in ("Z", "X"):
-                found.append(int(name))
-    return found
-
-
-def _stat(pid: int) -> tuple[str, int]:
-    """State and session of a process, as in proc(5); ("X", 0) if there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return fields[0].decode(), int(fields[3])
-    except (OSError, IndexError, ValueError):
-        return "X", 0
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(OSError):
-        os.kill(pid, number)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from trainperf.model import Run
 from trainperf.stopping import Guard
-from trainperf.trial.budget import NO_SLICE, Clock, Costs
+from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.leg import Leg, LegFailed, Slice, end_all
 from trainperf.trial.outcome import Baseline, Measured, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, enough
 from trainperf.trial.warming import warm_up
 
+NOT_COMPARED = "could not be compared: the script as it is"
 Say = Callable[[str, float | None], None]
 """Tells the user what is going on, and which share of it is done."""
 
@@ -59,8 +60,7 @@ class SideBySide:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for leg in (self._base, self._control.leg):
-            leg.end()
+        end_all((self._base, self._control.leg))
         self._guard.__exit__(kind, error, trace)
 
     @property
@@ -76,7 +76,15 @@ class SideBySide:
         wave = max(1, self._bench.legs - 2)
         found: list[Measured] = []
         for first in range(0, len(candidates), wave):
-            found += self._wave(candidates[first : first + wave], clock)
+            try:
+                found += self._wave(candidates[first : first + wave], clock)
+            except LegFailed as failed:
+                if not found:
+                    raise
+                # What earlier waves gave stands, whatever became of the script since.
+                why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
+                found += [Measured(one.name, None, None, why) for one in candidates[first:]]
+                break
         return found
 
     def _wave(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
@@ -87,8 +95,7 @@ class SideBySide:
             self._take_turns(contests, clock)
             return [_measured(contest) for contest in contests]
         finally:
-            for leg in legs:
-                leg.end()
+            end_all(legs)
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
         if self._base.failure:
@@ -109,7 +116,17 @@ class SideBySide:
         warm_up(new, self._guard, at_once, limit, clock.over, done)
         if self._base.failure:
             raise LegFailed(self._base.failure)
+        twin = self._control.leg
+        if twin in new and twin.failure and self._can_be_alone(legs, clock):
+            # The same script as the one that stands: only beside itself does it fail,
+            # and so may each candidate, whatever its change is worth.
+            raise LegFailed(twin.failure)
         self._control.failure = self._control.failure or self._control.leg.failure
+
+    def _can_be_alone(self, legs: Sequence[Leg], clock: Clock) -> bool:
+        """Whether there is time left to run one candidate after another."""
+        costs = replace(self._bench.costs, together=False)
+        return not clock.over() and affordable(costs, clock.left, len(legs)) > 0
 
     def _take_turns(self, contests: Sequence[Contest], clock: Clock) -> None:
         for contest in contests:
@@ -135,7 +152,7 @@ class SideBySide:
             self._base.failure = str(failed)
             for contest in ready:
                 if contest.ratio is None and not contest.failure:
-                    contest.failure = f"could not be compared: the script as it is {failed}"
+                    contest.failure = f"{NOT_COMPARED} {failed}"
             if not (self._slices or turns.base_slices):
                 raise
         self._slices += turns.base_slices

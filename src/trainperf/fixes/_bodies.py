@@ -1,0 +1,114 @@
+"""What the body of a function does, as far as its source shows: for fixes that abstain."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+COLLECTS = frozenset(
+    [
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "extendleft",
+        "insert",
+        "pop",
+        "popleft",
+        "put",
+        "remove",
+        "setdefault",
+        "update",
+        "update_state",
+    ]
+)
+"""Methods that change what they are called on: lists, sets, dicts, queues, metrics, bars."""
+
+
+def root(node: ast.expr) -> str:
+    """Return the name that a chain starts with: `self` of `self.a[0].b()`, '' if none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def dotted(node: ast.expr) -> str:
+    """Return `np.random.rand` for that chain of names, '' for anything else."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
+
+
+def names(node: ast.AST) -> set[str]:
+    """Return the names that stand in a piece of source."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def parameters(function: Function) -> list[str]:
+    """Return the names of the arguments that have a place, `self` among them."""
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+
+
+def walk(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """Return every node of some statements."""
+    for statement in body:
+        yield from ast.walk(statement)
+
+
+def assigned(node: ast.AST) -> list[ast.expr]:
+    """Return what a statement assigns to, element by element."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign | ast.Delete):
+        targets = list(node.targets)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
+        targets = [node.target]
+    flat = []
+    while targets:
+        target = targets.pop()
+        if isinstance(target, ast.Tuple | ast.List):
+            targets += target.elts
+        else:
+            flat.append(target.value if isinstance(target, ast.Starred) else target)
+    return flat
+
+
+def made_here(body: Iterable[ast.stmt]) -> set[str]:
+    """Return the names bound in a body to what is not just another name for something."""
+    body = list(body)
+    made: set[str] = set()
+    borrowed: set[str] = set()
+    for node in walk(body):
+        value = getattr(node, "value", None) if isinstance(node, ast.Assign) else None
+        borrows = isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
+        found = {each.id for each in assigned(node) if isinstance(each, ast.Name)}
+        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            found = {node.optional_vars.id}
+        (borrowed if borrows or isinstance(node, ast.For) else made).update(found)
+    return made - borrowed
+
+
+def keeps_state(body: Iterable[ast.stmt], methods: frozenset[str] = COLLECTS) -> str:
+    """Return the source of something that outlives a call and is changed in it, else ''.
+
+    `methods` are those that change what they are called on.
+    """
+    body = list(body)
+    own = made_here(body)
+    for node in walk(body):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return ast.unparse(node)
+        for target in assigned(node):
+            outlives = isinstance(target, ast.Attribute) or root(target) not in own
+            if not isinstance(target, ast.Name) and outlives:
+                return ast.unparse(target)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            changed = node.func
+            if changed.attr in methods and root(changed.value) not in own:
+                return f"{ast.unparse(changed)}()"
+    return ""

@@ -1,0 +1,81 @@
+"""Reading the user's source at the sites of a run."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.rewrite.calls import keyword, positional
+from trainperf.rewrite.checks import check_users
+from trainperf.rewrite.edited import EditedFile
+from trainperf.rewrite.source import Function, Source
+
+Reader = Callable[[str], bytes]
+
+
+def default_reader(path: str) -> bytes:
+    """Return the bytes of a file; raises `OSError`."""
+    return Path(path).read_bytes()
+
+
+class Reading:
+    """The user's source files, each read when it is first asked for.
+
+    `root` is the folder whose files may be read; `read` returns the bytes of a file by
+    its absolute path. Every method raises `CannotRewrite` where a file is not the
+    user's, or nothing stands at a site.
+    """
+
+    def __init__(self, root: str | Path, read: Reader = default_reader) -> None:
+        self.root = os.path.realpath(root)
+        self._read = read
+        self._files: dict[str, EditedFile] = {}
+
+    def expression(self, site: Site) -> str:
+        """Return the original source text of the expression at `site`."""
+        source = self._file(site.file).source
+        return source.text_of(source.expression(site))
+
+    def call_keywords(self, site: Site) -> dict[str, str]:
+        """Return the keywords written out in the call at `site`, with their source text."""
+        source = self._file(site.file).source
+        keywords = source.call(site).keywords
+        return {each.arg: source.text_of(each.value) for each in keywords if each.arg}
+
+    def argument(self, site: Site, index: int, name: str = "") -> Site | None:
+        """Return where an argument of the call at `site` stands, given by place or by name."""
+        source = self._file(site.file).source
+        call = source.call(site)
+        named = keyword(call, name) if name else None
+        node = named.value if named else positional(call, index)
+        return None if node is None else source.site(node, site)
+
+    def definition(self, site: Site) -> Function:
+        """Return the function whose head is at `site`, to be read and never changed."""
+        return self._file(site.file).source.function(site)
+
+    def methods(self, site: Site) -> dict[str, Function]:
+        """Return the functions of the class that the one at `site` stands in, by name."""
+        source = self._file(site.file).source
+        own = source.function(site)
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and own in node.body:
+                return {each.name: each for each in node.body if isinstance(each, Function)}
+        return {}
+
+    def _file(self, name: str) -> EditedFile:
+        path = os.path.abspath(os.path.join(self.root, name))
+        real = os.path.realpath(path)
+        if real not in self._files:
+            check_users(real, self.root)
+            try:
+                data = self._read(path)
+            except OSError as error:
+                raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
+            source = Source(os.path.relpath(real, self.root), data)
+            self._files[real] = EditedFile(path, source)
+        return self._files[real]

@@ -1,0 +1,58 @@
+"""Where a callback's own hooks are defined, as far as they are the user's."""
+
+import functools
+import json
+
+from trainperf.child.keras_callbacks import definitions
+
+
+class Base:
+    pass
+
+
+class Own(Base):
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+
+
+class Older:
+    def on_batch_begin(self, batch, logs=None):
+        pass
+
+
+def quietly(method):
+    @functools.wraps(method)
+    def inner(*args, **kwargs):
+        return method(*args, **kwargs)
+
+    return inner
+
+
+class Decorated:
+    @quietly
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+
+class OfALibrary:
+    on_train_batch_end = json.JSONDecoder.decode
+
+
+def test_hooks_that_are_not_the_users_own_are_left_out():
+    assert definitions(Base) == {}
+    assert definitions(Decorated) == {}
+    assert definitions(OfALibrary) == {}
+
+
+def test_hooks_per_batch_are_found_where_they_are_defined():
+    found = definitions(type("Inherits", (Own,), {}))
+    assert list(found) == ["on_train_batch_end"]
+    assert found["on_train_batch_end"]["file"] == __file__
+    assert found["on_train_batch_end"]["line"] == Own.on_train_batch_end.__code__.co_firstlineno
+
+
+def test_hooks_of_the_older_names_stand_for_the_new_ones():
+    assert definitions(Older)["on_train_batch_begin"]["function"] == "on_batch_begin"

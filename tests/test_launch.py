@@ -66,8 +66,9 @@ def test_events_reach_the_listener_while_the_script_runs(tmp_path, nothing_left)
     assert at["done"] - at["one"] > 0.2
 
 
-def test_the_budget_counts_from_the_first_step(run):
-    recording = run("time.sleep(0.5); say('first_update'); time.sleep(1000)", budget_s=0.3)
+@pytest.mark.parametrize("source", ["say('first_update')", "pass"])
+def test_the_budget_is_hard_also_before_the_first_step(run, source):
+    recording = run(f"{source}; time.sleep(1000)", budget_s=1.0)
     assert recording.ending is Ending.OUT_OF_BUDGET
 
 

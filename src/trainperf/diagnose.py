@@ -228,7 +228,12 @@ def _without_loop(
     """What can be said of a run in which no training loop was seen."""
     run = request.run
     failed = recording.ending in (Ending.FAILED, Ending.SIGNALLED)
-    text = "The script ended before it trained." if failed else f"{error}."
+    text, hint = f"{error}.", error.hint
+    if failed:
+        text, hint = "The script ended before it trained.", ""
+    elif recording.ending is Ending.OUT_OF_BUDGET:
+        text = f"The budget of {run.budget_s:.0f} s was over before the first step of a training."
+        hint = "A longer --budget gives it the time, such as --budget 15min."
     return Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,
@@ -258,7 +263,7 @@ def _without_loop(
         overhead=None,
         patch=None,
         not_measured=report.nothing_measured(recording, str(error)),
-        notes=(*error.seen, *report.run_notes(recording), *(() if failed else (error.hint,))),
+        notes=(*error.seen, *report.run_notes(recording), *((hint,) if hint else ())),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
     )

@@ -109,7 +109,6 @@ class _Following(EventFiles):
         super().__init__(folder, on_event)
         self.run = run
         self.started = self.last_event = time.monotonic()
-        self.first_step: float | None = None
         self.extras_from: float | None = None
         self.measured: float | None = None
         self.done = False
@@ -117,20 +116,13 @@ class _Following(EventFiles):
     def _take(self, pid: int, event: Event) -> None:
         now = self.last_event = time.monotonic()
         kind = event["e"]
-        if kind == "first_update" and self.first_step is None:
-            self.first_step = now
-        elif kind == "facts":
+        if kind == "facts":
             self.extras_from = now
         elif kind == "measured":
             self.measured = now
         elif kind == "done":
             self.done = True
         super()._take(pid, event)
-
-    def _ends_by(self, first_step: float) -> float:
-        """The end of the budget, but a slow starter gets the time its measuring takes."""
-        least = first_step + self.run.measure_s + self.run.extra_s + GRACE_S
-        return max(self.started + self.run.budget_s, min(least, first_step + self.run.budget_s))
 
     def must_stop(self) -> Ending | None:
         """Say whether the run has to be stopped now, and what that makes of it."""
@@ -140,10 +132,10 @@ class _Following(EventFiles):
         if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
             return Ending.MEASURED
         if self.extras_from is not None and self.measured is None:
-            if now - self.extras_from > self.run.extra_s + GRACE_S:
-                return Ending.MEASURED
-            return None
-        if self.first_step is not None and now > self._ends_by(self.first_step):
+            late = now - self.extras_from > self.run.extra_s + GRACE_S
+            over = now - self.started > self.run.budget_s
+            return Ending.MEASURED if late or over else None
+        if now - self.started > self.run.budget_s:
             return Ending.OUT_OF_BUDGET
         if now - self.last_event > self.run.stall_s:
             return Ending.STALLED

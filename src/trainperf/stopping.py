@@ -8,6 +8,7 @@ nothing of trainperf, so that it starts from its path alone.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from types import TracebackType
 import psutil
 
 TRACKERS_S = 3.0
+COPIES = ("view", "scratch")
+"""Folders of a run that hold copies of what the script wrote, as `spawn` names them."""
+LEG = "leg-"
+"""Begins the names of the folders of legs, as `trial.side_by_side` names them."""
 GONE_S = 5.0
 
 
@@ -145,6 +150,20 @@ def _guard() -> None:
         (watched.add if line.startswith(b"+") else watched.discard)(run)
     for leader, run_file in watched:
         stop_session(leader, run_file)
+        _clear(os.path.dirname(run_file))
+
+
+def _clear(folder: str) -> None:
+    """Remove what a run wrote in place of the user's files; that of a leg altogether."""
+    for name in COPIES:
+        copy = os.path.join(folder, name)
+        for path, names, _ in os.walk(copy):
+            for each in names:  # the kernel leaves a folder there that nobody may enter
+                with suppress(OSError):
+                    os.chmod(os.path.join(path, each), 0o700)
+        shutil.rmtree(copy, ignore_errors=True)
+    if os.path.basename(folder).startswith(LEG):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -64,11 +64,13 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def diagnosed(folder: Path, name: str, *words: str) -> dict[str, Any]:
+def diagnosed(
+    folder: Path, name: str, *words: str, script_arguments: tuple[str, ...] = ()
+) -> dict[str, Any]:
     runs = folder.parent / f"runs-{folder.name}"
     done = run(
         folder, "diagnose", "--json", str(folder.parent / "report.json"),
-        "--output-dir", str(runs), *words, name,
+        "--output-dir", str(runs), *words, name, *script_arguments,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -232,9 +234,34 @@ def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, 
     process.kill()
     process.communicate()
     until = time.monotonic() + 30
-    while strays(mark):
+    while strays(mark) or list(tmp_path.glob("runs/*/leg-*")):
         assert time.monotonic() < until, states()
         time.sleep(0.2)
+
+
+ONLY_ONE = """
+import fcntl, sys
+lock = open("/tmp/trainperf-test-" + sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_script_that_cannot_run_beside_itself_is_tried_in_fresh_processes(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "code"
+    script(folder, ONLY_ONE + TINY, "train.py")
+    lock = Path("/tmp/trainperf-test-" + tmp_path.name)
+    try:
+        report = diagnosed(
+            folder, "train.py", "--budget", "240s", script_arguments=(tmp_path.name,)
+        )
+    finally:
+        lock.unlink(missing_ok=True)
+    assert report["trying"]["mode"] == "one after another"
+    assert "BlockingIOError" in report["trying"]["mode_reason"]
+    assert [one for one in report["trials"] if one["speedup"]]
 
 
 def started(folder: Path) -> subprocess.Popen[str]:

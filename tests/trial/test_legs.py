@@ -276,3 +276,24 @@ def running():
             yield process.pid, " ".join(process.cmdline())
         except psutil.Error:
             continue
+
+
+FILLS = (
+    LOOP
+    + """
+own = observer()
+for _ in range(100):
+    own.record.write("note", text="x" * 1000)
+own.record.flush()
+train(lambda number: time.sleep(0.02))
+"""
+)
+
+
+def test_a_disk_that_is_full_ends_the_leg_and_is_named(tmp_path):
+    script = written(tmp_path, PLAIN.format(0.02))
+    limited = ("sh", "-c", f"ulimit -f 40; exec {sys.executable} {script}")
+    run = base_run(script, command=limited)
+    with side_by_side(run, tmp_path) as engine:
+        (measured,) = engine.compare([changed(run, script, FILLS)], clock())
+    assert "could not be written" in measured.failure

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
 from trainperf.fixes._cases import GIB, SITE, evidence, machine
-from trainperf.model import Equivalence, Finding, HostSample, Loop, Sample, StartUp
+from trainperf.model import Ending, Equivalence, Finding, HostSample, Loop, Sample, StartUp
 from trainperf.trial.budget import Clock
 from trainperf.trial.planning import (
     NO_EPOCH,
@@ -40,13 +42,17 @@ def subject(tmp_path):
     (tmp_path / "train.py").write_text(PLAIN)
 
     def make(*findings, seconds=180.0, first=5.0, epoch_steps=100, rss=0, **fields):
+        guarded = fields.pop("guarded", ("/home/me/project",))
+        changes = fields.pop("changes", {})
         seen = evidence(
             startup=StartUp(first) if first is not None else None,
             loop=Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=epoch_steps),
         )
         samples = (Sample(0.0, HostSample(1.0, 1.0, rss, 1, 1)),) if rss else ()
+        seen_run = recording(samples=samples)
+        seen_run = replace(seen_run, run=replace(seen_run.run, guarded=guarded), **changes)
         return Subject(
-            recording(samples=samples), seen, findings, machine(), str(tmp_path), tmp_path / "runs",
+            seen_run, seen, findings, machine(), str(tmp_path), tmp_path / "runs",
             began=0.0, deadline=seconds, **fields,
         )  # fmt: skip
 
@@ -183,3 +189,22 @@ def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):
     assert found.start_s == pytest.approx(7.0 + 2.0)
     assert costs_of(subject(epoch_steps=None)).epoch_s is None
     assert costs_of(subject(first=None)).start_s >= 10.0
+
+
+def test_legs_that_write_into_the_same_real_folders_start_one_after_another(subject):
+    alone, beside = subject(PARALLEL, guarded=()), subject(PARALLEL)
+    assert planned(alone).costs.starting(4) > planned(beside).costs.starting(4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ending": Ending.FINISHED}, "ends by itself before it can be compared"),
+        ({"events": {1: ({"e": "loop"},), 2: ({"e": "loop"},)}}, "2 processes train"),
+    ],
+)
+def test_what_cannot_be_stopped_and_let_go_on_is_not_started(subject, changes, reason):
+    made = planned(subject(PARALLEL, changes=changes))
+    assert made.chosen == ()
+    assert reason in made.how.reason
+    assert reason in reasons(made)["tf_map_parallel"]

@@ -174,7 +174,7 @@ class TensorFlowLoops:
         if self.applying or not getattr(variable, "trainable", False):
             return
         self.gradient_pending = False
-        self.weights_updated(("assign",))
+        self.weights_updated(("assign", id(variable)))
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights: eager, in an eager step, or while a function is traced."""

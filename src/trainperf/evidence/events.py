@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,9 +55,14 @@ class Observed:
         return Missing(otherwise)
 
     @property
-    def steps_per_call(self) -> int:
-        """How many steps one turn of the loop holds (`steps_per_execution`)."""
-        return int(self.facts.get("steps_per_execution") or 1)
+    def steps_per_call(self) -> float:
+        """How many steps one turn of the loop holds on average (`steps_per_execution`).
+
+        The last turn of an epoch holds what is left of it.
+        """
+        asked = int(self.facts.get("steps_per_execution") or 1)
+        epoch = self.facts.get("epoch_steps")
+        return epoch / math.ceil(epoch / asked) if epoch else float(asked)
 
 
 def choose(recording: Recording) -> Observed:

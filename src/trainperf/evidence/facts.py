@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Literal
 
@@ -52,7 +53,8 @@ def device(observed: Observed, machine: Machine) -> Device:
 def loop(observed: Observed) -> Loop:
     """The training loop: how it takes batches, their size, epochs, what feeds it."""
     facts = observed.facts
-    steps = facts.get("steps_per_epoch") or facts.get("epoch_steps")
+    batches = facts.get("steps_per_epoch") or facts.get("epoch_steps")
+    steps = math.ceil(batches / (facts.get("batches_per_step") or 1)) if batches else None
     return Loop(
         kind=KINDS[observed.start["kind"]],  # type: ignore[arg-type]
         where=site(facts.get("where") or observed.start.get("where")),
@@ -61,7 +63,7 @@ def loop(observed: Observed) -> Loop:
         batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
         epochs=facts.get("epochs"),
         epoch_steps=steps,
-        steps_per_execution=observed.steps_per_call,
+        steps_per_execution=int(facts.get("steps_per_execution") or 1),
         input_kind=str(facts.get("input_kind") or ""),
         has_validation=bool(facts.get("has_validation")),
         early_stopping=bool(facts.get("early_stopping")),

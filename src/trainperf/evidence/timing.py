@@ -72,13 +72,13 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
     )
 
 
-def _parts(observed: Observed, phase: str) -> list[tuple[float, int]]:
+def _parts(observed: Observed, phase: str) -> list[tuple[float, float]]:
     """Seconds and steps of runs of steps, four to a round: the spread within rounds counts."""
     rounds: dict[int, list[float]] = {}
     for event in observed.of("step"):
         if event["p"] == phase:
             rounds.setdefault(event["b"], []).append(event["t"] - event["s"])
-    parts: list[tuple[float, int]] = []
+    parts: list[tuple[float, float]] = []
     for durations in rounds.values():
         size = max(2, -(-len(durations) // PARTS))
         runs = [durations[start : start + size] for start in range(0, len(durations), size)]
@@ -86,7 +86,7 @@ def _parts(observed: Observed, phase: str) -> list[tuple[float, int]]:
     return parts
 
 
-def without_stalls(parts: list[tuple[float, int]]) -> list[tuple[float, int]]:
+def without_stalls(parts: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Leave out runs of steps that something outside the loop held up.
 
     A virtual machine that is paused, or a neighbour's burst, shows as one run of
@@ -113,7 +113,7 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
         return observed.missing(phase, reason)
     return Measure(
         statistics.fmean(durations) / observed.steps_per_call,
-        len(durations) * observed.steps_per_call,
+        round(len(durations) * observed.steps_per_call),
         (),
     )
 

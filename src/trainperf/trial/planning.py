@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.fixes import Fix, all_fixes
-from trainperf.model import Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import Candidate, Skipped, Write, candidates, together, writer
 from trainperf.trial.room import Room, room
@@ -76,6 +76,12 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     write = writer(subject.root, subject.findings, _fixes(), subject.allow_semantic)
     edits = Edits(run, subject.findings, write)
     chosen, skipped = candidates(run, subject.findings, _fixes(), write, subject.allow_semantic)
+    obstacle = _obstacle(subject.recording)
+    if obstacle and chosen:
+        skipped += [Skipped(one.name, obstacle, one.bound) for one in chosen]
+        return Plan(
+            edits, (), tuple(skipped), costs_of(subject), Trials("none", reason=obstacle), 0
+        )
     space = room(subject.recording, subject.machine)
     how = _how(subject, space)
     costs = costs_of(subject, together=how.mode == "side by side")
@@ -100,9 +106,23 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), costs, how, space.legs)
 
 
+def _obstacle(recording: Recording) -> str:
+    """Why no leg of this script can be stopped and let go on, or nothing."""
+    training = sum(
+        any(event["e"] == "loop" for event in events) for events in recording.events.values()
+    )
+    if training > 1:
+        return f"{training} processes train, which would have to agree on when to stop"
+    if recording.ending is Ending.FINISHED:
+        return "the training ends by itself before it can be compared"
+    return ""
+
+
 def costs_of(subject: Subject, together: bool = True) -> Costs:
     """What legs of this script take, from what its observed run took."""
     evidence = subject.evidence
+    # Where they write into the same real folders, legs start one after another.
+    guarded = bool(subject.recording.run.guarded)
     real = evidence.times.real_
     step_s = real.seconds if isinstance(real, Measure) else 1.0
     first = evidence.startup.to_first_step_s if evidence.startup is not None else None
@@ -112,7 +132,7 @@ def costs_of(subject: Subject, together: bool = True) -> Costs:
         start_s=(first if first is not None else 10.0) + max(slowest, WARM_UP_STEPS * step_s),
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
-        cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)),
+        cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)) if guarded else 1.0,
         together=together,
     )
 

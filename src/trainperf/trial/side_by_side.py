@@ -112,7 +112,7 @@ class SideBySide:
             say(f"warming up: {count} of {len(new)} ready", count / len(new))
 
         done(0)
-        at_once = max(2, int(costs.cores) + 1)
+        at_once = max(2, int(costs.cores) + 1) if self._bench.run.guarded else 1
         warm_up(new, self._guard, at_once, limit, clock.over, done)
         if self._base.failure:
             raise LegFailed(self._base.failure)

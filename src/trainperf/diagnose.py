@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -155,7 +155,19 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
+        notes=(*first.notes, *_passing(tried)),
     )
+
+
+def _passing(tried: Tried) -> Iterator[str]:
+    """What must be said of kept fixes whose gain may not last."""
+    fixes = {fix.id: fix for fix in all_fixes()}
+    for trial in tried.trials:
+        if trial.kept and trial.fix in fixes and not fixes[trial.fix].lasting:
+            yield (
+                f"the gain of {trial.fix} is that of the steps that were compared; "
+                "it lasts as long as what it mends goes on"
+            )
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:

@@ -18,6 +18,7 @@ import pytest
 
 from legs import states
 from observing import script, strays
+from trainperf import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -168,6 +169,9 @@ def busy_folder(tmp_path: Path) -> Path:
     script(folder / "logs", "old", "events.txt")
     for name in ("model.keras", "best.keras", "log.csv", "history.csv"):
         script(folder, f"the user's own {name}", name)
+    found = guarding.probe([str(folder)], tmp_path / "probe", [])
+    if not found.folders:
+        pytest.skip(found.unguarded[0])
     return folder
 
 

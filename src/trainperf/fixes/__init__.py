@@ -54,6 +54,8 @@ class Fix:
     silent: ClassVar[list[Evidence]]
     fires: ClassVar[list[Evidence]]
     examples: ClassVar[list[Example]] = []
+    lasting: ClassVar[bool] = True
+    """Whether what a step saves now, every later step saves as well."""
     warm_up_epochs: ClassVar[int] = 0
     """Whole epochs that a trial lets pass before the fix has its effect."""
 

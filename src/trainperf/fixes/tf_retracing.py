@@ -87,6 +87,7 @@ class StopRetracing(Fix):
 
     category = "host"
     equivalence = Equivalence.NUMERICS
+    lasting = False  # a shape or a number may stop changing
 
     silent = [
         evidence(),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from trainperf.fixes import all_fixes
 from trainperf.model import (
     Control,
     Event,
@@ -23,7 +24,7 @@ from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import Baseline, trial
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import Bench, SideBySide
-from trainperf.trial.stack import Stacked, stack
+from trainperf.trial.stack import OUT_OF_BUDGET, Stacked, stack
 
 Engine = SideBySide | OneAfterAnother
 
@@ -69,12 +70,17 @@ def try_fixes(
             left_out = tuple(_not_tried(one) for one in planned.skipped)
             done, more, _ = _run(planned, subject, clock, on_event)
             legs += more
+    trials = done.trials
+    if interrupted():
+        trials = tuple(
+            replace(one, reason=one.reason.replace(OUT_OF_BUDGET, "interrupted")) for one in trials
+        )
     how = replace(
         planned.how, legs=legs, seconds=time.monotonic() - began, seed=SEED,
         reason=done.trying.reason,
         interrupted=interrupted(),
     )  # fmt: skip
-    return replace(done, trying=how, trials=(*done.trials, *left_out))
+    return replace(done, trying=how, trials=(*trials, *left_out))
 
 
 def _run(
@@ -129,7 +135,9 @@ def _stack(
     for name in stacked.fixes:
         parts *= found[name].speedup or 1.0
     before, after = baseline.step_s, baseline.step_s / whole.speedup
-    batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps
+    fixes = {fix.id: fix for fix in all_fixes()}
+    lasting = all(fixes[name].lasting for name in stacked.fixes if name in fixes)
+    batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     between = evidence.between_epochs.seconds if evidence.between_epochs is not None else 0.0
     return Stack(
         fixes=stacked.fixes,

@@ -16,7 +16,7 @@ from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.side_by_side import Bench, first_step_s
-from trainperf.trial.turns import FASTEST, HANG_S, HANG_TIMES, SLICE_S, slice_steps
+from trainperf.trial.turns import FASTEST, HANG_S, HANG_TIMES, SLICE_S, settle_steps, slice_steps
 from trainperf.trial.warming import warm_up
 
 
@@ -100,7 +100,7 @@ class OneAfterAnother:
             while not leg.failure and len(slices) < SLICES and not clock.over():
                 steps = slice_steps(step_s)
                 longest = max(HANG_S, HANG_TIMES * max(SLICE_S, (steps + 1) * step_s))
-                piece = leg.run_slice(steps, 1, longest, clock.over)
+                piece = leg.run_slice(steps, settle_steps(step_s), longest, clock.over)
                 if piece is not None:
                     slices.append(piece)
                     step_s = max(piece.seconds / piece.steps, step_s / FASTEST)

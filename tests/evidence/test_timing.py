@@ -232,3 +232,11 @@ def test_the_interval_of_a_mean_is_students():
     assert student([1.0]) is None
     assert student([1.0, 3.0]) == pytest.approx(12.71)
     assert student([1.0] * 20) == 0.0
+
+
+def test_the_last_call_of_an_epoch_holds_what_is_left_of_it():
+    """20 batches at 16 a call are 2 calls of 10 on average, not of 16."""
+    facts = {"e": "facts", "steps_per_execution": 16, "epoch_steps": 20}
+    found = times(observed(FIT, facts, block("real", 1.0, 3)))
+    assert found.real_.steps == 30
+    assert isinstance(found.real_.steps, int)

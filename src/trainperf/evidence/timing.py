@@ -63,7 +63,7 @@ def _measure(observed: Observed, phase: str) -> Measure | Missing:
     half = student(means)
     return Measure(
         seconds,
-        sum(n for _, n in blocks),
+        round(sum(n for _, n in blocks)),
         means,
         None if half is None else max(0.0, seconds - half),
         None if half is None else seconds + half,

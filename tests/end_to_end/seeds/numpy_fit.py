@@ -17,9 +17,9 @@ x_train, y_train = preprocess(images.astype(np.uint8)), labels
 model = keras.Sequential(
     [
         keras.Input((32, 32, 3)),
-        keras.layers.Conv2D(32, 3, activation="relu"),
-        keras.layers.MaxPooling2D(),
         keras.layers.Conv2D(64, 3, activation="relu"),
+        keras.layers.MaxPooling2D(),
+        keras.layers.Conv2D(128, 3, activation="relu"),
         keras.layers.GlobalAveragePooling2D(),
         keras.layers.Dense(10, activation="softmax"),
     ]

@@ -73,11 +73,11 @@ def clock(seconds: float) -> Clock:
     return Clock(time.monotonic() + seconds, lambda: False)
 
 
-def bench(run: Run, folder: Path, time_: Clock, step_s: float) -> Bench:
+def bench(run: Run, folder: Path, step_s: float) -> Bench:
     """What trials of `run` are made with; `step_s` is a guess, from which slices adapt."""
     cores = float(psutil.cpu_count() or 1)
     costs = Costs(start_s=START_S, step_s=step_s, epoch_s=None, cores=cores)
-    return Bench(run, folder, time_, costs, MOST_LEGS, lambda text, share: None)
+    return Bench(run, folder, costs, MOST_LEGS, lambda text, share: None)
 
 
 def diagnosis(script: Path, folder: Path, *options: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def one_run(script: Path, number: int) -> list[Found]:
     same = candidate(run, script, script.read_text(encoding="utf-8"), ("itself",))
     with (
         tempfile.TemporaryDirectory() as folder,
-        SideBySide(bench(run, Path(folder), time_, STEP_S)) as engine,
+        SideBySide(bench(run, Path(folder), STEP_S)) as engine,
     ):
         try:
             (measured,) = engine.compare([same], time_)

@@ -69,7 +69,7 @@ def try_all(folder: Path) -> Tried:
     """Try the eight side by side, then the winners together, until all are decided."""
     run, time_ = leg_of(SCRIPT), clock(LIMIT_S)
     began = time.monotonic()
-    with SideBySide(bench(run, folder, time_, 0.1)) as engine:
+    with SideBySide(bench(run, folder, 0.1)) as engine:
         measured = engine.compare([without(run, (name,)) for name in NAMES], time_)
         baseline, between = engine.baseline(), time.monotonic()
         winners = [one for one in measured if outcome(one, baseline).kept]

@@ -70,14 +70,14 @@ def clock(seconds: float = 60.0, interrupted: Callable[[], bool] = lambda: False
     return Clock(time.monotonic() + seconds, interrupted)
 
 
-def bench(run: Run, folder: Path, time_: Clock | None = None, step_s: float = 0.02) -> Bench:
+def bench(run: Run, folder: Path, step_s: float = 0.02) -> Bench:
     costs = Costs(start_s=1.0, step_s=step_s, epoch_s=None, cores=2)
-    return Bench(run, folder / "runs", time_ or clock(), costs, 10, lambda text, share: None)
+    return Bench(run, folder / "runs", costs, 10, lambda text, share: None)
 
 
 @contextmanager
-def side_by_side(run: Run, folder: Path, time_: Clock | None = None, step_s: float = 0.02) -> Any:
-    with SideBySide(bench(run, folder, time_, step_s)) as engine:
+def side_by_side(run: Run, folder: Path, step_s: float = 0.02) -> Any:
+    with SideBySide(bench(run, folder, step_s)) as engine:
         yield engine
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from observing import gone
 from trainperf import guarding, view
+from trainperf.view import remove
 
 NOBODY = 65534
 OTHERWISE = (
@@ -259,9 +260,9 @@ def test_the_scratch_folder_can_be_removed_whatever_is_in_it(user, tmp_path):
     """
     assert run(view.enclosed(python(source), [str(user)], scratch, []), user).returncode == 0
     assert scratch.exists()
-    view.remove(scratch)
+    remove(scratch)
     assert not scratch.exists()
-    view.remove(scratch)  # not there: nothing to do
+    remove(scratch)  # not there: nothing to do
 
 
 @needs_view

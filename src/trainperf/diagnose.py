@@ -13,7 +13,7 @@ import trainperf
 from trainperf import rank, report
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import all_fixes, detect_all
+from trainperf.fixes import by_id, detect_all
 from trainperf.launch import launch
 from trainperf.machine import inspect_machine
 from trainperf.model import (
@@ -161,9 +161,8 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
 
 def _passing(tried: Tried) -> Iterator[str]:
     """What must be said of kept fixes whose gain may not last."""
-    fixes = {fix.id: fix for fix in all_fixes()}
     for trial in tried.trials:
-        if trial.kept and trial.fix in fixes and not fixes[trial.fix].lasting:
+        if trial.kept and not by_id()[trial.fix].lasting:
             yield (
                 f"the gain of {trial.fix} is that of the steps that were compared; "
                 "it lasts as long as what it mends goes on"
@@ -171,7 +170,7 @@ def _passing(tried: Tried) -> Iterator[str]:
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:
-    return build_patch(patch_root(run, findings), findings, {fix.id: fix for fix in all_fixes()})
+    return build_patch(patch_root(run, findings), findings, by_id())
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,3 +69,12 @@ class EventFiles:
             latest = [event["names"] for event in events if event["e"] == "folders"]
             for name in latest[-1] if latest else ():
                 shutil.rmtree(name, ignore_errors=True)
+
+
+def training(events: Mapping[int, Sequence[Event]]) -> dict[int, Sequence[Event]]:
+    """The events of the processes in which a training loop was seen, by process id."""
+    return {
+        pid: recorded
+        for pid, recorded in events.items()
+        if any(event["e"] == "loop" for event in recorded)
+    }

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from trainperf.errors import TrainperfError
-from trainperf.fixes import Fix, all_fixes
+from trainperf.fixes import Fix, all_fixes, by_id
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,7 @@ def render(name: str | None, console: Console) -> None:
 
 def _find(name: str) -> Fix:
     wanted = name.replace("-", "_").lower()
-    fixes = {fix.id: fix for fix in all_fixes()}
+    fixes = by_id()
     if wanted in fixes:
         return fixes[wanted]
     near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf import store
-from trainperf.fixes import all_fixes
+from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Equivalence
 from trainperf.reporters._plain import one_line
 from trainperf.rewrite.apply import Disk, Plan, plan
@@ -37,7 +37,7 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
     diagnosis = store.load(report)
     kept = Kept.of(report, report.name == store.DIAGNOSIS_FILE)
     disk = Disk(default_reader, _untouched(diagnosis), kept.originals(), kept.fixes())
-    made = plan(diagnosis, only, {each.id: each for each in all_fixes()}, disk)
+    made = plan(diagnosis, only, by_id(), disk)
     if not made.fixes:
         return _told("", [_nothing(diagnosis)])
     lines = [*_environment(made), *_doubts(diagnosis, made)]

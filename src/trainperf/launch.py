@@ -12,8 +12,8 @@ from pathlib import Path
 from trainperf.event_files import EventFiles
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.samplers.sampling import Sampling
-from trainperf.spawn import OUTPUT, Interrupted, clear, interruptible, output_tail, prepare, start
-from trainperf.stopping import Guard, stop_session
+from trainperf.spawn import OUTPUT, Interrupted, interruptible, output_tail, prepare, start
+from trainperf.stopping import Guard, clear, stop_session
 
 POLL_S = 0.05
 BETWEEN_EPOCHS_S = 10.0
@@ -54,7 +54,7 @@ def launch(
             finally:
                 stop_session(process.pid, run_file)
                 status = process.wait()
-                clear(folder.resolve())
+                clear(str(folder.resolve()))
     following.read()
     following.remove_temporary()
     return Recording(

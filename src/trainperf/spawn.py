@@ -19,13 +19,10 @@ from trainperf import view
 from trainperf.errors import TrainperfError
 from trainperf.guarding import tracker_environment
 from trainperf.model import Run
+from trainperf.stopping import SCRATCH, VIEW
 
 BOOTSTRAP = Path(__file__).parent / "child" / "bootstrap"
 OUTPUT = "output.log"
-VIEW = "view"
-"""Folder of a run: what it wrote into folders that it saw copy-on-write."""
-SCRATCH = "scratch"
-"""Folder of a run: what its writers were sent to, as `child.writers` names it."""
 TAIL_BYTES = 16 * 1024
 GPU_MEMORY = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """TensorFlow takes all GPU memory at its start if not told otherwise: legs could not live
@@ -116,12 +113,6 @@ def _check_command(run: Run, env: Mapping[str, str]) -> None:
             f"cannot start {name}: {reason}",
             hint="check the command after `--`, as you would type it in this folder",
         )
-
-
-def clear(folder: Path) -> None:
-    """Remove what a run that has ended wrote in place of the user's files."""
-    view.remove(folder / VIEW)
-    shutil.rmtree(folder / SCRATCH, ignore_errors=True)
 
 
 @contextmanager

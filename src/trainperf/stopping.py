@@ -18,11 +18,15 @@ from types import TracebackType
 
 import psutil
 
+from trainperf.view import remove
+
 TRACKERS_S = 3.0
-COPIES = ("view", "scratch")
-"""Folders of a run that hold copies of what the script wrote, as `spawn` names them."""
+VIEW = "view"
+"""Folder of a run: what it wrote into folders that it saw copy-on-write."""
+SCRATCH = "scratch"
+"""Folder of a run: what its writers were sent to, as `child.writers` names it."""
 LEG = "leg-"
-"""Begins the names of the folders of legs, as `trial.side_by_side` names them."""
+"""Begins the names of the folders of legs."""
 GONE_S = 5.0
 
 
@@ -150,18 +154,16 @@ def _guard() -> None:
         (watched.add if line.startswith(b"+") else watched.discard)(run)
     for leader, run_file in watched:
         stop_session(leader, run_file)
-        _clear(os.path.dirname(run_file))
+        clear(os.path.dirname(run_file))
 
 
-def _clear(folder: str) -> None:
-    """Remove what a run wrote in place of the user's files; that of a leg altogether."""
-    for name in COPIES:
-        copy = os.path.join(folder, name)
-        for path, names, _ in os.walk(copy):
-            for each in names:  # the kernel leaves a folder there that nobody may enter
-                with suppress(OSError):
-                    os.chmod(os.path.join(path, each), 0o700)
-        shutil.rmtree(copy, ignore_errors=True)
+def clear(folder: str) -> None:
+    """Remove what a run that has ended wrote in place of the user's files.
+
+    The folder of a leg goes altogether: nothing of it is kept. Never raises.
+    """
+    for name in (VIEW, SCRATCH):
+        remove(os.path.join(folder, name))
     if os.path.basename(folder).startswith(LEG):
         shutil.rmtree(folder, ignore_errors=True)
 

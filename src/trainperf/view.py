@@ -50,11 +50,13 @@ def enclosed(
     return (sys.executable, "-I", "-S", os.path.abspath(__file__), json.dumps(spec), *command)
 
 
-def remove(scratch: Path) -> None:
-    """Remove a scratch folder, with the folders that overlay mounts leave unreadable.
+def remove(scratch: str | os.PathLike[str]) -> None:
+    """Remove a folder, with the folders that overlay mounts leave unreadable in it.
 
     Never raises; call it when no process of the run is left.
     """
+    import shutil
+
     for folder, names, _ in os.walk(scratch):
         for name in names:
             path = os.path.join(folder, name)
@@ -63,8 +65,6 @@ def remove(scratch: Path) -> None:
                     os.chmod(path, 0o700)
                 except OSError:
                     pass
-    import shutil
-
     shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ import pytest
 from observing import events, native, observed, python, script
 from trainperf import guarding, view
 from trainperf.model import Ending, Recording
+from trainperf.view import remove
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
 
@@ -117,7 +118,7 @@ def test_a_tree_is_byte_identical_after_a_script_that_overwrites_it_ran_in_the_v
     before = snapshot(project)
     command = view.enclosed(python("train.py"), found.folders, run / "view", [run])
     recording = observed(command, project, run, QUIET, measure_s=0.5, extra_s=0.5)
-    view.remove(run / "view")
+    remove(run / "view")
 
     assert recording.ending in (Ending.MEASURED, Ending.FINISHED), recording.output_tail
     assert len(events(recording, "step")) > 3

@@ -43,7 +43,7 @@ def test_the_losses_of_the_legs_tell_a_faster_script_from_another_training(tmp_p
     shifted = changed(
         run, script, faster.replace("model.fit(x, y", "model.fit(x[16:], y[16:]"), "shift"
     )
-    with side_by_side(run, tmp_path, clock(120)) as engine:
+    with side_by_side(run, tmp_path) as engine:
         measured = engine.compare([same, other, shifted], clock(120))
         baseline = engine.baseline()
     assert baseline.control is not None
@@ -61,7 +61,7 @@ def test_a_script_that_differs_from_itself_is_judged_by_its_own_spread(tmp_path:
     )
     script = written(tmp_path, source)
     run = base_run(script, seed=7)
-    with side_by_side(run, tmp_path, clock(120)) as engine:
+    with side_by_side(run, tmp_path) as engine:
         (measured,) = engine.compare(
             [changed(run, script, source.replace("0.02)", "0.005)"))], clock(120)
         )

@@ -48,7 +48,7 @@ def no_process_stays_stopped(mark):
 def compared(tmp_path, source, change, seconds=40.0):
     script = written(tmp_path, source)
     run = base_run(script)
-    with side_by_side(run, tmp_path, clock(seconds)) as engine:
+    with side_by_side(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, script, change)], clock(seconds))
         return measured, engine.baseline()
 
@@ -221,7 +221,7 @@ def test_the_time_being_over_ends_the_turns_in_the_middle_of_a_slice(tmp_path):
     threading.Timer(4.0, asked.set).start()
     time_ = clock(60.0, asked.is_set)
     began = time.monotonic()
-    with side_by_side(run, tmp_path, time_) as engine:
+    with side_by_side(run, tmp_path) as engine:
         engine.compare([changed(run, script, PLAIN.format(0.019))], time_)
         taken = time.monotonic() - began
     assert taken < 30

@@ -29,7 +29,7 @@ class Written(OneAfterAnother):
         self.run = base_run(script)
         self.script = script
         self.started = []
-        super().__init__(bench(self.run, folder, self.time))
+        super().__init__(bench(self.run, folder))
 
     def _process(self, name, run, clock):
         self.started.append(name)

@@ -188,7 +188,13 @@ def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):
     assert (found.step_s, found.epoch_s) == (0.1, pytest.approx(10.0))
     assert found.start_s == pytest.approx(7.0 + 2.0)
     assert costs_of(subject(epoch_steps=None)).epoch_s is None
-    assert costs_of(subject(first=None)).start_s >= 10.0
+
+
+def test_where_the_start_was_not_measured_nothing_is_tried_on_a_guess(subject):
+    made = planned(subject(PARALLEL, first=None))
+    assert made.chosen == ()
+    assert "was not measured" in made.how.reason
+    assert "was not measured" in reasons(made)["tf_map_parallel"]
 
 
 def test_legs_that_write_into_the_same_real_folders_start_one_after_another(subject):

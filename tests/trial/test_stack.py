@@ -219,7 +219,7 @@ def test_after_an_interrupt_nothing_more_is_started():
     bench.interrupted = True
     found = bench.stack()
     assert (found.fixes, bench.asked) == (("a",), [])
-    assert found.reasons == {"b": "not measured on top of a: out of budget"}
+    assert found.reasons == {"b": "not measured on top of a: interrupted"}
 
 
 def test_when_the_unchanged_script_has_ended_what_was_measured_stays():

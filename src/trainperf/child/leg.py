@@ -8,7 +8,6 @@ sides, so that the question "go on?" costs a step nothing that could be measured
     steps    steps of it that are timed              written by trainperf
     alone    1 if one process of the leg trains      written by trainperf
     over     the slice that is complete, 0: warm-up  written by the leg
-    done     steps since the leg began               written by the leg
     anew     1 if the loop ended, and another began  written by the leg
 
 A slice ends at the boundary of a step. The leg waits for the device, writes down what
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, OVER, DONE_STEPS, ANEW = range(7)
+TURN, SETTLE, STEPS, ALONE, OVER, ANEW = range(6)
 SIZE = 64
 WORD = struct.Struct("=q")
 
@@ -91,7 +90,6 @@ class Slices:
         self._began = self._clock()
         self._updates = 0
         self._work = 0
-        self.done = 0
         self.steps_per_call = 1
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
@@ -127,8 +125,6 @@ class Slices:
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
         """Count a step; return whether it completed the warm-up or the slice."""
-        self.done += 1
-        self._words[DONE_STEPS] = self.done
         block = self.block
         if block.phase == WARM_UP:
             block.steps += 1
@@ -197,11 +193,4 @@ def describe(driver: Any) -> None:
         from .tf_models import steps_per_execution
 
         calls = driver.plan.steps_per_call = steps_per_execution(model)
-    driver.record.write(
-        "leg",
-        steps_per_call=calls,
-        batches_per_step=getattr(driver, "batches_per_step", 1),
-        updates_per_step=getattr(driver, "updates_per_step", 1),
-        epochs_ended=driver.epochs_ended,
-        kind=driver.kind,
-    )
+    driver.record.write("leg", steps_per_call=calls)

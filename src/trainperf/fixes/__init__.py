@@ -11,9 +11,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainperf.errors import NotMeasured
@@ -140,6 +141,12 @@ class Fix:
 def all_fixes() -> tuple[Fix, ...]:
     """Return one instance of every fix in this folder, in order of their ids."""
     return tuple(_discover())
+
+
+@cache
+def by_id() -> Mapping[str, Fix]:
+    """Return every fix by its id."""
+    return MappingProxyType({fix.id: fix for fix in all_fixes()})
 
 
 def _discover() -> Iterator[Fix]:

@@ -74,6 +74,11 @@ class Clock:
         """Whether the time is over, or the user wants an end."""
         return self.left <= 0 or self.interrupted()
 
+    @property
+    def reason(self) -> str:
+        """Why there is no more time."""
+        return "interrupted" if self.interrupted() else "out of budget"
+
     def keeping(self, seconds: float) -> Clock:
         """The same clock, ending earlier by `seconds`."""
         return Clock(self.deadline - seconds, self.interrupted, self.now)

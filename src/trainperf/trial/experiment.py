@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trainperf.fixes import all_fixes
+from trainperf.fixes import by_id
 from trainperf.model import (
     Control,
     Event,
     Evidence,
     Outcome,
     Patch,
+    Ratio,
     Stack,
     Trial,
     Trials,
@@ -24,7 +26,7 @@ from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import Baseline, trial
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import Bench, SideBySide
-from trainperf.trial.stack import OUT_OF_BUDGET, Stacked, stack
+from trainperf.trial.stack import Stacked, stack
 
 Engine = SideBySide | OneAfterAnother
 
@@ -70,17 +72,16 @@ def try_fixes(
             left_out = tuple(_not_tried(one) for one in planned.skipped)
             done, more, _ = _run(planned, subject, clock, on_event)
             legs += more
-    trials = done.trials
-    if interrupted():
-        trials = tuple(
-            replace(one, reason=one.reason.replace(OUT_OF_BUDGET, "interrupted")) for one in trials
-        )
     how = replace(
-        planned.how, legs=legs, seconds=time.monotonic() - began, seed=SEED,
+        planned.how,
+        mode=done.trying.mode,
         reason=done.trying.reason,
+        legs=legs,
+        seconds=time.monotonic() - began,
+        seed=SEED,
         interrupted=interrupted(),
-    )  # fmt: skip
-    return replace(done, trying=how, trials=(*trials, *left_out))
+    )
+    return replace(done, trying=how, trials=(*done.trials, *left_out))
 
 
 def _run(
@@ -91,7 +92,8 @@ def _run(
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
-    bench = Bench(planned.edits.run, subject.folder, clock, planned.costs, planned.legs, say)
+    assert planned.costs is not None
+    bench = Bench(planned.edits.run, subject.folder, planned.costs, planned.legs, say)
     sequential = planned.how.mode == "one after another"
     with OneAfterAnother(bench) if sequential else SideBySide(bench) as engine:
         try:
@@ -106,7 +108,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     measured = engine.compare(planned.chosen, early)
     baseline = engine.baseline()
     found = {
-        one.name: trial(one, candidate.equivalence, candidate.bound, baseline)
+        one.name: trial(one, candidate.equivalence, candidate.bound, baseline, clock.reason)
         for one, candidate in zip(measured, planned.chosen, strict=True)
     }
     winners = [one for one in measured if found[one.name].kept]
@@ -131,12 +133,8 @@ def _stack(
     if not stacked.fixes or stacked.ratio is None:
         return None
     whole = stacked.ratio
-    parts = 1.0
-    for name in stacked.fixes:
-        parts *= found[name].speedup or 1.0
     before, after = baseline.step_s, baseline.step_s / whole.speedup
-    fixes = {fix.id: fix for fix in all_fixes()}
-    lasting = all(fixes[name].lasting for name in stacked.fixes if name in fixes)
+    lasting = all(by_id()[name].lasting for name in stacked.fixes)
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     between = evidence.between_epochs.seconds if evidence.between_epochs is not None else 0.0
     return Stack(
@@ -146,7 +144,7 @@ def _stack(
         high=whole.high,
         pairs=whole.pairs,
         steps=whole.steps,
-        interaction=whole.speedup / parts if len(stacked.fixes) > 1 else None,
+        interaction=_interaction(stacked, whole, found),
         before_step_s=before,
         after_step_s=after,
         before_samples_per_s=batch / before if batch else None,
@@ -154,6 +152,15 @@ def _stack(
         before_epoch_s=steps * before + between if steps else None,
         after_epoch_s=steps * after + between if steps else None,
     )
+
+
+def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:
+    """The whole over the product of its parts; None for a single fix."""
+    alone = [found[name].speedup for name in stacked.fixes]
+    parts = [one for one in alone if one is not None]
+    if len(parts) < 2 or len(parts) < len(alone):
+        return None
+    return whole.speedup / math.prod(parts)
 
 
 def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:

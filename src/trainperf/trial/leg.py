@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -16,10 +15,10 @@ from typing import IO
 
 from trainperf.child import leg as words
 from trainperf.errors import TrainperfError
-from trainperf.event_files import EventFiles
+from trainperf.event_files import EventFiles, training
 from trainperf.model import Event, Run
-from trainperf.spawn import clear, output_tail, prepare, start
-from trainperf.stopping import Guard, stop_session
+from trainperf.spawn import OUTPUT, output_tail, prepare, start
+from trainperf.stopping import Guard, clear, stop_session
 from trainperf.trial.processes import carries, send, session_of, signal_name, stat
 
 LOOK_EVERY_S = 0.0005
@@ -87,7 +86,7 @@ class Leg:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._words = words.Words(str(self.folder.resolve()), create=True)
             self._run_file = prepare(self.run, self.folder)
-            self._log = (self.folder / "output.log").open("wb")
+            self._log = (self.folder / OUTPUT).open("wb")
             self._process = start(self.run, self._run_file, self._log)
         except (TrainperfError, OSError) as error:
             self.failure = f"could not be started: {error}"
@@ -106,12 +105,9 @@ class Leg:
         return self._files.events
 
     @property
-    def trained(self) -> list[Event]:
+    def trained(self) -> Sequence[Event]:
         """The events of the process that trains; empty if none does yet."""
-        for events in self.events.values():
-            if any(event["e"] == "loop" for event in events):
-                return events
-        return []
+        return next(iter(training(self.events).values()), [])
 
     def look(self) -> bool:
         """Whether it waits for a turn; what went wrong is in `failure`."""
@@ -139,15 +135,7 @@ class Leg:
         if self._words is not None:
             self._words.close()
         self._words = self._log = None
-        with suppress(OSError):  # the script may have removed the folder
-            self._clear()
-
-    def _clear(self) -> None:
-        clear(self.folder.resolve())
-        for path in self.folder.iterdir():
-            with suppress(OSError):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.folder.rmdir()
+        clear(str(self.folder.resolve()))
 
     # --------------------------------------------------------------------- its turn
 
@@ -160,13 +148,9 @@ class Leg:
         assert self._words is not None
         self.ready_s = time.monotonic() - self.started_s
         self._files.read()
-        training = [
-            events
-            for events in self.events.values()
-            if any(event["e"] == "loop" for event in events)
-        ]
-        if len(training) > 1:
-            self._fail(f"{len(training)} processes train; only one can be stopped and let go on")
+        several = len(training(self.events))
+        if several > 1:
+            self._fail(f"{several} processes train; only one can be stopped and let go on")
         self._find_training()
         self._words[words.ALONE] = 1
         self._stop_all()
@@ -286,8 +270,8 @@ class Leg:
         """Find the process that trains: a launcher may have put it into another session."""
         assert self._process is not None
         self._training = self._process.pid
-        for pid, events in self.events.items():
-            if any(event["e"] == "loop" for event in events) and carries(pid, self._run_file):
+        for pid in training(self.events):
+            if carries(pid, self._run_file):
                 self._training = pid
 
     def _stop_all(self) -> None:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from trainperf.model import Ratio, Run
-from trainperf.stopping import Guard
+from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, Slice
-from trainperf.trial.outcome import Baseline, Measured, control_of
+from trainperf.trial.outcome import Baseline, Measured, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.side_by_side import Bench, first_step_s
-from trainperf.trial.turns import FASTEST, HANG_S, HANG_TIMES, SLICE_S, settle_steps, slice_steps
+from trainperf.trial.turns import take
 from trainperf.trial.warming import warm_up
 
 
@@ -36,8 +36,6 @@ class OneAfterAnother:
     Slower than legs that live together, and what drifts between processes stays in the
     figures: an interval is widened to hold both halves, A B and B A.
     """
-
-    mode = "one after another"
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -90,7 +88,7 @@ class OneAfterAnother:
 
     def _process(self, name: str, run: Run, clock: Clock) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._bench.folder / f"leg-{self.legs}")
+        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}")
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         limit = 30 + 4 * self._bench.costs.starting(1, epochs)
@@ -98,12 +96,9 @@ class OneAfterAnother:
             warm_up([leg], self._guard, 1, limit, clock.over)
             step_s = self._bench.costs.step_s * leg.work_per_step
             while not leg.failure and len(slices) < SLICES and not clock.over():
-                steps = slice_steps(step_s)
-                longest = max(HANG_S, HANG_TIMES * max(SLICE_S, (steps + 1) * step_s))
-                piece = leg.run_slice(steps, settle_steps(step_s), longest, clock.over)
+                piece, step_s = take(leg, step_s, leg.slowest_s, clock.over)
                 if piece is not None:
                     slices.append(piece)
-                    step_s = max(piece.seconds / piece.steps, step_s / FASTEST)
         except LegFailed as failed:
             leg.failure = str(failed)
         finally:
@@ -118,17 +113,9 @@ class OneAfterAnother:
         first, last = self._unchanged[0], self._unchanged[-1]
         twins = len(self._unchanged) > 1
         band = control(first.losses, last.losses if twins else None)
-        starts = [one.first_step_s for one in self._unchanged if one.first_step_s is not None]
         against = _compare(first, [last], first) if twins else None
-        return Baseline(
-            step_s=statistics.median(one.seconds / one.work for one in slices),
-            own_s=statistics.median(one.own_s / one.steps for one in slices),
-            losses=first.losses,
-            band=band,
-            control=control_of(against, band),
-            first_step_s=statistics.fmean(starts) if starts else None,
-            start_spread_s=max(starts) - min(starts) if starts else 0.0,
-        )
+        starts = [one.first_step_s for one in self._unchanged]
+        return baseline(slices, first.losses, band, control_of(against, band), starts)
 
 
 def _measured(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.trial.budget import LATE
+from trainperf.trial.leg import Slice
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
 from trainperf.trial.turns import SMALLEST_GAIN
 
-LATE_REASON = "out of budget before it could be compared"
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
 
@@ -53,6 +55,26 @@ class Baseline:
     start_spread_s: float = 0.0
 
 
+def baseline(
+    slices: Sequence[Slice],
+    losses: Losses | None,
+    band: Band,
+    control: Control | None,
+    starts: Iterable[float | None],
+) -> Baseline:
+    """Put together what was measured of the unchanged script in `slices`, at least one."""
+    known = [one for one in starts if one is not None]
+    return Baseline(
+        step_s=statistics.median(one.seconds / one.work for one in slices),
+        own_s=statistics.median(one.own_s / one.steps for one in slices),
+        losses=losses,
+        band=band,
+        control=control,
+        first_step_s=statistics.fmean(known) if known else None,
+        start_spread_s=max(known) - min(known) if known else 0.0,
+    )
+
+
 def floor(control: Control | None) -> float:
     """The gain, as a share, below which nothing is kept."""
     return max(SMALLEST_GAIN, control.floor if control is not None else SMALLEST_GAIN)
@@ -75,13 +97,17 @@ def control_of(ratio: Ratio | None, band: Band) -> Control | None:
 
 
 def trial(
-    measured: Measured, equivalence: Equivalence, bound: float | None, baseline: Baseline
+    measured: Measured,
+    equivalence: Equivalence,
+    bound: float | None,
+    baseline: Baseline,
+    why_late: str = "out of budget",
 ) -> Trial:
-    """What came of trying one fix alone."""
+    """What came of trying one fix alone; `why_late` says why there was no more time."""
     fix = measured.name
     if measured.ratio is None:
         outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
-        reason = LATE_REASON if measured.late else measured.failure
+        reason = f"{why_late} before it could be compared" if measured.late else measured.failure
         return Trial(fix, outcome, reason, bound=bound)
     found = measured.ratio
     parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.fixes import Fix, all_fixes
+from trainperf.event_files import training
+from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import Candidate, Skipped, Write, candidates, together, writer
@@ -50,7 +51,7 @@ class Edits:
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
-        return together(self.run, ids, self.findings, _fixes(), self.write)
+        return together(self.run, ids, self.findings, by_id(), self.write)
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Plan:
     edits: Edits
     chosen: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
-    costs: Costs
     how: Trials
-    legs: int
+    costs: Costs | None = None
+    legs: int = 0
 
 
 def plan(subject: Subject, clock: Clock) -> Plan:
@@ -73,18 +74,16 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         leg=Leg(WARM_UP_STEPS),
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
-    write = writer(subject.root, subject.findings, _fixes(), subject.allow_semantic)
+    write = writer(subject.root, subject.findings, by_id(), subject.allow_semantic)
     edits = Edits(run, subject.findings, write)
-    chosen, skipped = candidates(run, subject.findings, _fixes(), write, subject.allow_semantic)
-    obstacle = _obstacle(subject.recording)
-    if obstacle and chosen:
-        skipped += [Skipped(one.name, obstacle, one.bound) for one in chosen]
-        return Plan(
-            edits, (), tuple(skipped), costs_of(subject), Trials("none", reason=obstacle), 0
-        )
+    chosen, skipped = candidates(run, subject.findings, by_id(), write, subject.allow_semantic)
     space = room(subject.recording, subject.machine)
     how = _how(subject, space)
     costs = costs_of(subject, together=how.mode == "side by side")
+    obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
+    if isinstance(costs, str) or (obstacle and chosen):
+        skipped += [Skipped(one.name, obstacle, one.bound) for one in chosen]
+        return Plan(edits, (), tuple(skipped), Trials("none", reason=obstacle))
     if costs.epoch_s is None:  # all legs would wait, nobody knows how long
         endless = [one for one in chosen if one.warm_up_epochs]
         skipped += [Skipped(one.name, NO_EPOCH, one.bound) for one in endless]
@@ -92,7 +91,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
-        return Plan(edits, (), tuple(skipped), costs, how, 0)
+        return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
     needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
     chosen, late = _within(chosen, costs, clock.left)
@@ -103,33 +102,33 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
     run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen)))
     chosen = [replace(one, run=replace(one.run, leg=run.leg)) for one in chosen]
-    return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), costs, how, space.legs)
+    return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 
 
 def _obstacle(recording: Recording) -> str:
     """Why no leg of this script can be stopped and let go on, or nothing."""
-    training = sum(
-        any(event["e"] == "loop" for event in events) for events in recording.events.values()
-    )
-    if training > 1:
-        return f"{training} processes train, which would have to agree on when to stop"
+    several = len(training(recording.events))
+    if several > 1:
+        return f"{several} processes train, which would have to agree on when to stop"
     if recording.ending is Ending.FINISHED:
         return "the training ends by itself before it can be compared"
     return ""
 
 
-def costs_of(subject: Subject, together: bool = True) -> Costs:
-    """What legs of this script take, from what its observed run took."""
+def costs_of(subject: Subject, together: bool = True) -> Costs | str:
+    """What legs of this script take, from what its observed run took, or why nobody knows."""
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
     guarded = bool(subject.recording.run.guarded)
     real = evidence.times.real_
-    step_s = real.seconds if isinstance(real, Measure) else 1.0
     first = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    if not isinstance(real, Measure) or first is None:
+        return "how long the script takes to start, or a step, was not measured"
+    step_s = real.seconds
     steps = evidence.loop.epoch_steps
     slowest = max(1.0, min(6.0, 20 * step_s))
     return Costs(
-        start_s=(first if first is not None else 10.0) + max(slowest, WARM_UP_STEPS * step_s),
+        start_s=first + max(slowest, WARM_UP_STEPS * step_s),
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
         cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)) if guarded else 1.0,
@@ -175,7 +174,3 @@ def _too_long(costs: Costs, left: float, needed: float) -> str:
         f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, left):.0f} s of the "
         f"budget were left; with --budget {needed:.0f}s its fixes would be tried"
     )
-
-
-def _fixes() -> dict[str, Fix]:
-    return {fix.id: fix for fix in all_fixes()}

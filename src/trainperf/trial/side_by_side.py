@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 
 from trainperf.model import Run
-from trainperf.stopping import Guard
+from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, Slice, end_all
-from trainperf.trial.outcome import Baseline, Measured, control_of, floor
+from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, enough
 from trainperf.trial.warming import warm_up
@@ -25,11 +25,10 @@ Say = Callable[[str, float | None], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """What trials are made with: the unchanged leg's run, a folder, the time, the room."""
+    """What trials are made with: the unchanged leg's run, a folder, the costs, the room."""
 
     run: Run
     folder: Path
-    clock: Clock
     costs: Costs
     legs: int
     say: Say
@@ -40,8 +39,6 @@ class SideBySide:
 
     Use as a context manager: no process is left when it closes.
     """
-
-    mode = "side by side"
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -168,20 +165,12 @@ class SideBySide:
         other = read_losses(self._control.leg.trained)
         band = control(losses, other)
         starts = [first_step_s(leg) for leg in (self._base, self._control.leg)]
-        known = [one for one in starts if one is not None]
-        return Baseline(
-            step_s=statistics.median(one.seconds / one.work for one in self._slices),
-            own_s=statistics.median(one.own_s / one.steps for one in self._slices),
-            losses=losses,
-            band=band,
-            control=control_of(self._control.ratio, band),
-            first_step_s=statistics.fmean(known) if known else None,
-            start_spread_s=max(known) - min(known) if known else 0.0,
-        )
+        ratio = control_of(self._control.ratio, band)
+        return baseline(self._slices, losses, band, ratio, starts)
 
     def _leg(self, name: str, run: Run) -> Leg:
         self._count += 1
-        return Leg(name, run, self._bench.folder / f"leg-{self._count}")
+        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}")
 
 
 def _measured(contest: Contest) -> Measured:

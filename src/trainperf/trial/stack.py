@@ -17,7 +17,6 @@ from trainperf.trial.ratio import FEWEST, Pair, ratio
 Compare = Callable[[Sequence[Candidate], Clock], list[Measured]]
 Join = Callable[[Sequence[str]], Candidate | str]
 """Makes the candidate of several fixes together, or says why they do not go together."""
-OUT_OF_BUDGET = "out of budget"
 
 
 @dataclass(frozen=True)
@@ -143,12 +142,12 @@ class _Pile:
     def _measure(self, stacks: Sequence[Candidate]) -> tuple[dict[str, Measured], str]:
         """What was measured, by name, and why anything was not."""
         if not stacks or self._clock.over():
-            return {}, OUT_OF_BUDGET
+            return {}, self._clock.reason
         try:
-            return {one.name: one for one in self._compare(stacks, self._clock)}, OUT_OF_BUDGET
+            return {one.name: one for one in self._compare(stacks, self._clock)}, self._clock.reason
         except LegFailed as failed:
             late = self._clock.over()
-            return {}, OUT_OF_BUDGET if late else f"the script as it is {failed}"
+            return {}, self._clock.reason if late else f"the script as it is {failed}"
 
     def _breaks(self, measured: Measured, candidate: Candidate) -> Dropped | None:
         """Why a stack cannot be kept, whatever it gives; None if it can."""

@@ -47,7 +47,6 @@ class Contest:
 
     leg: Leg
     pairs: list[Pair] = field(default_factory=list)
-    slices: list[Slice] = field(default_factory=list)
     failure: str = ""
     decided: bool = False
 
@@ -103,7 +102,6 @@ class Turns:
                 after = self._base_slice()
                 if after is None:
                     return
-                contest.slices.append(changed)
                 contest.pairs.append(Pair(changed.rate, before.rate, after.rate, changed.steps))
                 before = after
             number += 1
@@ -130,18 +128,30 @@ class Turns:
         if self._asked():
             return None
         step_s = self._step_s.get(id(leg)) or self._unchanged_s() * leg.work_per_step
-        steps = slice_steps(step_s)
-        limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), self.base.slowest_s))
-        piece = leg.run_slice(steps, settle_steps(step_s), limit, self._asked)
+        piece, took_s = take(leg, step_s, self.base.slowest_s, self._asked)
         if piece is not None:
-            # A change may make steps much shorter: its slices grow with it, not at once.
-            self._step_s[id(leg)] = max(piece.seconds / piece.steps, step_s / FASTEST)
+            self._step_s[id(leg)] = took_s
         return piece
 
     def _unchanged_s(self) -> float:
         """Seconds for a step's work of the unchanged script."""
         turn_s = self._step_s.get(id(self.base))
         return self._first_s if turn_s is None else turn_s / self.base.work_per_step
+
+
+def take(leg: Leg, step_s: float, slowest_s: float, asked: Asked) -> tuple[Slice | None, float]:
+    """Let a leg run one slice; return it with what a step takes, for the next one's size.
+
+    `step_s` is what a step took before, `slowest_s` the longest slice that is known to
+    be none that hangs. A change may make steps much shorter: slices grow with it, but
+    not at once. Raises `LegFailed`.
+    """
+    steps = slice_steps(step_s)
+    limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
+    piece = leg.run_slice(steps, settle_steps(step_s), limit, asked)
+    if piece is None:
+        return None, step_s
+    return piece, max(piece.seconds / piece.steps, step_s / FASTEST)
 
 
 def slice_steps(step_s: float) -> int:

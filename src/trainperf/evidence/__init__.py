@@ -16,6 +16,7 @@ from trainperf.evidence.facts import (
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.stacks import functions
 from trainperf.evidence.timing import between_epochs, probes, startup, times
+from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage
 from trainperf.model import Evidence, Machine, Missing, Recording
 
@@ -48,6 +49,7 @@ def read(recording: Recording, machine: Machine) -> Evidence:
         startup=startup(observed),
         use=usage(recording, observed),
         facts={event["k"]: event["v"] for event in observed.process if event["e"] == "fact"},
+        torch_=torch(observed),
     )
 
 

@@ -38,6 +38,16 @@ from trainperf.model.machine import Gpu, Machine
 from trainperf.model.pipeline import Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.torch import (
+    Evaluation,
+    Loader,
+    StepCalls,
+    StepPart,
+    SyncPoint,
+    Torch,
+    TorchModel,
+    TorchOptimizer,
+)
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
 
 __all__ = [
@@ -53,6 +63,7 @@ __all__ = [
     "Diagnosis",
     "Ending",
     "Equivalence",
+    "Evaluation",
     "Event",
     "Evidence",
     "Finding",
@@ -64,6 +75,7 @@ __all__ = [
     "HostSample",
     "LayerFacts",
     "Leg",
+    "Loader",
     "Loop",
     "Machine",
     "Measure",
@@ -88,8 +100,14 @@ __all__ = [
     "Stack",
     "Stage",
     "StartUp",
+    "StepCalls",
     "StepFunction",
+    "StepPart",
+    "SyncPoint",
     "Times",
+    "Torch",
+    "TorchModel",
+    "TorchOptimizer",
     "Trial",
     "Trials",
     "Verdict",

@@ -22,6 +22,7 @@ from trainperf.model.facts import (
 from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
+from trainperf.model.torch import Torch
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
@@ -56,6 +57,7 @@ class Evidence:
     startup: StartUp | None = None
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    torch_: Torch | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -84,6 +86,13 @@ class Evidence:
             if model.trained:
                 return model
         raise NotMeasured("no Keras model was seen in training")
+
+    @property
+    def torch(self) -> Torch:
+        """What only PyTorch has; raises `NotMeasured` for other frameworks."""
+        if self.torch_ is None:
+            raise NotMeasured("the script does not train with PyTorch")
+        return self.torch_
 
     @property
     def utilization(self) -> float:

@@ -1,0 +1,97 @@
+"""What a PyTorch process said of itself, read from its events.
+
+The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
+`torch_evaluation` and `torch_sync` have the fields of the values they become;
+`torch_split` holds the seconds and calls of all profiled steps, `torch_flags` and
+`torch_memory` the two dictionaries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from trainperf.evidence.events import Observed
+from trainperf.model import (
+    Evaluation,
+    Event,
+    Loader,
+    Missing,
+    StepCalls,
+    StepPart,
+    SyncPoint,
+    Torch,
+    TorchModel,
+    TorchOptimizer,
+)
+
+T = TypeVar("T")
+
+SPLIT = Missing("the run ended before the parts of a step were timed")
+
+
+def torch(observed: Observed) -> Torch | None:
+    """All that only PyTorch has; None where the loop is not one of PyTorch's."""
+    imported = {event["name"] for event in observed.process if event["e"] == "import"}
+    if "torch" not in imported or observed.start.get("framework") != "torch":
+        return None
+    calls, evaluations = _all(observed, StepCalls), _all(observed, Evaluation)
+    return Torch(
+        loaders=tuple(_all(observed, Loader)),
+        models=tuple(_all(observed, TorchModel)),
+        optimizers=tuple(_all(observed, TorchOptimizer)),
+        calls=calls[-1] if calls else None,
+        evaluation=max(evaluations, key=lambda one: one.seconds * one.calls, default=None),
+        split_=_split(observed),
+        syncs=tuple(sorted(_all(observed, SyncPoint), key=lambda one: -one.seconds)),
+        flags=_last(observed, "torch_flags"),
+        memory=_last(observed, "torch_memory"),
+    )
+
+
+KINDS = {
+    Loader: "torch_loader",
+    TorchModel: "torch_model",
+    TorchOptimizer: "torch_optimizer",
+    StepCalls: "torch_calls",
+    Evaluation: "torch_evaluation",
+    SyncPoint: "torch_sync",
+}
+
+
+def _all(observed: Observed, kind: type[T]) -> list[T]:
+    return [_read(event, kind) for event in observed.of(KINDS[kind])]
+
+
+def _read(event: Event, kind: type[T]) -> T:
+    """The event as a value: its fields are those of the value; a site may lack its extent."""
+    return msgspec.convert({key: _plain(value) for key, value in event.items()}, kind, strict=False)
+
+
+def _plain(value: object) -> object:
+    """Columns that are not known are None in an event, and 0 in a `Site`."""
+    if isinstance(value, dict) and "line" in value:
+        return {key: each for key, each in value.items() if each is not None}
+    return value
+
+
+def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:
+    found = list(observed.of("torch_split"))
+    if not found:
+        return observed.missing("split", SPLIT.reason)
+    steps = sum(event["steps"] for event in found)
+    totals: dict[str, tuple[float, float]] = {}
+    for event in found:
+        for name, (seconds, calls) in event["parts"].items():
+            before = totals.get(name, (0.0, 0.0))
+            totals[name] = (before[0] + seconds, before[1] + calls)
+    return tuple(
+        StepPart(name, seconds / steps, calls / steps)  # type: ignore[arg-type]
+        for name, (seconds, calls) in totals.items()
+    )
+
+
+def _last(observed: Observed, kind: str) -> dict[str, Any]:
+    found = list(observed.of(kind))
+    return dict(found[-1]["values"]) if found else {}

@@ -1,0 +1,230 @@
+"""What a PyTorch process says of itself: its loaders, models, optimizers, calls and flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainperf.errors import NotMeasured
+from trainperf.model.basics import Missing, Site, taken
+
+NOT_SPLIT = Missing("the parts of a step were not timed")
+Part = Literal["input", "transfer", "forward", "backward", "optimizer", "zero_grad", "sync", "rest"]
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """A part of a step, from steps whose calls were timed one by one.
+
+    `seconds` and `calls` are per step. "input" is the wait for the next batch,
+    "transfer" copies between devices, "sync" waits for the device outside all other
+    parts (`.item()`), "rest" what is none of them: the loop's own Python.
+    """
+
+    name: Part
+    seconds: float
+    calls: float = 0.0
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class SyncPoint:
+    """A call that makes the host wait for the device: `.item()`, `.cpu()`, `print`.
+
+    `calls` and `seconds` are per step; `printed` says that the value goes into text.
+    """
+
+    what: str
+    where: Site
+    calls: float
+    seconds: float
+    printed: bool = False
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A `DataLoader`, by the place where it is built, as its constructor left it.
+
+    `batches` is its length, None if it has none. `built` counts how many were built at
+    this place while observed, `item` is the head of the user's `__getitem__` or
+    `__iter__`. `random` says that making items drew from a global random stream, `shared_state`
+    why worker processes cannot simply take the dataset over (an open file, a lock, what
+    cannot be pickled), "" if nothing stands against it; both None where not looked at.
+    `item_threads` is how many threads making items used at most.
+    """
+
+    where: Site | None = None
+    role: Literal["training", "evaluation", ""] = ""
+    dataset: str = ""
+    item: Site | None = None
+    iterable: bool = False
+    sharded: bool | None = None  # an iterable dataset that asks which worker it is in
+    batches: int | None = None
+    batch_size: int | None = None
+    workers: int = 0
+    pin_memory: bool = False
+    persistent_workers: bool = False
+    prefetch_factor: int | None = None
+    start_method: str = ""
+    shuffled: bool = False
+    drop_last: bool = False
+    worker_init: bool = False
+    sampler: str = ""
+    built: int = 1
+    random: bool | None = None
+    shared_state: str | None = None
+    item_threads: int | None = None
+    worker_start_s: float | None = None  # from opening it to its first batch, less one batch
+    given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call
+
+
+@dataclass(frozen=True)
+class TorchOptimizer:
+    """An optimizer of `torch.optim`, with the settings that its kernels depend on.
+
+    `fused` and `foreach` are what was given, None for "let PyTorch choose";
+    `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
+    `tensors` is the number of parameter tensors it updates. `set_to_none` is what
+    `zero_grad` was called with last, None if it was not called.
+    """
+
+    cls: str
+    where: Site | None = None
+    step_where: Site | None = None
+    zero_grad_where: Site | None = None
+    fused: bool | None = None
+    foreach: bool | None = None
+    can_fuse: bool = False
+    tensors: int = 0
+    parameters: int = 0
+    set_to_none: bool | None = None
+    builtin: bool = True
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """An outermost `nn.Module` that the loop calls.
+
+    `where` is the call that built it, `call` where the loop calls it. `modules` counts
+    its submodules by class. `attention` is the head of a `forward` of the user's that
+    seems to compute attention by hand. `graph_calls` is how many kernels one forward
+    starts, None if not counted. `shapes` is how many different input shapes were seen.
+    """
+
+    cls: str
+    where: Site | None = None
+    call: Site | None = None
+    name: str = ""  # what the loop calls it by, "" if it is no plain name
+    parameters: int | None = None
+    trained: bool = True
+    compiled: bool = False
+    modules: dict[str, int] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
+    channels_last: bool | None = None
+    image_input: bool = False  # its first argument has four dimensions
+    attention: Site | None = None
+    graph_calls: int | None = None
+    shapes: int = 1
+    checkpointing: bool = False
+
+
+@dataclass(frozen=True)
+class StepCalls:
+    """Where one step calls what, in the user's source, and under which settings.
+
+    `autocast` is the dtype of the autocast region around the forward ("" for none).
+    `backwards` and `updates` are calls per step of the loop. `retains_graph` says that a
+    backward keeps its graph. Sites are None where the call stands in a library.
+    """
+
+    forward: Site | None = None
+    backward: Site | None = None
+    step: Site | None = None
+    zero_grad: Site | None = None
+    clip: Site | None = None
+    scale: Site | None = None
+    autocast: str = ""
+    scaler: bool = False
+    backwards: float = 1.0
+    updates: float = 1.0
+    retains_graph: bool = False
+    closure: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A loop that calls a model without updating it.
+
+    `grad` says that autograd recorded its forwards; `seconds` is what one forward took.
+    `where` is the call of the model, `loop` the head of the function it stands in.
+    """
+
+    where: Site | None
+    loop: Site | None = None
+    grad: bool = False
+    calls: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Torch:
+    """All that only PyTorch has.
+
+    `flags` holds what is set for the whole process, by name: `matmul_precision`,
+    `cudnn_benchmark`, `deterministic`, `anomaly`, `profiler`, `launch_blocking`,
+    `threads`, `omp_num_threads`, `sharing_strategy`, `alloc_conf`, `bf16_cpu` (the CPU
+    multiplies bfloat16 itself), `float64_batch`. `memory` is what CUDA's
+    allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
+    `retries`, `ooms` as counts; empty without a GPU.
+    """
+
+    loaders: tuple[Loader, ...] = ()
+    models: tuple[TorchModel, ...] = ()
+    optimizers: tuple[TorchOptimizer, ...] = ()
+    calls: StepCalls | None = None
+    evaluation: Evaluation | None = None
+    split_: tuple[StepPart, ...] | Missing = NOT_SPLIT
+    syncs: tuple[SyncPoint, ...] = ()
+    flags: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def split(self) -> tuple[StepPart, ...]:
+        """The parts of a step; raises `NotMeasured`."""
+        return taken(self.split_)
+
+    def part(self, name: Part) -> StepPart:
+        """One part of a step; raises `NotMeasured` if it was not seen."""
+        for part in self.split:
+            if part.name == name:
+                return part
+        raise NotMeasured(f"no {name} was seen in the steps that were taken apart")
+
+    @property
+    def loader(self) -> Loader:
+        """The loader of the training loop; raises `NotMeasured` if there is none."""
+        for loader in self.loaders:
+            if loader.role == "training":
+                return loader
+        raise NotMeasured("the training loop takes its batches from no DataLoader")
+
+    @property
+    def model(self) -> TorchModel:
+        """The model that is trained, the largest; raises `NotMeasured` if none was seen."""
+        trained = [model for model in self.models if model.trained]
+        if not trained:
+            raise NotMeasured("no nn.Module was seen in training")
+        return max(trained, key=lambda model: model.parameters or 0)
+
+    @property
+    def optimizer(self) -> TorchOptimizer:
+        """The optimizer with most parameters; raises `NotMeasured` if there is none."""
+        if not self.optimizers:
+            raise NotMeasured("no optimizer of torch.optim was seen")
+        return max(self.optimizers, key=lambda one: one.parameters)
+
+    def flag(self, name: str) -> Any:
+        """One of `flags`; raises `NotMeasured` if it is not known."""
+        if name not in self.flags:
+            raise NotMeasured(f"{name} is not known")
+        return self.flags[name]

@@ -3,7 +3,7 @@ import hashlib
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
-from trainperf.rewrite import build_patch, preview, write_edits
+from trainperf.rewrite import added_lines, build_patch, write_edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
 
@@ -123,13 +123,16 @@ def test_a_patch_holds_the_edits_of_all_findings_in_their_order():
     assert patch.findings == ("append",)
 
 
-def test_a_preview_shows_one_finding_alone():
-    assert preview("/project", finding("half"), FIXES["half"], read) == ""
-    assert preview("/project", finding("broken"), FIXES["broken"], read) == ""
-    assert preview("/project", finding("explain"), None, read) == ""
-    shown = preview("/project", finding("append", call=".a()"), FIXES["append"], read)
-    assert added(shown) == ["ds = x.map(f).a()"]
-    assert shown.startswith("--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n")
+def test_the_lines_an_edit_leaves_can_be_pasted():
+    assert added_lines("/project", finding("append", call=".a()"), FIXES["append"], read) == (
+        "ds = x.map(f).a()"
+    )
+
+
+def test_an_edit_that_cannot_be_written_has_no_lines():
+    assert added_lines("/project", finding("half"), FIXES["half"], read) == ""
+    assert added_lines("/project", finding("broken"), FIXES["broken"], read) == ""
+    assert added_lines("/project", finding("explain"), None, read) == ""
 
 
 def test_only_the_named_findings_are_written_in_the_order_of_their_names():

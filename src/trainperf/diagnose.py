@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from trainperf.model import (
     Run,
     Verdict,
 )
-from trainperf.rewrite import build_patch
+from trainperf.rewrite import added_lines, build_patch
 from trainperf.spawn import Interrupted, interruptible
 from trainperf.trial import Subject, Tried, try_fixes
 
@@ -84,7 +84,7 @@ def _first_verdict(request: Request, recording: Recording, evidence: Evidence) -
         for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
         if one.id not in request.ignore
     ]
-    findings = rank.ranked(found, evidence)
+    findings = pasteable(rank.ranked(found, evidence), request.run.cwd)
     verdict = rank.verdict(evidence, findings)
     patch = _patch(request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
@@ -137,7 +137,8 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
 def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
     kept = {trial.fix for trial in tried.trials if trial.kept}
-    shown = (one for one in hidden if one.id in kept)
+    found = (*first.findings, *(one for one in hidden if one.id in kept))
+    shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -148,7 +149,7 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
     return replace(
         first,
-        findings=rank.after_trials((*first.findings, *shown), tried.trials),
+        findings=rank.after_trials(shown, tried.trials),
         trials=tried.trials,
         trying=tried.trying,
         stack=tried.stack,
@@ -167,6 +168,12 @@ def _passing(tried: Tried) -> Iterator[str]:
                 f"the gain of {trial.fix} is that of the steps that were compared; "
                 "it lasts as long as what it mends goes on"
             )
+
+
+def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:
+    """The findings, each with the user's own lines as its edit leaves them, if it has one."""
+    written = ((one, added_lines(root, one, by_id().get(one.id))) for one in findings)
+    return tuple(replace(one, snippet=lines) if lines else one for one, lines in written)
 
 
 def _patch(run: Run, findings: tuple[Finding, ...]) -> Patch:

@@ -71,12 +71,11 @@ def run(tmp_path):
 
 
 def chosen(run, *findings, semantic=False):
-    write = writer(run.cwd, findings, FIXES, semantic)
-    return candidates(run, findings, FIXES, write, semantic)
+    return candidates(run, findings, FIXES, writer(run.cwd, FIXES, semantic), semantic)
 
 
 def joined(run, ids, *findings):
-    return together(run, ids, findings, FIXES, writer(run.cwd, findings, FIXES, False))
+    return together(run, ids, findings, FIXES, writer(run.cwd, FIXES, False)(findings))
 
 
 def text_of(candidate):
@@ -172,12 +171,26 @@ def test_a_missing_file_is_a_reason_and_no_crash(run, tmp_path):
 
 def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
     findings = (append("one", ".a()"), append("two", ".b()", BATCH))
-    write = writer(run.cwd, findings, FIXES, False)
+    write = writer(run.cwd, FIXES, False)(findings)
     write(("one",))
     (tmp_path / "train.py").write_text("changed meanwhile\n")
     written = write(("two",))
     ((_, text),) = written.contents.items()
     assert text.decode() == PLAIN.replace("batch(8)", "batch(8).b()")
+
+
+def test_each_way_to_make_a_fix_is_a_candidate_of_its_own(run):
+    ways = [{"call": ".a()", "n": 1}, {"call": ".b()", "n": 2}]
+    found, skipped = chosen(run, append("one", ".a()", variants=ways))
+    assert skipped == []
+    assert [one.name for one in found] == ["one (call=.a(), n=1)", "one (call=.b(), n=2)"]
+    assert [".a()" in text_of(found[0]), ".b()" in text_of(found[1])] == [True, True]
+    assert found[1].finding.data["call"] == ".b()"
+
+
+def test_a_single_way_to_make_a_fix_needs_no_name(run):
+    ((found,), _) = chosen(run, append("one", ".a()", variants=[{"n": 1}]))
+    assert (found.name, found.finding) == ("one", None)
 
 
 def test_what_changes_most_decides_how_the_losses_are_judged():

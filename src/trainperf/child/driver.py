@@ -102,6 +102,16 @@ class Driver:
         """Facts about the loop that are known once it runs."""
         return {}
 
+    def buffered(self) -> int:
+        """How many batches may be ready before anything is drained."""
+        return 0
+
+    def profile_begins(self) -> None:
+        """Steps whose times enter no figure begin."""
+
+    def profile_ends(self) -> None:
+        """Steps whose times enter no figure are over."""
+
     # ----------------------------------------------------------------- the loop
 
     @property
@@ -268,10 +278,12 @@ class Driver:
         if self.plan.phase == PROFILE and self._stacks is None:
             self._stacks = StackSampler()
             self._stacks.start()
+            self.profile_begins()
         self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
 
     def _profiled(self) -> None:
         if self._stacks is not None:
+            self.profile_ends()
             counts = self._stacks.stop()
             self.record.write("stacks", total=self._stacks.samples, counts=counts)
             self._stacks = None
@@ -298,7 +310,7 @@ class Driver:
         began = self.clock()
         drained, chunk, restarting = 0, 1, 0.0
         epochs = self.epochs_ended
-        least = 2 if self.plan.slow else MIN_DRAINED
+        least = (2 if self.plan.slow else MIN_DRAINED) + 2 * self.buffered()
         while True:
             before = self.clock()
             self.restarts = 0.0

@@ -8,6 +8,8 @@ waits for the device. `flush`, called while no step is timed, does both.
 
 from __future__ import annotations
 
+import math
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -100,16 +102,19 @@ class Losses:
         self._early_sum()
 
     def derived(self, target: Any) -> None:
-        """A tape, outside of any step function, was asked for the gradient of `target`."""
+        """The gradient of `target` was asked for, outside of any step function."""
         if self._target is not None:
             return
         while isinstance(target, (list, tuple)) and target:
             target = target[0]
-        if not _is_eager(target):
+        if hasattr(target, "detach"):  # a tensor of PyTorch, whose graph is not to be kept
+            unscaled = getattr(target, "_trainperf_unscaled", None)
+            target = target.detach() if unscaled is None else unscaled
+        elif not _is_eager(target):
             return
-        if target.shape.rank == 0:
+        if len(target.shape) == 0:
             self._target = target
-        elif target.shape.num_elements() <= LONGEST:
+        elif math.prod(target.shape) <= LONGEST:
             self._vector = target
 
     def variables(self, sources: Any) -> None:
@@ -118,6 +123,11 @@ class Losses:
             found = [one for one in _flat(sources) if getattr(one, "trainable", False)]
             if found and all(hasattr(one, "assign") for one in found):
                 self._variables = [weakref.ref(one) for one in found]
+
+    def weights(self, parameters: list[Any]) -> None:
+        """Remember the parameters of an optimizer, if it is the first."""
+        if self._variables is None:
+            self._variables = [weakref.ref(one) for one in parameters]
 
     def applied(self, key: tuple[Any, ...]) -> None:
         """An optimizer was applied, or a variable assigned, outside of any function."""
@@ -257,6 +267,8 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_eager(value: Any) -> bool:
+    if "tensorflow" not in sys.modules:
+        return False
     from tensorflow.python.framework.ops import EagerTensor
 
     return isinstance(value, EagerTensor)
@@ -284,6 +296,8 @@ def _number(value: Any) -> float:
     values = getattr(value, "values", None)
     if isinstance(values, tuple):
         return sum(_number(one) for one in values) / len(values)
+    if hasattr(value, "detach"):
+        return float(value.double().mean())
     if hasattr(value, "numpy"):
         value = value.numpy()
     if getattr(value, "ndim", 0):
@@ -298,6 +312,10 @@ def _written(value: float) -> float | str:
 
 
 def _sum_of(variables: list[Any]) -> float:
+    if hasattr(variables[0], "detach"):
+        from . import torch_batches
+
+        return torch_batches.absolute_sum(variables)
     import tensorflow as tf
 
     total = 0.0

@@ -80,6 +80,12 @@ class Observer:
         self.pid = os.getpid()
         self._watching = False
 
+    def quiet(self) -> None:
+        """Record nothing more, and take back what was: this process only helps another."""
+        self.off = True
+        self.driver = None
+        self.record.discard()
+
     def finish(self) -> None:
         """Say that all is measured and wait for trainperf to stop the process.
 
@@ -207,6 +213,12 @@ def _hooks(observer: Observer) -> dict[str, Hook]:
 
         part.hook(observer, module)
 
+    def torch(module: ModuleType, seconds: float) -> None:
+        from . import torch as part
+
+        observer.framework_imported()
+        part.hook(observer, module, seconds)
+
     hooks: dict[str, Hook] = dict.fromkeys(
         (
             "tensorflow",
@@ -242,6 +254,19 @@ def _hooks(observer: Observer) -> dict[str, Hook]:
             "tf_keras.src.optimizers.optimizer",
         ),
         tf_keras,
+    )
+    hooks |= dict.fromkeys(
+        (
+            "torch",
+            "torch._dynamo.trace_rules",
+            "torch.amp.grad_scaler",
+            "torch.nn.modules.module",
+            "torch.optim.optimizer",
+            "torch.utils.checkpoint",
+            "torch.utils.data._utils.worker",
+            "torch.utils.data.dataloader",
+        ),
+        torch,
     )
     add_hooks(observer, hooks)
     return hooks

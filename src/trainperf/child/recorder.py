@@ -90,6 +90,19 @@ class Recorder:
             os.close(self._fd)
         self._fd = -1
 
+    def discard(self) -> None:
+        """Record nothing more, and remove what this process has recorded."""
+        with self._flushing:
+            self.broken = "not recorded"
+            self._lines = []
+            if self._is_open():
+                os.close(self._fd)
+                self._fd = -1
+                try:
+                    os.unlink(os.path.join(self.folder, f"events-{self._pid}.jsonl"))
+                except OSError:
+                    pass
+
     def _is_open(self) -> bool:
         """Whether the descriptor is still ours: the program may close all, and open its own."""
         if self._fd < 0 or self._file is None:

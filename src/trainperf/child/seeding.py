@@ -2,7 +2,8 @@
 
 Each is seeded right after the import that brings it, before a statement of the script
 can use it; a seed that the script sets itself comes later and wins. Keras takes its
-seeds from Python's `random` and from TensorFlow's, so it needs none of its own.
+seeds from Python's `random` and from TensorFlow's, so it needs none of its own; workers
+of a PyTorch `DataLoader` get theirs from PyTorch's.
 
 Not seeded: what asks the operating system (`secrets`, `uuid4`, `random.Random()`) or
 TensorFlow for numbers that are meant to be different each time
@@ -32,8 +33,11 @@ def install(seed: int, observer: Observer) -> None:
     def tensorflow(module: Any, seconds: float) -> None:
         module.random.set_seed(seed)
 
+    def torch(module: Any, seconds: float) -> None:
+        module.manual_seed(seed)
+
     PostImport(
-        {"random": python, "numpy.random": numpy, "tensorflow": tensorflow},
+        {"torch": torch, "random": python, "numpy.random": numpy, "tensorflow": tensorflow},
         lambda name, error: observer.failed(f"seeding {name}", error),
     ).install()
 

@@ -5,33 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .batches import dataset_of, fresh, same_dataset
+
 if TYPE_CHECKING:
     from .observer import Observer
 
-
-def dataset_of(iterator: Any) -> Any:
-    """The dataset an iterator was made from, or None."""
-    found = getattr(iterator, "_trainperf_dataset", None)
-    return found if found is not None else getattr(iterator, "_dataset", None)
-
-
-def same_dataset(one: Any, other: Any) -> bool:
-    """Whether two datasets are the same object, or built by the same call."""
-    if one is other:
-        return True
-    site = getattr(one, "_trainperf_site", None)
-    return site is not None and site == getattr(other, "_trainperf_site", None)
-
-
-def fresh(batch: Any) -> Any:
-    """The batch in new containers, so that a loop may take them apart; tensors shared."""
-    if isinstance(batch, dict):
-        return type(batch)((key, fresh(value)) for key, value in batch.items())
-    if isinstance(batch, list):
-        return [fresh(value) for value in batch]
-    if type(batch) is tuple:
-        return tuple(fresh(value) for value in batch)
-    return batch
+__all__ = ["dataset_of", "fresh", "same_dataset"]
 
 
 def leaves(batch: Any) -> list[Any]:

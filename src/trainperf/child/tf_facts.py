@@ -10,10 +10,10 @@ from .keras_callbacks import definitions
 from .tf_retraces import users_function
 
 if TYPE_CHECKING:
-    from .tf_drivers import TensorFlowDriver
+    from .loop_drivers import LoopDriver
 
 
-def loop_facts(driver: TensorFlowDriver) -> dict[str, Any]:
+def loop_facts(driver: LoopDriver) -> dict[str, Any]:
     """Size and kind of the batch, replicas, epochs, what feeds the loop."""
     facts: dict[str, Any] = {
         "batches_per_step": getattr(driver, "batches_per_step", 1),
@@ -54,7 +54,7 @@ def _leading(leaf: Any) -> int | None:
     return int(shape[0]) if shape is not None and len(shape) and shape[0] else None
 
 
-def fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
+def fit_facts(driver: LoopDriver) -> dict[str, Any]:
     """What the call of Keras's `fit` says: epochs, validation, callbacks, the adapter."""
     if driver.kind != "fit":
         return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
@@ -99,7 +99,7 @@ def fit_facts(driver: TensorFlowDriver) -> dict[str, Any]:
     return facts
 
 
-def _input_kind(x: Any, driver: TensorFlowDriver) -> dict[str, Any]:
+def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
     import tensorflow as tf
 
     kinds = {cls.__name__ for cls in type(x).__mro__}
@@ -124,7 +124,7 @@ def _input_kind(x: Any, driver: TensorFlowDriver) -> dict[str, Any]:
     return {"input_kind": "numpy"}
 
 
-def record(driver: TensorFlowDriver) -> None:
+def record(driver: LoopDriver) -> None:
     """Record what is known of the models, the device, callbacks, padding and tracing."""
     import tensorflow as tf
 
@@ -158,7 +158,7 @@ def record(driver: TensorFlowDriver) -> None:
             driver.observer.failed(f"facts about {what}", error)
 
 
-def _legacy(driver: TensorFlowDriver) -> bool:
+def _legacy(driver: LoopDriver) -> bool:
     import sys
 
     model = getattr(driver, "model", None)
@@ -169,14 +169,14 @@ def _legacy(driver: TensorFlowDriver) -> bool:
     return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
 
 
-def _keras_version(driver: TensorFlowDriver) -> str | None:
+def _keras_version(driver: LoopDriver) -> str | None:
     import sys
 
     module = sys.modules.get("tf_keras" if _legacy(driver) else "keras")
     return getattr(module, "__version__", None)
 
 
-def _callbacks(driver: TensorFlowDriver) -> None:
+def _callbacks(driver: LoopDriver) -> None:
     for callback, costs in driver.loops.callback_costs.values():
         if not costs:
             continue
@@ -203,7 +203,7 @@ def _callbacks(driver: TensorFlowDriver) -> None:
         )
 
 
-def _step_function(driver: TensorFlowDriver) -> None:
+def _step_function(driver: LoopDriver) -> None:
     """The function that updates the weights, in loops the user wrote, and its tracings."""
     import tensorflow as tf
 

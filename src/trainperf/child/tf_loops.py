@@ -6,51 +6,69 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import frames
+from . import frames, tf_batches
+from .loops import Loops
 from .tf_retraces import Retraces
 
 if TYPE_CHECKING:
     from .observer import Observer
-    from .tf_drivers import IteratorDriver
-
-BARE_UPDATES = 3
-"""So many updates without a batch from an iterator, and the loop makes its own batches."""
 
 
-class TensorFlowLoops:
+class TensorFlowLoops(Loops):
     """What the TensorFlow and Keras hooks share; see `tensorflow.py` for the hooks.
 
-    `depth` is above 0 inside a step (a marked function, `train_function`): what
-    happens there belongs to the step. `gradient_pending` is set from a tape's
-    gradients to the first assignment of a trainable variable.
+    A step that is one call is a marked function or a `train_function`.
+    `gradient_pending` is set from a tape's gradients to the first assignment of a
+    trainable variable.
     """
 
+    framework = "tensorflow"
+    batches = tf_batches
+
     def __init__(self, observer: Observer) -> None:
-        self.observer = observer
-        self.losses = observer.losses
-        self.main = threading.main_thread().ident
-        self.depth = 0
+        super().__init__(observer)
         self.tracing = False
         self.gradient_pending = False
-        self.applying = 0
-        self.updates = 0
         self.marked: dict[int, Any] = {}
         self.step_frame: dict[str, Any] | None = None
         self.step_code: Any = None
         self.step_arguments: dict[str, Any] | None = None
         self.wants_tape = True
-        self.sites: dict[Any, Any] = {}
-        self.fit_call: Any = None
-        self.compile_arguments: dict[int, dict[str, Any]] = {}
-        self.callback_costs: dict[int, Any] = {}
         self.longest_trace = 0.0
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
         self._frames: list[Any] = []
         self._own_function: bool | None = None
         self._current: Any = None
-        self._nexts = 0
-        self._bare = 0
-        self._first_update = False
+
+    # ------------------------------------------------------- asked for by the drivers
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """Size and kind of the batch, replicas, the call of `fit`."""
+        from . import tf_facts
+
+        return tf_facts.loop_facts(driver)
+
+    def record_facts(self, driver: Any) -> None:
+        """Record what is known of models, device, callbacks, padding and tracing."""
+        from . import tf_facts
+
+        tf_facts.record(driver)
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the pipeline."""
+        from . import tf_stages
+
+        tf_stages.record(driver, deadline)
+
+    def probes(self, driver: Any, deadline: float) -> None:
+        """Time the user's eager step against the same compiled."""
+        from . import tf_probes
+
+        tf_probes.probe_eager_step(driver, deadline)
+
+    def step_begins(self, driver: Any) -> None:
+        """Look for the tape only where that cannot be felt."""
+        self.wants_tape = driver.plan.phase in ("warmup", "profile")
 
     # ------------------------------------------------------------ from the hooks
 
@@ -61,26 +79,6 @@ class TensorFlowLoops:
         from tensorflow.python.eager import context
 
         return not context.executing_eagerly()
-
-    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
-        """An eager `next(iterator)` of the user's loop."""
-        self._nexts += 1
-        driver = self.observer.driver
-        if driver is not None and driver.kind == "iterator":
-            answer: IteratorDriver = driver  # type: ignore[assignment]
-            if answer.owns(iterator):
-                return answer.next(iterator, original)
-            if answer.companion(iterator):
-                return answer.next_companion(iterator, original)
-        if driver is None or driver.stale():
-            seen = getattr(iterator, "_trainperf_updates", None)
-            if seen is not None and self.updates > seen:
-                return self._drive_iterator(iterator).next(iterator, original)
-        iterator._trainperf_updates = self.updates
-        batch = original(iterator)
-        if driver is None:
-            iterator._trainperf_last = batch
-        return batch
 
     def function_called(
         self, function: Any, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -121,12 +119,8 @@ class TensorFlowLoops:
         driver: Any = self.observer.driver
         if driver is not None and driver.kind == "call":
             driver.called(key, again, batch)
-        elif self._nexts == 0 and (driver is None or driver.stale()):
-            self._bare += 1
-            if self._bare > BARE_UPDATES:
-                self._drive_calls().called(key, again, batch)
-        else:
-            self._bare = 0
+        elif self.makes_batches():
+            self._drive_calls().called(key, again, batch)
         began = self.observer.clock()
         self.depth += 1
         try:
@@ -220,16 +214,6 @@ class TensorFlowLoops:
         except Exception as error:
             self.observer.failed("tape", error)
 
-    def update(self, counts: bool = True) -> None:
-        """Count an update of the weights that has just ended."""
-        self.updates += 1
-        if not self._first_update:
-            self._first_update = True
-            self.observer.record.write("first_update")
-            self.observer.record.flush()
-        if counts:
-            self._nexts = 0
-
     def step_is_own_function(self) -> bool:
         """Whether the tape stands in a function that is called anew for each step."""
         return bool(self._own_function)
@@ -276,18 +260,7 @@ class TensorFlowLoops:
     def _eager_update(self, key: Any) -> None:
         if self.losses is not None:
             self.losses.applied(key)
-        driver = self.observer.driver
-        if driver is not None and driver.kind == "update":
-            driver.updated(key)  # type: ignore[attr-defined]
-        elif self._nexts == 0 and (driver is None or driver.stale()):
-            self._bare += 1
-            if self._bare > BARE_UPDATES:
-                from .tf_call_drivers import UpdateDriver
-
-                self.observer.driver = UpdateDriver(self)
-        else:
-            self._bare = 0
-        self.update()
+        self.bare_update(key)
 
     def _call(self, in_step: bool) -> dict[str, Any] | None:
         try:
@@ -300,15 +273,8 @@ class TensorFlowLoops:
         if self.observer.driver is not None:
             self.observer.driver.busy += seconds
 
-    def _drive_iterator(self, iterator: Any) -> Any:
-        from .tf_drivers import IteratorDriver
-
-        driver = IteratorDriver(self, iterator)
-        self.observer.driver = driver
-        return driver
-
     def _drive_calls(self) -> Any:
-        from .tf_call_drivers import CallDriver
+        from .loop_drivers import CallDriver
 
         driver = CallDriver(self)
         self.observer.driver = driver

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from . import tf_batches
 
 if TYPE_CHECKING:
-    from .tf_drivers import TensorFlowDriver
+    from .loop_drivers import LoopDriver
 
 
-def record(driver: TensorFlowDriver) -> None:
+def record(driver: LoopDriver) -> None:
     trained = getattr(driver, "model", None)
     models = [trained] if trained is not None else _models_alive()
     for model in models[:4]:
@@ -48,7 +48,7 @@ def _layers(model: Any) -> list[Any]:
     return list(flat)
 
 
-def _model(driver: TensorFlowDriver, model: Any) -> dict[str, Any]:
+def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
     layers = _layers(model)
     counts: dict[str, int] = {}
     for layer in layers:
@@ -123,7 +123,7 @@ def _is_recurrent(layer: Any) -> bool:
     return any(cls.__name__ == "RNN" for cls in type(layer).__mro__)
 
 
-def _recurrent(driver: TensorFlowDriver, layer: Any) -> dict[str, Any]:
+def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
     cell = getattr(layer, "cell", None)
     config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
     for name in ("activation", "recurrent_activation"):
@@ -146,7 +146,7 @@ def _recurrent(driver: TensorFlowDriver, layer: Any) -> dict[str, Any]:
     }
 
 
-def record_padding(driver: TensorFlowDriver) -> None:
+def record_padding(driver: LoopDriver) -> None:
     """How much of padded integer sequences is trailing zeros, over the batches at hand."""
     models = getattr(driver, "model", None)
     recurrent = any(_is_recurrent(layer) for layer in _layers(models)) if models else False

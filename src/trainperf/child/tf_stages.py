@@ -10,7 +10,7 @@ from .tf_batches import graph_pull, size_in_bytes
 from .tf_facts import fit_facts
 
 if TYPE_CHECKING:
-    from .tf_drivers import TensorFlowDriver
+    from .loop_drivers import LoopDriver
 
 STAGE_S = 0.5
 """Seconds spent on one prefix at most, once it has delivered two elements."""
@@ -26,7 +26,7 @@ _ADAPTERS = {
 }
 
 
-def record(driver: TensorFlowDriver, deadline: float) -> None:
+def record(driver: LoopDriver, deadline: float) -> None:
     """Record every stage of the loop's dataset, timed prefix by prefix."""
     dataset = driver.dataset()
     if dataset is None:

@@ -48,7 +48,7 @@ from trainperf.model.torch import (
     TorchModel,
     TorchOptimizer,
 )
-from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
+from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
     "FORMAT_VERSION",
@@ -111,6 +111,7 @@ __all__ = [
     "Trial",
     "Trials",
     "Verdict",
+    "by_fix",
     "is_taken",
     "taken",
 ]

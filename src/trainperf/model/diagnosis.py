@@ -12,6 +12,7 @@ from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Function
 from trainperf.model.run import Ending
 from trainperf.model.timing import BetweenEpochs, StartUp
+from trainperf.model.torch import Part, SyncPoint
 from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
@@ -63,6 +64,36 @@ class ReportedStage:
     share: float | None
     function: Function | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class ReportedPart:
+    """One part of a step, from steps whose calls were timed one by one.
+
+    `share` is of the sum of all parts, which may exceed the real step a little: timing
+    each call costs time, and a device is waited for after each.
+    """
+
+    name: Part
+    seconds_per_step: float
+    share: float
+    calls_per_step: float
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """What the allocator of the framework counted on the GPU, in bytes; None: not known.
+
+    `allocated_peak` is what tensors held at most, `reserved_peak` what the allocator
+    had taken for them, of `total`. `retries` is how often it had to free its cache and
+    ask again, `ooms` how often there was not enough even so.
+    """
+
+    allocated_peak: int | None = None
+    reserved_peak: int | None = None
+    total: int | None = None
+    retries: int | None = None
+    ooms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,3 +149,6 @@ class Diagnosis:
     notes: tuple[str, ...]  # what was seen that a reader should know
     seconds: float  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
+    step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step
+    sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
+    device_memory: DeviceMemory | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -41,7 +42,8 @@ class Trial:
     `speedup` with `low` and `high` is of the fix alone, as in `Ratio`; `bound` is what
     was predicted. `parity` says in words how its losses compare. `one_off_s` is what
     the fix costs once (compiling, filling a cache) and `break_even_steps` how many
-    steps earn that back; None where nothing was to be earned back.
+    steps earn that back; None where nothing was to be earned back. `variant` says which
+    of several ways to make the fix this was ("workers=4").
     """
 
     fix: str
@@ -57,6 +59,18 @@ class Trial:
     bound: float | None = None
     one_off_s: float | None = None
     break_even_steps: int | None = None
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """The fix, and which of its variants this was."""
+        return f"{self.fix} ({self.variant})" if self.variant else self.fix
+
+
+def by_fix(trials: Iterable[Trial]) -> dict[str, Trial]:
+    """The trial of each fix; of several variants the kept one, else the fastest."""
+    order = sorted(trials, key=lambda one: (one.kept, one.speedup or 0.0))
+    return {one.fix: one for one in order}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,14 +81,34 @@ def build_patch(
     return write_edits(root, findings, fixes, read, only, allow_semantic).patch
 
 
-def preview(
+MOST_LINES = 16
+"""An edit of more lines than this is better read in the patch."""
+
+
+def added_lines(
     root: str | Path, finding: Finding, fix: Fix | None, read: Reader = default_reader
 ) -> str:
-    """Return the diff of one finding alone, '' if it cannot be written; never raises."""
+    """Return the lines that one finding's edit adds or changes, as they are afterwards.
+
+    '' where it has no edit of its own, or a long one; never raises. Indentation that all
+    lines share is left out, and "..." stands between places.
+    """
     try:
-        return _Draft(Script(root, read)).plus(finding, fix).diff
+        diff = _Draft(Script(root, read)).plus(finding, fix).diff
     except CannotRewrite:
         return ""
+    places: list[list[str]] = []
+    beside = False
+    for line in diff.splitlines():
+        added = line.startswith("+") and not line.startswith("+++ ")
+        if added and not beside:
+            places.append([])
+        if added:
+            places[-1].append(line[1:])
+        beside = added or (beside and line.startswith("-"))
+    texts = [textwrap.dedent("\n".join(lines)) for lines in places]
+    text = "\n...\n".join(one.strip("\n") for one in texts if one.strip())
+    return text if text.count("\n") < MOST_LINES else ""
 
 
 def sha256(data: bytes) -> str:

@@ -16,21 +16,31 @@ NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 Write = Callable[[Sequence[str]], Written]
 """Writes the edits of the fixes with these ids, together."""
 
+WriteFor = Callable[[Sequence[Finding]], Write]
+"""Makes what writes the edits of these findings."""
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fix, or several together, to be tried: `run` is the script with their edits."""
+    """A fix, or several together, to be tried: `run` is the script with their edits.
+
+    Of a fix that can be made in several ways (so many workers), `variant` says which,
+    and `finding` is the finding with that choice; both are empty for all else.
+    """
 
     fixes: tuple[str, ...]
     run: Run
     equivalence: Equivalence
     bound: float | None
     warm_up_epochs: int
+    variant: str = ""
+    finding: Finding | None = None
 
     @property
     def name(self) -> str:
-        """The fixes' ids, as one word."""
-        return "+".join(self.fixes)
+        """The fixes' ids, as one word, with the variant."""
+        ids = "+".join(self.fixes)
+        return f"{ids} ({self.variant})" if self.variant else ids
 
 
 @dataclass(frozen=True)
@@ -42,31 +52,34 @@ class Skipped:
     bound: float | None
 
 
-def writer(
-    root: str, findings: Sequence[Finding], fixes: Mapping[str, Fix], semantic: bool
-) -> Write:
-    """Return what writes the edits of some of the findings, by their ids.
+def writer(root: str, fixes: Mapping[str, Fix], semantic: bool) -> WriteFor:
+    """Return what makes the writer of some findings' edits.
 
     Each file is read once, so that all trials and the patch start from the same bytes.
     """
     read = cache(default_reader)
 
-    def write(ids: Sequence[str]) -> Written:
-        return write_edits(root, findings, fixes, read, only=tuple(ids), allow_semantic=semantic)
+    def write_for(findings: Sequence[Finding]) -> Write:
+        def write(ids: Sequence[str]) -> Written:
+            only = tuple(ids)
+            return write_edits(root, findings, fixes, read, only=only, allow_semantic=semantic)
 
-    return write
+        return write
+
+    return write_for
 
 
 def candidates(
     run: Run,
     findings: Sequence[Finding],
     fixes: Mapping[str, Fix],
-    write: Write,
+    write_for: WriteFor,
     semantic: bool = False,
 ) -> tuple[list[Candidate], list[Skipped]]:
     """The fixes that can be tried, the largest upper bound first, and the others.
 
-    `run` is the leg of the unchanged script. Fixes without a bound come last.
+    `run` is the leg of the unchanged script. Fixes without a bound come last; each
+    variant of a fix is a candidate.
     """
     chosen, skipped = [], []
     first: dict[str, Finding] = {}
@@ -78,13 +91,41 @@ def candidates(
             reason = NO_EDIT
         elif finding.equivalence is Equivalence.SEMANTICS and not semantic:
             reason = SEMANTIC
-        made = None if reason else together(run, (finding.id,), findings, fixes, write)
-        if isinstance(made, Candidate):
-            chosen.append(made)
-        else:
-            skipped.append(Skipped(finding.id, reason or str(made), finding.bound))
+        if reason:
+            skipped.append(Skipped(finding.id, reason, finding.bound))
+            continue
+        made = [
+            (variant, together(run, (finding.id,), (one,), fixes, write_for((one,))), one)
+            for variant, one in variants(finding)
+        ]
+        there = [
+            replace(one, variant=variant, finding=with_choice if variant else None)
+            for variant, one, with_choice in made
+            if isinstance(one, Candidate)
+        ]
+        chosen += there
+        if not there:
+            skipped.append(Skipped(finding.id, str(made[0][1]), finding.bound))
     chosen.sort(key=lambda made: -(made.bound or 0.0))
     return chosen, skipped
+
+
+def variants(finding: Finding) -> list[tuple[str, Finding]]:
+    """The ways in which a fix can be made, each with its name and its finding.
+
+    A finding's data may list them under "variants", as what to lay over the data; most
+    findings have one way, without a name.
+    """
+    choices = finding.data.get("variants") or []
+    if len(choices) < 2:
+        return [("", finding)]
+    return [
+        (
+            ", ".join(f"{name}={value}" for name, value in choice.items()),
+            replace(finding, data={**finding.data, **choice}),
+        )
+        for choice in choices
+    ]
 
 
 def together(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from trainperf.fixes import by_id
 from trainperf.model import (
     Control,
     Event,
     Evidence,
+    Finding,
     Outcome,
     Patch,
     Ratio,
@@ -23,10 +24,11 @@ from trainperf.trial.budget import LATE, NO_SLICE, STACK_SHARE, Clock
 from trainperf.trial.candidates import Skipped
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
-from trainperf.trial.outcome import Baseline, trial
+from trainperf.trial.outcome import Baseline
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import Bench, SideBySide
 from trainperf.trial.stack import Stacked, stack
+from trainperf.trial.variants import sort_out
 
 Engine = SideBySide | OneAfterAnother
 
@@ -36,6 +38,8 @@ class Tried:
     """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
+    `choices` are the findings of kept fixes that could be made in several ways, by id,
+    with the best way.
     """
 
     trying: Trials
@@ -45,6 +49,7 @@ class Tried:
     patch: Patch | None = None
     own_s: float | None = None
     step_s: float | None = None
+    choices: Mapping[str, Finding] = field(default_factory=dict)
 
 
 def try_fixes(
@@ -107,23 +112,21 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     early = clock.keeping(STACK_SHARE * clock.left) if together else clock
     measured = engine.compare(planned.chosen, early)
     baseline = engine.baseline()
-    found = {
-        one.name: trial(one, candidate.equivalence, candidate.bound, baseline, clock.reason)
-        for one, candidate in zip(measured, planned.chosen, strict=True)
-    }
-    winners = [one for one in measured if found[one.name].kept]
-    stacked = stack(winners, baseline, planned.edits.join, engine.compare, clock)
+    sorted_out = sort_out(measured, planned.chosen, baseline, clock.reason)
+    found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
+    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline = engine.baseline()
     return Tried(
         trying=Trials(planned.how.mode, reason="interrupted" if clock.interrupted() else ""),
-        trials=tuple(sorted(found.values(), key=_order)),
+        trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
         stack=_stack(stacked, found, baseline, subject.evidence),
-        patch=planned.edits.write(stacked.fixes).patch,
+        patch=edits.write(stacked.fixes).patch,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
+        choices=sorted_out.choices,
     )
 
 
@@ -136,7 +139,8 @@ def _stack(
     before, after = baseline.step_s, baseline.step_s / whole.speedup
     lasting = all(by_id()[name].lasting for name in stacked.fixes)
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
-    between = evidence.between_epochs.seconds if evidence.between_epochs is not None else 0.0
+    pause = evidence.between_epochs
+    between = pause.seconds if pause is not None else 0.0
     return Stack(
         fixes=stacked.fixes,
         speedup=whole.speedup,

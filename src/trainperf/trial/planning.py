@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,15 @@ from trainperf.event_files import training
 from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
-from trainperf.trial.candidates import Candidate, Skipped, Write, candidates, together, writer
+from trainperf.trial.candidates import (
+    Candidate,
+    Skipped,
+    Write,
+    WriteFor,
+    candidates,
+    together,
+    writer,
+)
 from trainperf.trial.room import Room, room
 
 SEED = 20261121
@@ -47,7 +55,17 @@ class Edits:
 
     run: Run
     findings: tuple[Finding, ...]
-    write: Write
+    write_for: WriteFor
+
+    @property
+    def write(self) -> Write:
+        """Writes the edits of the fixes with some ids."""
+        return self.write_for(self.findings)
+
+    def choosing(self, chosen: Mapping[str, Finding]) -> Edits:
+        """The same with these findings, by id, in place of those that offered a choice."""
+        findings = tuple(chosen.get(one.id, one) for one in self.findings)
+        return replace(self, findings=findings)
 
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
@@ -74,9 +92,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         leg=Leg(WARM_UP_STEPS),
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
-    write = writer(subject.root, subject.findings, by_id(), subject.allow_semantic)
-    edits = Edits(run, subject.findings, write)
-    chosen, skipped = candidates(run, subject.findings, by_id(), write, subject.allow_semantic)
+    semantic = subject.allow_semantic
+    edits = Edits(run, subject.findings, writer(subject.root, by_id(), semantic))
+    chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
     how = _how(subject, space)
     costs = costs_of(subject, together=how.mode == "side by side")

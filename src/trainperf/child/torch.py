@@ -1,0 +1,144 @@
+"""See training loops in PyTorch: loaders, backward calls, updates of optimizers.
+
+What is set here costs a step a few µs in all. The calls inside a step are only looked
+at while a few steps are taken apart (`torch_detail`).
+"""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+from .observer import Observer
+from .tensorflow import replace
+from .torch_loops import TorchLoops
+
+OLDEST = (2, 4)
+
+
+def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+    """Set the hooks of one PyTorch module that was just imported."""
+    loops = loops_of(observer)
+    name = module.__name__
+    if name == "torch":
+        version = str(getattr(module, "__version__", ""))
+        observer.record.write("import", name="torch", version=version, seconds=seconds)
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        if numbers < OLDEST:
+            observer.note(f"PyTorch {version} is older than 2.4, the oldest that is expected to do")
+        _autograd(loops, module)
+        return
+    {
+        "torch.utils.data.dataloader": _loaders,
+        "torch.utils.data._utils.worker": _workers,
+        "torch.optim.optimizer": _optimizers,
+        "torch.amp.grad_scaler": _scalers,
+        "torch.nn.modules.module": _modules,
+        "torch.utils.checkpoint": _checkpoints,
+        "torch._dynamo.trace_rules": _dynamo,
+    }[name](loops, module)
+    observer.record.write("hook", name=name)
+
+
+def loops_of(observer: Observer) -> TorchLoops:
+    """Return what the PyTorch hooks of a process share, made at the first call."""
+    loops = observer.facts.get("torch loops")
+    if loops is None:
+        loops = observer.facts["torch loops"] = TorchLoops(observer)
+    return loops
+
+
+def _autograd(loops: TorchLoops, torch: Any) -> None:
+    def make(original: Any) -> Any:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(tensors, *args, **kwargs)
+            loops.backward_begins(tensors)
+            result = original(tensors, *args, **kwargs)
+            loops.backward_ended()
+            return result
+
+        return backward
+
+    replace(torch.autograd, "backward", make)
+
+
+def _loaders(loops: TorchLoops, module: Any) -> None:
+    from . import torch_loaders
+
+    def make_next(original: Any) -> Any:
+        def __next__(self: Any) -> Any:  # noqa: N807
+            if loops.passive():
+                return original(self)
+            return loops.next(self, original)
+
+        return __next__
+
+    def make_iter(original: Any) -> Any:
+        def __iter__(self: Any) -> Any:  # noqa: N807
+            iterator = original(self)
+            try:
+                iterator._trainperf_dataset = self
+            except Exception as error:
+                loops.observer.failed("loader's iterator", error)
+            return iterator
+
+        return __iter__
+
+    replace(module._BaseDataLoaderIter, "__next__", make_next)
+    replace(module.DataLoader, "__iter__", make_iter)
+    torch_loaders.watch(loops, module)
+
+
+def _workers(loops: TorchLoops, module: Any) -> None:
+    from . import torch_workers
+
+    torch_workers.quiet(loops.observer, module)
+
+
+def _optimizers(loops: TorchLoops, module: Any) -> None:
+    from . import torch_facts
+
+    main = threading.main_thread().ident
+
+    def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not loops.observer.off and threading.get_ident() == main:
+            loops.stepped(optimizer)
+
+    module.register_optimizer_step_post_hook(stepped)
+    torch_facts.watch_optimizers(loops, module)
+
+
+def _scalers(loops: TorchLoops, module: Any) -> None:
+    """Remember what a scaled loss was before, so that legs compare losses and not scales."""
+    if loops.losses is None:
+        return
+
+    def make(original: Any) -> Any:
+        def scale(self: Any, outputs: Any) -> Any:
+            scaled = original(self, outputs)
+            if hasattr(outputs, "detach") and scaled is not outputs:
+                scaled._trainperf_unscaled = outputs.detach()
+            return scaled
+
+        return scale
+
+    replace(module.GradScaler, "scale", make)
+
+
+def _modules(loops: TorchLoops, module: Any) -> None:
+    from . import torch_facts
+
+    torch_facts.watch_modules(loops, module)
+
+
+def _checkpoints(loops: TorchLoops, module: Any) -> None:
+    from . import torch_facts
+
+    torch_facts.watch_checkpointing(loops, module)
+
+
+def _dynamo(loops: TorchLoops, module: Any) -> None:
+    """Keep TorchDynamo out of our functions: it would compile them into the user's step."""
+    module.add(__name__.rpartition(".")[0])

@@ -1,0 +1,69 @@
+"""Of a fix that was tried in several ways, keep the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainperf.model import Finding, Outcome, Trial
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.outcome import Baseline, Measured, trial
+
+
+@dataclass(frozen=True)
+class SortedOut:
+    """What came of each fix alone.
+
+    `best` is the trial of each fix by its id, of several variants the best; `others` are
+    those of the rest. `winners` are the kept ones as they go on the stack, and `choices`
+    their findings with the variant that won.
+    """
+
+    best: Mapping[str, Trial]
+    others: tuple[Trial, ...]
+    winners: tuple[Measured, ...]
+    choices: Mapping[str, Finding]
+
+
+def sort_out(
+    measured: Sequence[Measured],
+    candidates: Sequence[Candidate],
+    baseline: Baseline,
+    why_late: str,
+) -> SortedOut:
+    """Judge each candidate, and of the variants of a fix choose the fastest that is kept."""
+    best: dict[str, tuple[Trial, Measured, Candidate]] = {}
+    others: list[Trial] = []
+    for one, candidate in zip(measured, candidates, strict=True):
+        fix = candidate.fixes[0]
+        found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
+        found = replace(found, fix=fix, variant=candidate.variant)
+        before = best.get(fix)
+        if before is None:
+            best[fix] = found, one, candidate
+        elif _rank(found) > _rank(before[0]):
+            others.append(_beaten(before[0], found))
+            best[fix] = found, one, candidate
+        else:
+            others.append(_beaten(found, before[0]))
+    kept = {fix: entry for fix, entry in best.items() if entry[0].kept}
+    return SortedOut(
+        best={fix: entry[0] for fix, entry in best.items()},
+        others=tuple(others),
+        winners=tuple(replace(one, name=fix) for fix, (_, one, _) in kept.items()),
+        choices={
+            fix: candidate.finding
+            for fix, (_, _, candidate) in kept.items()
+            if candidate.finding is not None
+        },
+    )
+
+
+def _rank(found: Trial) -> tuple[bool, float]:
+    return found.kept, found.speedup or 0.0
+
+
+def _beaten(found: Trial, by: Trial) -> Trial:
+    if not found.kept:
+        return found
+    return replace(found, outcome=Outcome.REDUNDANT, reason=f"{by.variant} gives more", kept=False)

@@ -1,0 +1,59 @@
+"""A fix that can be made in several ways: the best way is kept, the others are named."""
+
+from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.outcome import Baseline, Measured
+from trainperf.trial.parity import Band
+from trainperf.trial.variants import sort_out
+
+RUN = Run(("python", "train.py"), "/project", "train.py")
+BASELINE = Baseline(0.1, 0.0, None, Band(None, None), None)
+
+
+def tried(fix, speedup, variant="", failure=""):
+    found = Finding(fix, "input", fix, "", 2.0, "", Equivalence.EXACT, data={"way": variant})
+    candidate = Candidate(
+        (fix,), RUN, Equivalence.EXACT, 2.0, 0, variant, found if variant else None
+    )
+    ratio = None if failure else Ratio(speedup, speedup * 0.98, speedup * 1.02, 12, 96)
+    return Measured(candidate.name, ratio, None, failure), candidate
+
+
+def sorted_out(*pairs):
+    return sort_out([one for one, _ in pairs], [one for _, one in pairs], BASELINE, "late")
+
+
+def test_a_fix_with_one_way_is_judged_by_itself():
+    found = sorted_out(tried("a", 1.5), tried("b", 1.0))
+    assert found.best["a"].outcome is Outcome.KEPT
+    assert found.best["b"].outcome is Outcome.NO_EFFECT
+    assert [one.name for one in found.winners] == ["a"]
+    assert (found.others, found.choices) == ((), {})
+
+
+def test_the_fastest_way_wins_and_the_others_say_so():
+    found = sorted_out(
+        tried("a", 1.5, "workers=1"), tried("a", 1.9, "workers=2"), tried("a", 1.7, "workers=4")
+    )
+    assert found.best["a"].variant == "workers=2"
+    assert [(one.variant, one.outcome, one.reason) for one in found.others] == [
+        ("workers=1", Outcome.REDUNDANT, "workers=2 gives more"),
+        ("workers=4", Outcome.REDUNDANT, "workers=2 gives more"),
+    ]
+    assert [one.name for one in found.winners] == ["a"]
+    assert found.choices["a"].data == {"way": "workers=2"}
+
+
+def test_a_way_that_is_not_kept_never_beats_one_that_is():
+    found = sorted_out(tried("a", 1.2, "workers=1"), tried("a", 3.0, "workers=2", "it crashed"))
+    assert found.best["a"].variant == "workers=1"
+    assert [(one.variant, one.outcome) for one in found.others] == [("workers=2", Outcome.FAILED)]
+
+
+def test_no_way_that_pays_leaves_no_choice():
+    found = sorted_out(tried("a", 1.0, "workers=1"), tried("a", 0.8, "workers=2"))
+    assert (found.winners, found.choices) == ((), {})
+    assert {one.outcome for one in (*found.others, found.best["a"])} == {
+        Outcome.NO_EFFECT,
+        Outcome.SLOWER,
+    }

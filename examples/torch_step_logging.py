@@ -1,0 +1,75 @@
+"""Learn a surface from points, and write down after each step how all weights are doing."""
+
+import json
+import os
+import tempfile
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+POINTS = 65_536
+BATCH = 256
+EPOCHS = 40
+
+
+def make_points():
+    """Return points of a wavy surface in eight dimensions, and their heights."""
+    generator = torch.Generator().manual_seed(0)
+    points = torch.rand(POINTS, 8, generator=generator)
+    return points, torch.sin(points * 6).sum(dim=1, keepdim=True)
+
+
+def log(file, step, loss, model):
+    """Write the loss, and the size, spread and gradient of each weight."""
+    line = {"step": step, "loss": loss.item()}
+    for name, weight in model.named_parameters():
+        line[name] = {
+            "mean": weight.mean().item(),
+            "spread": weight.std(correction=0).item(),
+            "median": weight.median().item(),
+            "gradient": weight.grad.norm().item(),
+        }
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+
+
+def main():
+    """Train, and log each step."""
+    model = nn.Sequential(
+        nn.Linear(8, 256),
+        nn.Tanh(),
+        nn.Linear(256, 256),
+        nn.Tanh(),
+        nn.Linear(256, 256),
+        nn.Tanh(),
+        nn.Linear(256, 1),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    loader = DataLoader(TensorDataset(*make_points()), batch_size=None, sampler=Batches())
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "log.jsonl"), "w", encoding="utf-8") as file:
+            step = 0
+            for _ in range(EPOCHS):
+                for points, heights in loader:
+                    optimizer.zero_grad()
+                    loss = nn.functional.mse_loss(model(points), heights)
+                    loss.backward()
+                    optimizer.step()
+                    log(file, step, loss, model)
+                    step += 1
+
+
+class Batches:
+    """Slices of the points, one for each batch."""
+
+    def __iter__(self):
+        for start in range(0, POINTS, BATCH):
+            yield slice(start, start + BATCH)
+
+    def __len__(self):
+        return POINTS // BATCH
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,297 @@
+"""A PyTorch model that starts many small kernels one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import GPU, SITE, probe
+from trainperf.fixes._step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes._torch_cases import CALLS, MODEL, split, torch_evidence
+from trainperf.fixes._torch_source import OF_TORCH, file_text, inherits_forward, model_target
+from trainperf.fixes._torch_step import (
+    PROBED,
+    PRODUCTS,
+    RECURRENT,
+    at_least,
+    bound_by_probe,
+    compute_seconds,
+    count_of,
+    gpu_busy,
+    planned_steps,
+    saved_by_probe,
+    step_seconds,
+    taken_probe,
+)
+from trainperf.fixes._words import ms, percent, times, worth
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Framework,
+    Loop,
+    Missing,
+    PhaseUse,
+    Probe,
+    TorchModel,
+    is_taken,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+MANY_CALLS = 30
+"""Kernels of one forward below which there is little to fuse."""
+
+CALLS_PER_PRODUCT = 8
+"""Kernels per layer of real work from which a CPU has mostly small ones to run.
+
+A convolution with normalisation and activation has 3, a block of a transformer with
+attention in one kernel about 4, with everything written out by hand 7.
+"""
+
+BUSY = 0.70
+"""Utilisation of the GPU above which the kernels, not starting them, take the time."""
+
+MOST_SHAPES = 3
+"""Input shapes up to which compiling one by one, or once for all, is soon over."""
+
+IN_PLACE_FROM = (2, 2)
+"""The version of PyTorch from which `Module.compile()` compiles a module in place."""
+
+SMALL = replace(MODEL, modules={"Linear": 4}, image_input=False, graph_calls=240)
+FASTER = replace(probe(1.8, one_off_s=12.0), base_s=0.09)
+SLOW_TO_PAY = replace(probe(1.6, one_off_s=40.0), base_s=0.09)
+
+
+def _busy(value: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+
+
+class Compile(Fix):
+    """Compile the model with `torch.compile`, so that small operations are fused.
+
+    ## Why it is slow
+    Without it Python starts each operation by itself. Each reads its input from memory
+    and writes its result back, and starting one takes as long as a small one runs. A GPU
+    then waits for its next kernel.
+
+    ## What changes
+    The model is compiled in place (`model.compile()`) at its first call, which takes
+    seconds to minutes once. The mathematics is the same, rounding differs. A model that is
+    one of PyTorch's own classes, such as `Sequential`, is wrapped instead
+    (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
+
+    ## When not to
+    - Inputs of many shapes are compiled again and again.
+    - Runs too short to earn the compilation back.
+    - Large convolutions or matrix products on a CPU: compiled code is often slower there.
+    - Losses that need gradients of gradients (`create_graph=True`): they raise.
+    - On a CPU it needs a C++ compiler.
+    """
+
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        torch_evidence(),
+        # few kernels, or large ones
+        torch_evidence(model=replace(SMALL, graph_calls=20)),
+        torch_evidence(model=replace(SMALL, graph_calls=60, modules={"Linear": 40})),
+        # compiled already
+        torch_evidence(model=replace(SMALL, compiled=True)),
+        # a shape for nearly every batch
+        torch_evidence(model=replace(SMALL, shapes=12)),
+        # recurrent layers are left as they are
+        torch_evidence(model=replace(SMALL, modules={"LSTM": 1, "Linear": 1})),
+        # the GPU waits for something else
+        torch_evidence(
+            device=GPU,
+            model=SMALL,
+            use=_busy(31),
+            split=split(forward=0.001, backward=0.001, rest=0.096),
+        ),
+        # the GPU has its kernels in time, or nobody knows
+        torch_evidence(device=GPU, model=SMALL, use=_busy(94)),
+        torch_evidence(device=GPU, model=SMALL),
+        # it ran slower compiled, or not surely faster
+        torch_evidence(model=SMALL, probes={"compile": probe(0.7)}),
+        torch_evidence(model=SMALL, probes={"compile": probe(1.2, spread=0.2)}),
+        # the run is over before it has paid
+        torch_evidence(
+            model=SMALL,
+            loop=Loop("iterator", where=SITE, epochs=1, epoch_steps=100),
+            probes={"compile": SLOW_TO_PAY},
+        ),
+        # input-bound
+        torch_evidence(model=SMALL, resident=0.020, input=0.098),
+        # compiled code has no gradients of gradients
+        torch_evidence(model=SMALL, calls=replace(CALLS, retains_graph=True)),
+        # too old
+        torch_evidence(model=SMALL, framework=Framework("torch", "1.13.1")),
+        # nothing was timed
+        torch_evidence(model=SMALL, split=Missing("not split")),
+    ]
+    fires = [
+        torch_evidence(model=SMALL),
+        torch_evidence(device=GPU, model=SMALL, use=_busy(31)),
+        torch_evidence(model=SMALL, probes={"compile": FASTER}),
+        # a loop without a DataLoader
+        torch_evidence(model=SMALL, loader=None, resident=None, input=None),
+        torch_evidence(model=replace(SMALL, cls="Sequential", name="")),
+    ]
+    examples = [
+        Example(
+            before="from net import Net\n\nmodel = ▸Net(10)◂.to(device)\nrun(model)\n",
+            after="from net import Net\n\nmodel = Net(10).to(device)\nmodel.compile()\n"
+            "run(model)\n",
+            data={"cls": "Net"},
+        ),
+        Example(
+            before="class Task:\n    def __init__(self):\n        self.net = ▸Net()◂\n",
+            after="class Task:\n    def __init__(self):\n        self.net = Net()\n"
+            "        self.net.compile()\n",
+            data={"cls": "Net"},
+        ),
+        Example(  # its forward is PyTorch's
+            before="import torch\nfrom torch import nn\n\n"
+            "model = ▸nn.Sequential(nn.Linear(4, 4), nn.ReLU())◂\n",
+            after="import torch\nfrom torch import nn\n\n"
+            "model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())\n"
+            "model = torch.compile(model)\n",
+            data={"cls": "Sequential"},
+        ),
+        Example(  # so is this one's
+            before="import torch\nfrom torch import nn\n\n\n"
+            "class Stack(nn.Sequential):\n    pass\n\n\nmodel = ▸Stack(nn.ReLU())◂\n",
+            after="import torch\nfrom torch import nn\n\n\n"
+            "class Stack(nn.Sequential):\n    pass\n\n\nmodel = Stack(nn.ReLU())\n"
+            "model = torch.compile(model)\n",
+            data={"cls": "Stack"},
+        ),
+        Example(  # the names in its checkpoint would change
+            before="import torch\nfrom torch import nn\n\nmodel = ▸nn.Sequential(nn.ReLU())◂\n"
+            "torch.save(model.state_dict(), path)\n",
+            after="import torch\nfrom torch import nn\n\nmodel = nn.Sequential(nn.ReLU())\n"
+            "torch.save(model.state_dict(), path)\n",
+            data={"cls": "Sequential"},
+        ),
+        Example(  # no name
+            before="trainer.fit(▸Net()◂)\n", after="trainer.fit(Net())\n", data={"cls": "Net"}
+        ),
+        Example(  # what is named is not the model
+            before="weights = list(▸Net()◂.parameters())\n",
+            after="weights = list(Net().parameters())\n",
+            data={"cls": "Net"},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a model whose step ran faster compiled, or that is mostly small kernels."""
+        model = evidence.torch.model
+        if model.compiled or model.shapes > MOST_SHAPES:
+            return None
+        calls = evidence.torch.calls
+        if calls is not None and calls.retains_graph:  # gradients of gradients do not compile
+            return None
+        if not at_least(evidence.framework.version, *IN_PLACE_FROM):
+            return None
+        measured = taken_probe(evidence, "compile")
+        if measured is not None:
+            return self._probed(evidence, model, measured)
+        if evidence.device.kind == "GPU":
+            return self._gaps(evidence, model)
+        return self._small_kernels(evidence, model)
+
+    def _probed(self, evidence: Evidence, model: TorchModel, measured: Probe) -> Finding | None:
+        if measured.low < PROBE_LEAST:
+            return None
+        saved = saved_by_probe(evidence, measured)
+        steps = round(measured.one_off_s / max(saved, 1e-9)) + 1
+        planned = planned_steps(evidence)
+        if planned is not None and steps >= planned:
+            return None
+        text = (
+            f"Compiled, the same computation ran {times(measured.ratio)} as fast in this run "
+            f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+        )
+        if measured.one_off_s:
+            text += f" Compiling took {ms(measured.one_off_s)}, which {steps:,} steps earn back."
+        return self._finding(evidence, model, text, bound_by_probe(evidence, measured), PROBED)
+
+    def _gaps(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a GPU that waits for kernels: at most all gaps between them can go.
+
+        No more of them than forward and backward take, where that was timed.
+        """
+        busy, calls = gpu_busy(evidence), model.graph_calls
+        if busy is None or calls is None or busy >= BUSY or calls < MANY_CALLS:
+            return None
+        step = step_seconds(evidence)
+        text = (
+            f"One forward starts {calls:,} kernels one by one, and kernels ran for only "
+            f"{percent(busy)} of a step of {ms(step)}: the GPU waits for the next."
+        )
+        basis = "no time left in which the GPU runs no kernel"
+        gaps = step * (1 - busy)
+        if is_taken(evidence.torch.split_):
+            gaps = min(gaps, compute_seconds(evidence))
+        bound = bound_if_saved(evidence, gaps)
+        return self._finding(evidence, model, text, bound, basis)
+
+    def _small_kernels(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a CPU: at most all kernels but those of layers that do real work can go.
+
+        Such a kernel takes no less than the mean, so the others take no more than
+        their share of the count.
+        """
+        calls, products = model.graph_calls, max(1, count_of(model, PRODUCTS))
+        if calls is None or calls < MANY_CALLS or calls < CALLS_PER_PRODUCT * products:
+            return None
+        if count_of(model, RECURRENT):
+            return None
+        compute = compute_seconds(evidence)
+        text = (
+            f"Forward and backward take {ms(compute)} of the {ms(evidence.times.real)} step. "
+            f"One forward starts {calls:,} kernels one by one, for {products} "
+            f"{'layer' if products == 1 else 'layers'} with weights to multiply."
+        )
+        basis = "forward and backward with all kernels fused into those of the layers"
+        bound = bound_if_saved(evidence, compute * (1 - products / calls))
+        return self._finding(evidence, model, text, bound, basis)
+
+    def _finding(
+        self, evidence: Evidence, model: TorchModel, text: str, bound: float, basis: str
+    ) -> Finding | None:
+        if not worth(evidence, bound):
+            return None
+        name = model.name or "model"
+        wrapped = model.cls in OF_TORCH
+        compiler = "" if evidence.device.kind == "GPU" else " It needs a C++ compiler."
+        return self.finding(
+            title=f"{model.cls} is not compiled",
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=(model.where,) if model.where else (),
+            advice="Compile the model right after it is built; its first step then takes seconds "
+            f"to minutes.{compiler}",
+            snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
+            data={"cls": model.cls},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Compile the model on the line after the one that builds it."""
+        site = finding.where[0]
+        name, cls = model_target(script, site), finding.data["cls"]
+        text = file_text(script, site.file)
+        if not (cls in OF_TORCH or inherits_forward(text, cls)):
+            script.insert_after(site, f"{name}.compile()")
+            return
+        if "state_dict" in text or "torch.save" in text:
+            raise CannotRewrite(f"wrapping {cls} would change the names in its checkpoints")
+        torch = script.module_name(site.file, "torch", site)
+        script.insert_after(site, f"{name} = {torch}.compile({name})")

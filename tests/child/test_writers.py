@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trainperf.child import tf_writers, writers
+from trainperf.child import tf_writers, torch_writers, writers, writing
 from trainperf.child.changes import Changes, mend_renames
 from trainperf.child.files import Files, Over
 from trainperf.child.writers import Scratch
@@ -204,13 +204,16 @@ def test_over_shows_the_rest_of_what_it_stands_for():
 
 
 def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
-    assert all(callable(getattr(tf_writers, name)) for name in WRITING.values())
+    parts = {"tf_writers": tf_writers, "torch_writers": torch_writers}
+    for name in WRITING.values():
+        part, _, function = name.partition(".")
+        assert callable(getattr(parts[part], function))
 
 
 def test_a_module_that_has_changed_is_left_alone_and_that_is_said(tmp_path):
     notes: list[str] = []
     observer = SimpleNamespace(facts={}, note=notes.append, settings={"folder": str(tmp_path)})
-    tf_writers.hook(observer, ModuleType("keras.src.callbacks.csv_logger"))
+    writing.hook(observer, ModuleType("keras.src.callbacks.csv_logger"))
     assert "csv_logger writes could not be redirected" in notes[0]
 
 
@@ -219,11 +222,11 @@ def test_what_was_redirected_can_be_let_go(tmp_path, user):
     module = ModuleType("tensorflow.python.profiler.profiler_v2")
     module.start = lambda logdir, options=None: logdir  # type: ignore[attr-defined]
     before = module.start
-    tf_writers.hook(observer, module)
+    writing.hook(observer, module)
     assert module.start(str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start(logdir=str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start("") == ""
-    tf_writers.undo(observer)
+    writing.undo(observer)
     assert module.start is before
 
 

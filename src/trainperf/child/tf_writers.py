@@ -7,63 +7,20 @@ them: the user's own calls of `tf.io.gfile` stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from .changes import Changes
 from .files import Files, Over
 from .writers import Scratch
-from .writing_modules import WRITING
+from .writing import argument
 
 INDEX = ("", ".index")
 SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
 
 
-def hook(observer: Any, module: ModuleType) -> None:
-    """Redirect the writers of one module that was just imported. Never raises."""
-    try:
-        globals()[WRITING[module.__name__]](module, *_shared(observer))
-    except Exception as error:
-        observer.note(
-            f"what {module.__name__} writes could not be redirected, it went where the script "
-            f"says: {type(error).__name__}: {error}"
-        )
-
-
-def undo(observer: Any) -> None:
-    """Let everything write where it is told to again."""
-    _shared(observer)[1].undo()
-
-
-def _shared(observer: Any) -> tuple[Scratch, Changes]:
-    found: tuple[Scratch, Changes] | None = observer.facts.get("writers")
-    if found is None:
-        settings = observer.settings
-        scratch = Scratch(settings["folder"], settings.get("guarded", []), observer.note)
-        found = observer.facts["writers"] = (scratch, Changes())
-    return found
-
-
-def _argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a wrapper that changes one argument, by position or by name."""
-
-    def make(original: Any) -> Any:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if name in kwargs:
-                kwargs[name] = change(kwargs[name])
-            elif len(args) > number:
-                args = (*args[:number], change(args[number]), *args[number + 1 :])
-            return original(*args, **kwargs)
-
-        return wrapper
-
-    return make
-
-
 def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
     def make_save(original: Any) -> Any:
-        redirecting = _argument(1, "filepath", scratch.redirect)(original)
+        redirecting = argument(1, "filepath", scratch.redirect)(original)
 
         def save_model(*args: Any, **kwargs: Any) -> Any:
             path = kwargs.get("filepath", args[1] if len(args) > 1 else "")
@@ -77,14 +34,14 @@ def saving(module: Any, scratch: Scratch, changes: Changes) -> None:
         return scratch.reading(path, INDEX)
 
     changes.wrap(module, "save_model", make_save)
-    changes.wrap(module, "save_weights", _argument(1, "filepath", scratch.redirect))
-    changes.wrap(module, "load_model", _argument(0, "filepath", reading))
-    changes.wrap(module, "load_weights", _argument(1, "filepath", reading))
+    changes.wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
+    changes.wrap(module, "load_model", argument(0, "filepath", reading))
+    changes.wrap(module, "load_weights", argument(1, "filepath", reading))
 
 
 def model(module: Any, scratch: Scratch, changes: Changes) -> None:
     def make(original: Any) -> Any:
-        redirecting = _argument(1, "filepath", scratch.redirect)(original)
+        redirecting = argument(1, "filepath", scratch.redirect)(original)
 
         def export(self: Any, *args: Any, **kwargs: Any) -> Any:
             kind = kwargs.get("format", args[1] if len(args) > 1 else "tf_saved_model")
@@ -126,7 +83,7 @@ def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:
         return scratch.reading(path, INDEX)
 
     changes.wrap(module.TrackableSaver, "save", make_save)
-    changes.wrap(module.TrackableSaver, "restore", _argument(1, "save_path", reading))
+    changes.wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
 
 
 def checkpoint_files(module: Any, scratch: Scratch, changes: Changes) -> None:
@@ -137,11 +94,11 @@ def reader(module: Any, scratch: Scratch, changes: Changes) -> None:
     def reading(path: Any) -> Any:
         return scratch.reading(path, INDEX)
 
-    changes.wrap(module, "NewCheckpointReader", _argument(0, "filepattern", reading))
+    changes.wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
 
 
 def save(module: Any, scratch: Scratch, changes: Changes) -> None:
-    redirecting = _argument(1, "export_dir", scratch.redirect)
+    redirecting = argument(1, "export_dir", scratch.redirect)
     changes.wrap(module, "save_and_return_nodes", redirecting)
 
 
@@ -149,13 +106,13 @@ def load(module: Any, scratch: Scratch, changes: Changes) -> None:
     def reading(path: Any) -> Any:
         return scratch.reading(path, SAVED_MODEL)
 
-    changes.wrap(module, "load_partial", _argument(0, "export_dir", reading))
+    changes.wrap(module, "load_partial", argument(0, "export_dir", reading))
 
 
 def summary(module: Any, scratch: Scratch, changes: Changes) -> None:
-    redirecting = _argument(0, "logdir", scratch.redirect)
+    redirecting = argument(0, "logdir", scratch.redirect)
     changes.wrap(module, "create_file_writer_v2", redirecting)
 
 
 def profiler(module: Any, scratch: Scratch, changes: Changes) -> None:
-    changes.wrap(module, "start", _argument(0, "logdir", scratch.redirect))
+    changes.wrap(module, "start", argument(0, "logdir", scratch.redirect))

@@ -8,24 +8,28 @@ from typing import Any
 from .importing import Hook
 
 WRITING = {
-    "keras.src.callbacks.backup_and_restore": "keras_files",
-    "keras.src.callbacks.csv_logger": "keras_files",
-    "keras.src.callbacks.model_checkpoint": "keras_files",
-    "keras.src.callbacks.tensorboard": "keras_files",
-    "keras.src.models.model": "model",
-    "keras.src.saving.saving_api": "saving",
-    "tensorflow.python.checkpoint.checkpoint": "checkpoint",
-    "tensorflow.python.checkpoint.checkpoint_management": "checkpoint_files",
-    "tensorflow.python.ops.summary_ops_v2": "summary",
-    "tensorflow.python.profiler.profiler_v2": "profiler",
-    "tensorflow.python.saved_model.load": "load",
-    "tensorflow.python.saved_model.save": "save",
-    "tensorflow.python.training.py_checkpoint_reader": "reader",
-    "tf_keras.src.callbacks": "legacy_files",
-    "tf_keras.src.distribute.worker_training_state": "legacy_files",
-    "tf_keras.src.saving.saving_api": "saving",
+    "keras.src.callbacks.backup_and_restore": "tf_writers.keras_files",
+    "keras.src.callbacks.csv_logger": "tf_writers.keras_files",
+    "keras.src.callbacks.model_checkpoint": "tf_writers.keras_files",
+    "keras.src.callbacks.tensorboard": "tf_writers.keras_files",
+    "keras.src.models.model": "tf_writers.model",
+    "keras.src.saving.saving_api": "tf_writers.saving",
+    "safetensors.torch": "torch_writers.safetensors",
+    "tensorboardX.writer": "torch_writers.summary",
+    "tensorflow.python.checkpoint.checkpoint": "tf_writers.checkpoint",
+    "tensorflow.python.checkpoint.checkpoint_management": "tf_writers.checkpoint_files",
+    "tensorflow.python.ops.summary_ops_v2": "tf_writers.summary",
+    "tensorflow.python.profiler.profiler_v2": "tf_writers.profiler",
+    "tensorflow.python.saved_model.load": "tf_writers.load",
+    "tensorflow.python.saved_model.save": "tf_writers.save",
+    "tensorflow.python.training.py_checkpoint_reader": "tf_writers.reader",
+    "tf_keras.src.callbacks": "tf_writers.legacy_files",
+    "tf_keras.src.distribute.worker_training_state": "tf_writers.legacy_files",
+    "tf_keras.src.saving.saving_api": "tf_writers.saving",
+    "torch.serialization": "torch_writers.serialization",
+    "torch.utils.tensorboard.writer": "torch_writers.summary",
 }
-"""By name: the function of `tf_writers` that redirects what the module writes."""
+"""By name: the file and its function that redirect what the module writes."""
 
 
 def add_hooks(observer: Any, hooks: dict[str, Hook]) -> None:
@@ -33,9 +37,9 @@ def add_hooks(observer: Any, hooks: dict[str, Hook]) -> None:
 
     def make(first: Hook | None) -> Hook:
         def hook(module: ModuleType, seconds: float) -> None:
-            from . import tf_writers
+            from . import writing
 
-            tf_writers.hook(observer, module)
+            writing.hook(observer, module)
             if first is not None:
                 first(module, seconds)
 

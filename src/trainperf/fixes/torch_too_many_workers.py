@@ -1,0 +1,139 @@
+"""A `DataLoader` with more worker processes than there are cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import machine
+from trainperf.fixes._pipeline import upper
+from trainperf.fixes._torch_cases import LOADER, torch_evidence
+from trainperf.fixes._torch_input_cases import WITH_WORKERS, made, starved
+from trainperf.fixes._torch_loader import (
+    bound_with_workers,
+    choices,
+    cores_per_rank,
+    cores_said,
+    keeps_order,
+    named,
+    places,
+    predicted,
+)
+from trainperf.fixes._torch_loader_edits import set_setting
+from trainperf.fixes._words import ms, worth
+from trainperf.model import Equivalence, Evidence, Finding, Missing, PhaseUse
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+IDLE = 0.5
+"""Share of the cores in use while the loader is drained, below which its workers wait (for
+a disk, a network) rather than fight for cores: then more of them than cores can be right."""
+
+MANY = replace(WITH_WORKERS, workers=32)
+
+
+def _drained(cpu_cores: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("input", 20, cpu_cores=cpu_cores),)
+
+
+class TooManyWorkers(Fix):
+    """Start no more workers than there are cores.
+
+    ## Why it is slow
+    More workers than cores deliver nothing more: they take the cores from each other and
+    from the training process, and each costs memory and time to start. In a container
+    `os.cpu_count()` counts the cores of the host, not those that may be used.
+
+    ## What changes
+    `num_workers` becomes what the cores of each training process allow. Batches come in the
+    same order. Random augmentation draws other numbers: each worker has its own seed.
+
+    ## When not to
+    When the workers mostly wait for a disk or a network: then more of them than cores
+    can be right.
+    """
+
+    category = "input"
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        torch_evidence(),
+        torch_evidence(loader=MANY),  # too many, yet nothing waits for them
+        starved(),  # none at all
+        starved(WITH_WORKERS),
+        starved(replace(WITH_WORKERS, workers=8)),
+        # they wait for a disk
+        starved(MANY, use=_drained(1.1)),
+        # nothing was timed
+        starved(MANY, resident=None),
+        starved(MANY, stages=Missing("not timed")),
+        starved(replace(LOADER, role="")),
+    ]
+    fires = [
+        starved(MANY),
+        starved(MANY, use=_drained(7.6)),
+        starved(replace(MANY, random=True), machine=machine(cores=2)),
+        starved(replace(MANY, workers=4), machine=machine(cores=16), facts={"local_world_size": 8}),
+        starved(replace(MANY, workers=16), real=0.025, stages=made(0.040), input=0.010),
+    ]
+    examples = [
+        Example(
+            before="loader = ▸DataLoader(dataset, batch_size=32, num_workers=32)◂\n",
+            after="loader = DataLoader(dataset, batch_size=32, num_workers=4)\n",
+            data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
+        ),
+        Example(  # a number worked out elsewhere
+            before="loader = ▸DataLoader(dataset, num_workers=os.cpu_count())◂\n",
+            after="loader = DataLoader(dataset, num_workers=os.cpu_count())\n",
+            data={"workers": 4},
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, 32, *rest)◂\n",
+            after="loader = DataLoader(dataset, 32, *rest)\n",
+            data={"workers": 4},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find more workers than cores in a loop that loses time against a resident step."""
+        loader, width = evidence.torch.loader, max(1, cores_per_rank(evidence))
+        if loader.workers <= width or _workers_wait(evidence, loader.workers):
+            return None
+        offered = choices(evidence, 1, width)
+        if not offered:
+            return None
+        bound = bound_with_workers(evidence, max(offered))
+        if not worth(evidence, bound):
+            return None
+        workers = predicted(evidence, offered)
+        lost = evidence.times.real - evidence.times.resident
+        return self.finding(
+            title=f"{loader.workers} workers share {width} core{'s' if width > 1 else ''}",
+            text=f"{named(loader)} is read by {loader.workers} workers; {cores_said(evidence)}. "
+            f"Each step waits {ms(lost)} longer than the {ms(evidence.times.resident)} it "
+            "takes with its batch at hand.",
+            bound=bound,
+            bound_basis=upper(evidence, f"{max(offered)} workers that none disturbs"),
+            where=places(loader),
+            advice=f"Start {workers} worker{'s' if workers > 1 else ''}, not {loader.workers}.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={workers})",
+            data={"workers": workers, "variants": [{"workers": n} for n in offered]},
+            equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
+            rewritable=False if loader.iterable and not loader.sharded else None,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set `num_workers` where the loader is built, unless it is chosen elsewhere."""
+        set_setting(script, finding.where[0], "num_workers", str(finding.data["workers"]))
+
+
+def _workers_wait(evidence: Evidence, workers: int) -> bool:
+    """Say whether the cores stood idle while the loader was drained; False if unknown."""
+    try:
+        used = evidence.phase("input").cpu_cores
+    except NotMeasured:
+        return False
+    return used is not None and used < IDLE * min(workers, evidence.machine.cores)

@@ -1,0 +1,240 @@
+"""A `DataLoader` without worker processes, or with too few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._cases import machine
+from trainperf.fixes._pipeline import upper
+from trainperf.fixes._torch_cases import LOADER, torch_evidence
+from trainperf.fixes._torch_input_cases import LOOP, MIB, WITH_WORKERS, made, starved
+from trainperf.fixes._torch_loader import (
+    FITS,
+    bound_with_workers,
+    choices,
+    cores_per_rank,
+    cores_said,
+    costs_said,
+    keeps_order,
+    named,
+    places,
+    predicted,
+)
+from trainperf.fixes._torch_loader_edits import set_setting
+from trainperf.fixes._words import ms, worth
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Missing, StartUp
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+SHARDED = """\
+import itertools
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+
+class Sharded(IterableDataset):
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __iter__(self):  # every worker takes its own part
+        worker = get_worker_info()
+        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        yield from itertools.islice(self.dataset, first, None, step)
+
+
+loader = DataLoader(Sharded(dataset), ..., num_workers={workers})
+"""
+
+OPENED_LATE = """\
+def __getitem__(self, index):
+    if self._file is None:  # each worker opens its own, and pickling meets none
+        self._file = open_data(self.path)
+    return self._file[index]
+
+
+loader = DataLoader(dataset, ..., num_workers={workers})
+"""
+
+
+class Workers(Fix):
+    """Make the batches in worker processes.
+
+    ## Why it is slow
+    With `num_workers=0` the training process loads, transforms and collates each batch
+    itself, on one core, and computes nothing meanwhile. With too few workers it
+    waits for them.
+
+    ## What changes
+    `num_workers` processes make batches while the model computes. Batches come in the
+    same order. Random augmentation draws other numbers: each worker has its own seed.
+    How many are best, trials tell: too many take cores from the training itself.
+
+    ## When not to
+    - When an `IterableDataset` is not sharded: every worker would deliver all of it.
+    - When the dataset holds an open file, a lock or a connection: open it in the worker.
+    - When processes are spawned (Windows, macOS, or set so): the script needs
+      `if __name__ == "__main__":`, and the dataset must be picklable.
+    - When epochs are very short: the workers start anew for each.
+    """
+
+    category = "input"
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        # the step hides the input
+        torch_evidence(),
+        starved(real=0.100, resident=0.097, input=0.003),
+        # one core, or one for each training process
+        starved(machine=machine(cores=1.5)),
+        starved(facts={"local_world_size": 8}),
+        # workers that could keep up: bursts, not their number
+        starved(WITH_WORKERS, real=0.030, input=0.012),
+        # as many workers as cores, or more
+        starved(replace(WITH_WORKERS, workers=8)),
+        starved(replace(WITH_WORKERS, workers=64)),
+        # nothing was timed
+        starved(input=None, stages=Missing("not timed")),
+        starved(resident=None),
+        starved(WITH_WORKERS, stages=made(None)),
+        # no DataLoader
+        starved(replace(LOADER, role="evaluation")),
+    ]
+    fires = [
+        starved(),
+        starved(machine=machine(cores=2)),
+        starved(machine=machine(cores=64), facts={"local_world_size": "8"}),
+        starved(stages=Missing("not timed")),
+        starved(replace(LOADER, random=True)),
+        starved(replace(LOADER, random=None, shared_state=None)),
+        starved(replace(LOADER, shared_state="`self.file` is an open file"), startup=StartUp(5.0)),
+        starved(replace(LOADER, iterable=True, sharded=False)),
+        starved(replace(LOADER, iterable=True, sharded=True)),
+        starved(replace(WITH_WORKERS, workers=2), stages=made(0.150), input=0.085),
+        # /dev/shm holds a few batches only
+        starved(machine=machine(cores=16, shm_free=24 * MIB), loop=LOOP),
+    ]
+    examples = [
+        Example(
+            before="loader = ▸DataLoader(dataset, batch_size=32, shuffle=True)◂\n",
+            after="loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=4)\n",
+            data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
+        ),
+        Example(
+            before="loader = ▸data.DataLoader(\n    dataset,\n    num_workers=0,\n)◂\n",
+            after="loader = data.DataLoader(\n    dataset,\n    num_workers=2,\n)\n",
+            data={"workers": 2},
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, 32, True, None, None, 1)◂\n",
+            after="loader = DataLoader(dataset, 32, True, None, None, 8)\n",
+            data={"workers": 8},
+        ),
+        Example(  # the user chooses it elsewhere
+            before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
+            after="loader = DataLoader(dataset, num_workers=args.workers)\n",
+            data={"workers": 4},
+        ),
+        Example(
+            before='loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n',
+            after='loader = DataLoader(data, num_workers=int(os.environ.get("N", "0")))\n',
+            data={"workers": 4},
+        ),
+        Example(  # settings that cannot be seen
+            before="loader = ▸DataLoader(dataset, **settings)◂\n",
+            after="loader = DataLoader(dataset, **settings)\n",
+            data={"workers": 4},
+        ),
+        Example(  # a class of the user's, with arguments of its own
+            before="loader = ▸Batches(dataset, 32)◂\n",
+            after="loader = Batches(dataset, 32)\n",
+            data={"workers": 4},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a loader whose workers are fewer than the cores, and cannot keep up."""
+        loader, width = evidence.torch.loader, cores_per_rank(evidence)
+        if not evidence.input_bound or width < 2 or loader.workers >= width:
+            return None
+        if loader.workers and evidence.times.input < FITS * evidence.times.resident:
+            return None
+        offered = choices(evidence, loader.workers + 1, width)
+        if not offered:
+            return None
+        bound = bound_with_workers(evidence, max(offered))
+        if not worth(evidence, bound):
+            return None
+        workers, obstacle = predicted(evidence, offered), _obstacle(loader)
+        return self.finding(
+            title=_title(loader),
+            text=_text(evidence, loader) + (f" {obstacle}" if obstacle else ""),
+            bound=bound,
+            bound_basis=upper(evidence, f"{max(offered)} workers beside the step, none waiting"),
+            where=places(loader),
+            advice=_advice(loader, workers),
+            snippet=_snippet(loader, workers),
+            data={"workers": workers, "variants": [{"workers": n} for n in offered]},
+            equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
+            rewritable=False if obstacle else None,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set `num_workers` where the loader is built, unless it is chosen elsewhere."""
+        set_setting(script, finding.where[0], "num_workers", str(finding.data["workers"]))
+
+
+def _title(loader: Loader) -> str:
+    if loader.workers == 0:
+        return "The training process makes its batches itself"
+    few = "One worker does" if loader.workers == 1 else f"{loader.workers} workers do"
+    return f"{few} not keep up with the training"
+
+
+def _text(evidence: Evidence, loader: Loader) -> str:
+    step, there = ms(evidence.times.resident), cores_said(evidence)
+    if loader.workers == 0:
+        return (
+            f"{named(loader)} is read with `num_workers=0`: a step takes {costs_said(evidence)}, "
+            f"and the model, which waits meanwhile, {step}; {there}."
+        )
+    many = "one worker" if loader.workers == 1 else f"{loader.workers} workers"
+    return (
+        f"{named(loader)} is read by {many}, which deliver a batch every "
+        f"{ms(evidence.times.input)}, while the model needs {step}. One process takes "
+        f"{costs_said(evidence)}; {there}."
+    )
+
+
+def _obstacle(loader: Loader) -> str:
+    """Why workers cannot simply be added, as a sentence; "" if nothing stands against it."""
+    if loader.iterable and not loader.sharded:
+        return (
+            "It is an iterable dataset that does not ask which worker it is in: each worker "
+            "would deliver all of it."
+        )
+    if loader.shared_state is None:
+        return "Whether worker processes can take the dataset over was not looked at."
+    if loader.shared_state:
+        return f"Worker processes cannot simply take it over: {loader.shared_state}."
+    return ""
+
+
+def _advice(loader: Loader, workers: int) -> str:
+    one = "one worker" if workers == 1 else f"{workers} workers"
+    if loader.iterable and not loader.sharded:
+        return f"Let each worker take its own part of the data, then let {one} make the batches."
+    if loader.shared_state:
+        return f"Open what the dataset holds in the worker, then let {one} make the batches."
+    return f"Let {one} make the batches."
+
+
+def _snippet(loader: Loader, workers: int) -> str:
+    text = f"loader = DataLoader(dataset, ..., num_workers={workers})"
+    if loader.iterable and not loader.sharded:
+        text = SHARDED.replace("{workers}", str(workers)).rstrip()
+    elif loader.shared_state:
+        text = OPENED_LATE.replace("{workers}", str(workers)).rstrip()
+    return text

@@ -1,0 +1,113 @@
+"""What workers promise, how many are offered, and when a loader is built anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rewriting import result, script_of
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes._cases import machine
+from trainperf.fixes._torch_cases import LOADER
+from trainperf.fixes._torch_input_cases import MIB, WITH_WORKERS, made, starved
+from trainperf.fixes._torch_loader import (
+    bound_with_workers,
+    choices,
+    cores_per_rank,
+    fits_shm,
+    keeps_order,
+    made_s,
+    predicted,
+    workers_needed,
+)
+from trainperf.fixes._torch_loader_edits import set_setting, set_where_workers
+from trainperf.fixes._torch_loader_starts import built_each
+from trainperf.model import BetweenEpochs, Missing
+
+
+def test_one_worker_hides_the_input_behind_the_step() -> None:
+    assert bound_with_workers(starved(), 1) == pytest.approx(0.100 / 0.080)
+
+
+def test_no_number_of_workers_makes_the_loop_faster_than_its_resident_step() -> None:
+    assert bound_with_workers(starved(), 1000) <= 0.100 / 0.020
+
+
+def test_what_the_sampler_takes_stays_in_the_training_process() -> None:
+    slow = replace(made()[0], seconds_per_step_=0.030)
+
+    assert bound_with_workers(starved(stages=(slow, *made()[1:])), 8) == pytest.approx(2.0)
+
+
+def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
+    assert made_s(starved(stages=Missing("not timed"))) == pytest.approx(0.080)
+
+
+def test_without_stages_nobody_knows_what_one_of_several_workers_takes() -> None:
+    with pytest.raises(NotMeasured):
+        made_s(starved(WITH_WORKERS, stages=Missing("not timed")))
+
+
+def test_two_cores_are_offered_one_and_two_workers() -> None:
+    assert choices(starved(machine=machine(cores=2)), 1, 2) == [1, 2]
+
+
+def test_at_most_four_numbers_are_offered_and_the_need_is_among_them() -> None:
+    case = starved(stages=made(0.370), input=0.380, real=0.400, machine=machine(cores=64))
+    offered = choices(case, 1, 64)
+
+    assert workers_needed(case) == 19
+    assert 19 in offered
+    assert len(offered) == 4
+
+
+def test_no_number_is_offered_whose_batches_do_not_fit_into_shared_memory() -> None:
+    case = starved(machine=machine(cores=16, shm_free=24 * MIB))
+
+    assert max(choices(case, 1, 16)) == 2
+    assert not fits_shm(case, 4, 2)
+
+
+def test_the_fewest_workers_that_keep_up_are_predicted_best() -> None:
+    assert predicted(starved(), [1, 2, 4, 8]) == 4
+    assert predicted(starved(), [1, 2]) == 2
+
+
+def test_the_cores_are_shared_among_the_ranks_of_the_machine() -> None:
+    assert cores_per_rank(starved(facts={"local_world_size": 4})) == 2
+    assert cores_per_rank(starved(facts={"local_world_size": None})) == 8
+
+
+def test_random_items_and_samplers_of_the_users_do_not_keep_the_order() -> None:
+    assert keeps_order(LOADER)
+    assert not keeps_order(replace(LOADER, random=True))
+    assert not keeps_order(replace(LOADER, random=None))
+    assert not keeps_order(replace(LOADER, sampler="Balanced"))
+    assert not keeps_order(replace(LOADER, iterable=True, sharded=True))
+
+
+@pytest.mark.parametrize(
+    ("built", "epochs", "each"),
+    [(1, 9, ""), (3, 2, ""), (3, 9, ""), (9, 9, "epoch"), (18, 9, "epoch"), (40, 0, "step")],
+)
+def test_as_many_loaders_as_epochs_are_one_for_each(built: int, epochs: int, each: str) -> None:
+    pause = BetweenEpochs(1.0, epochs, 50) if epochs else None
+
+    assert built_each(replace(LOADER, built=built), pause) == each
+
+
+def test_a_setting_chosen_elsewhere_is_named_and_left_alone() -> None:
+    script, (site,) = script_of("loader = ▸DataLoader(data, num_workers=args.n)◂\n")
+
+    with pytest.raises(CannotRewrite, match=r"num_workers is args\.n: make that 4"):
+        set_setting(script, site, "num_workers", "4")
+    assert result(script) is None
+
+
+def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them() -> None:
+    script, (site,) = script_of('loader = ▸DataLoader(data, num_workers=int(env["N"]))◂\n')
+
+    with pytest.raises(CannotRewrite, match="may become 0"):
+        set_where_workers(script, site, "persistent_workers", "True", "False")
+    assert result(script) is None

@@ -22,8 +22,8 @@ from trainperf.view import remove
 
 NOBODY = 65534
 OTHERWISE = (
-    "not guarded: what the script writes elsewhere by other means than Keras and TensorFlow, "
-    "or sends"
+    "not guarded: what the script writes elsewhere by other means than Keras, TensorFlow and "
+    "PyTorch, or sends"
 )
 SOURCES = Path(view.__file__).parent
 

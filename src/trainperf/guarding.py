@@ -256,7 +256,7 @@ def said(found: View) -> tuple[str, ...]:
         *covered,
         *found.notes,
         *(f"not guarded: {text}" for text in found.unguarded),
-        f"not guarded: {elsewhere} by other means than Keras and TensorFlow, or sends",
+        f"not guarded: {elsewhere} by other means than Keras, TensorFlow and PyTorch, or sends",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from types import ModuleType
@@ -10,13 +11,13 @@ from typing import Any
 from . import frames
 from .keras_callbacks import time_callbacks
 from .observer import Observer
-from .tensorflow import loops_of, replace
+from .patching import replace
 from .tf_loops import TensorFlowLoops
 
 
 def hook(observer: Observer, module: ModuleType) -> None:
     """Set the hooks of one Keras module that was just imported."""
-    loops = loops_of(observer)
+    loops = _loops(observer)
     any_module: Any = module
     name = module.__name__.removeprefix("keras.src.")
     if name == "backend.tensorflow.trainer":
@@ -34,6 +35,18 @@ def hook(observer: Observer, module: ModuleType) -> None:
     elif name == "trainers.trainer":
         remember_compile(loops, any_module.Trainer)
     observer.record.write("hook", name=module.__name__)
+
+
+def _loops(observer: Observer) -> Any:
+    """What the hooks of Keras's backend share: PyTorch's where it trains with that."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    if config is not None and config.backend() == "torch":
+        from . import torch
+
+        return torch.loops_of(observer)
+    from . import tensorflow
+
+    return tensorflow.loops_of(observer)
 
 
 def _trainer(loops: TensorFlowLoops, module: Any) -> None:

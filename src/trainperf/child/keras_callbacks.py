@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import frames
-from .tensorflow import replace
+from .patching import replace
 from .tf_loops import TensorFlowLoops
 
 CALLBACK_HOOKS = (

@@ -16,7 +16,8 @@ from .keras import (
 )
 from .keras_callbacks import time_callbacks
 from .observer import Observer
-from .tensorflow import loops_of, replace
+from .patching import replace
+from .tensorflow import loops_of
 from .tf_loops import TensorFlowLoops
 
 EPOCHS = "tf_keras epochs"

@@ -7,14 +7,13 @@ traced; such a function is marked, and each later call of it is an update.
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from . import frames
 from .observer import Observer
+from .patching import replace
 from .tf_loops import TensorFlowLoops
 
 
@@ -46,25 +45,6 @@ def loops_of(observer: Observer) -> TensorFlowLoops:
     if loops is None:
         loops = observer.facts["tensorflow loops"] = TensorFlowLoops(observer)
     return loops
-
-
-def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Put `make(original)` in place of `owner.name`, looking like the original.
-
-    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code.
-    """
-    original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    wrapper: Any = functools.wraps(original)(make(original))
-    wrapper._trainperf_original = original
-    setattr(owner, name, wrapper)
-
-
-def undo(owner: Any, name: str) -> None:
-    """Take a `replace` back."""
-    current = owner.__dict__.get(name)
-    original = getattr(current, "_trainperf_original", None)
-    if original is not None:
-        setattr(owner, name, original)
 
 
 def _datasets(loops: TensorFlowLoops, module: Any) -> None:

@@ -10,8 +10,9 @@ import threading
 from types import ModuleType
 from typing import Any
 
+from . import torch_facts
 from .observer import Observer
-from .tensorflow import replace
+from .patching import replace
 from .torch_loops import TorchLoops
 
 OLDEST = (2, 4)
@@ -28,6 +29,7 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         if numbers < OLDEST:
             observer.note(f"PyTorch {version} is older than 2.4, the oldest that is expected to do")
         _autograd(loops, module)
+        torch_facts.watch_flags(loops, module)
         return
     {
         "torch.utils.data.dataloader": _loaders,
@@ -98,8 +100,6 @@ def _workers(loops: TorchLoops, module: Any) -> None:
 
 
 def _optimizers(loops: TorchLoops, module: Any) -> None:
-    from . import torch_facts
-
     main = threading.main_thread().ident
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -128,14 +128,10 @@ def _scalers(loops: TorchLoops, module: Any) -> None:
 
 
 def _modules(loops: TorchLoops, module: Any) -> None:
-    from . import torch_facts
-
     torch_facts.watch_modules(loops, module)
 
 
 def _checkpoints(loops: TorchLoops, module: Any) -> None:
-    from . import torch_facts
-
     torch_facts.watch_checkpointing(loops, module)
 
 

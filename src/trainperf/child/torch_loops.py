@@ -39,6 +39,7 @@ class TorchLoops(Loops):
         self.set_to_none: dict[int, bool] = {}
         self.zero_grad_sites: dict[int, Any] = {}
         self.step_sites: dict[int, Any] = {}
+        self.model_sites: dict[int, Any] = {}
         self.detail: Detail | None = None
         self._backwards = 0
         self._graphs = 0
@@ -67,6 +68,8 @@ class TorchLoops(Loops):
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights; `key` names what made it."""
+        if key[0] == "optimizer":
+            self.optimizers_built += 1  # Keras has optimizers of its own
         if self.losses is not None:
             self.losses.applied(key)
         self.bare_update(key)

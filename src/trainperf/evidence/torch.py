@@ -2,7 +2,7 @@
 
 The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
 `torch_evaluation` and `torch_sync` have the fields of the values they become;
-`torch_split` holds the seconds and calls of all profiled steps, `torch_flags` and
+`torch_split` holds the seconds and calls of all profiled steps (and a place), `torch_flags` and
 `torch_memory` the two dictionaries.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trainperf.evidence.events import Observed
+from trainperf.evidence.events import Observed, site
 from trainperf.model import (
     Evaluation,
     Event,
@@ -81,15 +81,17 @@ def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:
     if not found:
         return observed.missing("split", SPLIT.reason)
     steps = sum(event["steps"] for event in found)
-    totals: dict[str, tuple[float, float]] = {}
+    parts: dict[str, StepPart] = {}
     for event in found:
-        for name, (seconds, calls) in event["parts"].items():
-            before = totals.get(name, (0.0, 0.0))
-            totals[name] = (before[0] + seconds, before[1] + calls)
-    return tuple(
-        StepPart(name, seconds / steps, calls / steps)  # type: ignore[arg-type]
-        for name, (seconds, calls) in totals.items()
-    )
+        for name, (seconds, calls, *where) in event["parts"].items():
+            before = parts.get(name, StepPart(name, 0.0))
+            parts[name] = StepPart(
+                name,
+                before.seconds + seconds / steps,
+                before.calls + calls / steps,
+                site(where[0]) if where else before.where,
+            )
+    return tuple(parts.values())
 
 
 def _last(observed: Observed, kind: str) -> dict[str, Any]:

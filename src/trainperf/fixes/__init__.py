@@ -59,6 +59,8 @@ class Fix:
     """Whether what a step saves now, every later step saves as well."""
     warm_up_epochs: ClassVar[int] = 0
     """Whole epochs that a trial lets pass before the fix has its effect."""
+    between_epochs: ClassVar[bool] = False
+    """Whether what it saves lies between epochs, which trials leave out of their times."""
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.

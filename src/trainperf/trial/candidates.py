@@ -11,6 +11,7 @@ from trainperf.model import Equivalence, Finding, Run
 from trainperf.rewrite import Written, default_reader, write_edits
 
 SEMANTIC = "it changes the experiment; --allow-semantic tries it"
+BETWEEN = "what it saves lies between epochs, and trials compare steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
 Write = Callable[[Sequence[str]], Written]
@@ -91,6 +92,8 @@ def candidates(
             reason = NO_EDIT
         elif finding.equivalence is Equivalence.SEMANTICS and not semantic:
             reason = SEMANTIC
+        elif fixes[finding.id].between_epochs:
+            reason = BETWEEN
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))
             continue

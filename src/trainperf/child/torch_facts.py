@@ -1,0 +1,147 @@
+"""Facts about a PyTorch loop, read once when all is timed: batch, device, models, flags."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from . import torch_batches, torch_flags, torch_models, torch_optimizers
+from .torch_built import watch_checkpointing, watch_modules, watch_optimizers
+from .torch_flags import watch_flags
+
+__all__ = [
+    "loop_facts",
+    "record",
+    "watch_checkpointing",
+    "watch_flags",
+    "watch_modules",
+    "watch_optimizers",
+]
+
+
+def loop_facts(driver: Any) -> dict[str, Any]:
+    """Size and kind of the batch, what feeds the loop, what makes the model parallel.
+
+    `epoch_steps` counts batches. Without a loader the batch is what the model was
+    called with last.
+    """
+    loader = driver.loader
+    facts: dict[str, Any] = {
+        "batches_per_step": getattr(driver, "batches_per_step", 1),
+        "updates_per_step": getattr(driver, "updates_per_step", 1),
+        "epochs_ended": driver.epochs_ended,
+        "input_kind": "DataLoader" if loader is not None else "arrays in the loop",
+        "replicas": 1,
+        "strategy": torch_models.strategy(driver.loops),
+    }
+    batch = driver.batch if driver.batch is not None else _arguments(driver.loops)
+    leaves = list(torch_batches.leaves(batch))
+    if leaves:
+        facts["batch_size"] = _samples(batch, leaves, loader)
+        facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
+        facts["batch_dtypes"] = sorted({dtype_name(leaf) for leaf in leaves})
+    if loader is not None:
+        facts["epoch_steps"] = _length(loader)
+    return facts
+
+
+def dtype_name(tensor: Any) -> str:
+    """A tensor's dtype as other frameworks call it: "float32"."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _arguments(loops: Any) -> Any:
+    """What the model was called with last, None if no call was seen."""
+    calls = list(loops.model_calls.values())
+    return [*calls[-1][1], *calls[-1][2].values()] if calls else None
+
+
+def _samples(batch: Any, leaves: list[Any], loader: Any) -> int | None:
+    """Samples in a batch: the first dimension of its first tensor that has one.
+
+    A list of as many tensors as the loader takes samples (images of different sizes)
+    is a batch as well.
+    """
+    size = getattr(loader, "batch_size", None)
+    parts = batch if isinstance(batch, (list, tuple)) else [batch]
+    lists = [len(one) for one in (batch, *parts) if isinstance(one, (list, tuple))]
+    sizes = [int(leaf.shape[0]) for leaf in leaves if leaf.dim()]
+    if size is not None and size not in sizes and size in lists:
+        return int(size)
+    return sizes[0] if sizes else None
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):  # an iterable dataset without a length
+        return None
+
+
+def record(driver: Any) -> None:
+    """Record what is known of device, models, optimizers, flags and CUDA's memory."""
+    driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    for what, part in (
+        ("the device", _framework),
+        ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
+        ("models", torch_models.record),
+        ("optimizers", torch_optimizers.record),
+        ("flags", torch_flags.record),
+    ):
+        try:
+            part(driver)
+        except Exception as error:
+            driver.observer.failed(f"facts about {what}", error)
+
+
+def _framework(driver: Any) -> None:
+    torch: Any = sys.modules["torch"]
+    gpus = [torch.cuda.get_device_name(index) for index in devices(driver)]
+    driver.record.write(
+        "framework",
+        name="torch",
+        version=str(torch.__version__),
+        keras=_keras_version(),
+        legacy=False,
+        cuda=torch.version.cuda is not None,
+        gpus=gpus,
+        logical=len(gpus) or 1,
+    )
+
+
+def devices(driver: Any) -> list[int]:
+    """The indices of the CUDA devices that models or batches are on."""
+    tensors = list(torch_batches.leaves(driver.batch))
+    for model, args, kwargs in torch_models.models(driver.loops):
+        tensors += model.parameters()
+        tensors += torch_batches.leaves([*args, *kwargs.values()])
+    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
+
+
+def _keras_version() -> str | None:
+    """The version of Keras where it runs on PyTorch."""
+    keras: Any = sys.modules.get("keras")
+    if keras is None or keras.backend.backend() != "torch":
+        return None
+    return str(keras.__version__)
+
+
+def _memory(driver: Any) -> None:
+    used = devices(driver)
+    if used:
+        driver.record.write("torch_memory", values=memory(used[0]))
+
+
+def memory(device: int) -> dict[str, int]:
+    """What CUDA's allocator counted on a device: bytes, and counts of retries and failures."""
+    cuda: Any = sys.modules["torch"].cuda
+    stats = cuda.memory_stats(device)
+    names = {
+        "allocated_peak": "allocated_bytes.all.peak",
+        "reserved_peak": "reserved_bytes.all.peak",
+        "retries": "num_alloc_retries",
+        "ooms": "num_ooms",
+    }
+    found = {name: int(stats[key]) for name, key in names.items() if key in stats}
+    return found | {"total": int(cuda.get_device_properties(device).total_memory)}

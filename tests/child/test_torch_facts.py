@@ -1,0 +1,322 @@
+"""Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
+
+import dataclasses
+import importlib.util
+import sys
+from collections import UserDict, namedtuple
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
+
+from trainperf.child import torch_facts, torch_flags  # noqa: E402
+from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
+
+
+def made_driver(batch=None, loader=None, calls=()):
+    events, facts, failures = [], {}, []
+    observer = SimpleNamespace(
+        off=False,
+        fact=facts.__setitem__,
+        failed=lambda what, error: failures.append((what, error)),
+    )
+    loops = SimpleNamespace(
+        observer=observer,
+        sites={},
+        model_calls={id(call[0]): call for call in calls},
+        optimizers=[],
+        shapes={},
+        step_sites={},
+        zero_grad_sites={},
+        set_to_none={},
+        updates=10,
+    )
+    return SimpleNamespace(
+        loops=loops,
+        observer=observer,
+        record=SimpleNamespace(write=lambda kind, **values: events.append((kind, values))),
+        batch=batch,
+        loader=loader,
+        epochs_ended=2,
+        batches_per_step=4,
+        events=events,
+        failures=failures,
+    )
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        while True:
+            yield torch.ones(1)
+
+
+@dataclasses.dataclass
+class Sample:
+    name: str
+    pixels: torch.Tensor
+
+
+Pair = namedtuple("Pair", "x y")
+X, Y = torch.zeros(8, 3), torch.zeros(8, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [X, Y],
+        (Y, X),
+        {"input_ids": Y, "labels": X},
+        [{"scale": torch.tensor(1.0), "x": X, "y": Y}],
+        Sample("a", X),
+        Pair(X, Y),
+        UserDict({"x": X}),
+        X,
+    ],
+)
+def test_a_batch_is_as_large_as_its_first_tensor_says(batch):
+    assert torch_facts.loop_facts(made_driver(batch))["batch_size"] == 8
+
+
+def test_facts_of_a_loader_are_in_batches():
+    loader = DataLoader(TensorDataset(torch.zeros(20, 3), torch.zeros(20).long()), batch_size=8)
+    facts = torch_facts.loop_facts(made_driver(next(iter(loader)), loader))
+    assert facts == {
+        "batches_per_step": 4,
+        "updates_per_step": 1,
+        "epochs_ended": 2,
+        "input_kind": "DataLoader",
+        "replicas": 1,
+        "strategy": "",
+        "batch_size": 8,
+        "batch_bytes": 8 * 3 * 4 + 8 * 8,
+        "batch_dtypes": ["float32", "int64"],
+        "epoch_steps": 3,
+    }
+
+
+def test_a_loader_without_a_length_has_no_steps_of_an_epoch():
+    facts = torch_facts.loop_facts(made_driver([X], DataLoader(Endless())))
+    assert facts["epoch_steps"] is None
+
+
+def test_a_list_of_images_counts_its_images():
+    images = [torch.zeros(3, 5, 5), torch.zeros(3, 7, 7), torch.zeros(3, 9, 9), torch.zeros(3, 1)]
+    loader = DataLoader(Endless(), batch_size=4)
+    assert torch_facts.loop_facts(made_driver((images, [{}] * 4), loader))["batch_size"] == 4
+
+
+def test_without_a_loader_the_batch_is_what_the_model_was_called_with():
+    driver = made_driver(calls=[(torch.nn.Linear(3, 1), ("text", X), {"target": Y})])
+    facts = torch_facts.loop_facts(driver)
+    assert (facts["batch_size"], facts["input_kind"]) == (8, "arrays in the loop")
+    assert facts["batch_dtypes"] == ["float32", "int64"]
+    assert "epoch_steps" not in facts
+
+
+def test_where_no_batch_was_seen_nothing_is_said_of_it():
+    facts = torch_facts.loop_facts(made_driver())
+    assert not {"batch_size", "batch_bytes", "batch_dtypes", "epoch_steps"} & facts.keys()
+
+
+@pytest.fixture
+def recorded():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    driver = made_driver([X.double(), Y], calls=[(model, (X,), {})])
+    driver.loops.optimizers = [torch.optim.AdamW(model.parameters())]
+    torch_facts.record(driver)
+    assert driver.failures == []
+    return dict(driver.events)
+
+
+def test_what_is_recorded_fits_the_values_it_becomes(recorded):
+    model = msgspec.convert(recorded["torch_model"], TorchModel, strict=False)
+    assert (model.cls, model.trained, model.graph_calls) == ("Sequential", True, 1)
+    optimizer = msgspec.convert(recorded["torch_optimizer"], TorchOptimizer, strict=False)
+    assert (optimizer.cls, optimizer.can_fuse) == ("AdamW", True)
+
+
+def test_the_device_is_the_cpu_where_nothing_is_on_a_gpu(recorded):
+    framework = recorded["framework"]
+    assert framework["name"] == "torch"
+    assert framework["version"] == torch.__version__
+    assert (framework["gpus"], framework["logical"], framework["legacy"]) == ([], 1, False)
+    assert framework["cuda"] is (torch.version.cuda is not None)
+    assert "torch_memory" not in recorded
+
+
+def test_the_flags_are_those_of_the_process(recorded):
+    values = recorded["torch_flags"]["values"]
+    assert values["float64_batch"] is True
+    assert values["threads"] == torch.get_num_threads()
+    assert values["matmul_precision"] == torch.get_float32_matmul_precision()
+    assert not values["anomaly"] | values["deterministic"] | values["profiler"]
+    assert not {name for name in values if name.endswith("_where")}
+    assert isinstance(values["bf16_cpu"], bool)
+
+
+def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
+    def refuse():
+        raise RuntimeError("mixed settings")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    values = torch_flags.flags(made_driver())
+    assert "matmul_precision" not in values
+    assert "float64_batch" not in values
+    assert "threads" in values
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "flag", "read"),
+    [
+        ("CUDA_LAUNCH_BLOCKING", "0", "launch_blocking", False),
+        ("CUDA_LAUNCH_BLOCKING", "1", "launch_blocking", True),
+        ("OMP_NUM_THREADS", "3,2", "omp_num_threads", 3),
+        ("OMP_NUM_THREADS", "", "omp_num_threads", None),
+        ("PYTORCH_CUDA_ALLOC_CONF", "backend:native", "alloc_conf", "backend:native"),
+    ],
+)
+def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    monkeypatch.setenv(variable, value)
+    assert torch_flags.flags(made_driver())[flag] == read
+
+
+def test_a_part_that_fails_leaves_the_others(monkeypatch):
+    driver = made_driver()
+    monkeypatch.setattr(torch_facts.torch_models, "models", lambda loops: 1 / 0)
+    torch_facts.record(driver)
+    assert ("facts about models", ZeroDivisionError) in {
+        (what, type(error)) for what, error in driver.failures
+    }
+    assert "torch_flags" in dict(driver.events)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """A driver whose flags are watched, until the test ends."""
+    driver = made_driver()
+    autograd = torch.autograd
+    for owner, name in (
+        (autograd.set_detect_anomaly, "__init__"),
+        (autograd.detect_anomaly, "__enter__"),
+        (autograd.profiler.profile, "_start_trace"),
+        (torch, "use_deterministic_algorithms"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    torch_flags.watch_flags(driver.loops, torch)
+    yield driver
+    torch.set_anomaly_enabled(False)
+    torch.use_deterministic_algorithms(False)
+
+
+def run(tmp_path, source):
+    path = tmp_path / "users_flags.py"
+    path.write_text("import torch\n" + source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("users_flags", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("source", "flag"),
+    [
+        ("torch.autograd.set_detect_anomaly(True)", "anomaly"),
+        ("torch.autograd.set_detect_anomaly(mode=True)", "anomaly"),
+        (
+            "def seed(sure):\n    torch.use_deterministic_algorithms(sure)\nseed(True)",
+            "deterministic",
+        ),
+    ],
+)
+def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, source, flag):
+    path = run(tmp_path, source)
+    values = torch_flags.flags(watched)
+    where = values[f"{flag}_where"]
+    assert values[flag] is True
+    assert where["file"] == str(path)
+    line = path.read_text().splitlines()[where["line"] - 1]
+    assert line[where["col"] : where["end_col"]].startswith("torch.")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "torch.autograd.set_detect_anomaly(False)",
+        "torch.autograd.set_detect_anomaly(True)\ntorch.autograd.set_detect_anomaly(False)",
+        "torch.use_deterministic_algorithms(False)",
+    ],
+)
+def test_a_debug_mode_that_is_off_is_not_told(watched, tmp_path, source):
+    run(tmp_path, source)
+    values = torch_flags.flags(watched)
+    assert not values["anomaly"]
+    assert not {name for name in values if name.endswith("_where")}
+
+
+@pytest.mark.parametrize(
+    ("opened", "flag"),
+    [
+        ("torch.autograd.set_detect_anomaly(True)", "anomaly"),
+        ("torch.autograd.detect_anomaly()", "anomaly"),
+        ("torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])", "profiler"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_mode_around_a_part_of_each_step_is_on(watched, tmp_path, opened, flag):
+    run(tmp_path, f"with {opened}:\n    pass\n")
+    values = torch_flags.flags(watched)
+    assert values[flag] is True
+    assert values[f"{flag}_where"]["line"] == 2
+    watched.loops.updates += 50
+    assert torch_flags.flags(watched)[flag] is False
+
+
+def test_memory_is_what_the_allocator_counted(monkeypatch):
+    stats = {
+        "allocated_bytes.all.peak": 7,
+        "reserved_bytes.all.peak": 9,
+        "num_alloc_retries": 0,
+        "num_ooms": 1,
+    }
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda device: stats)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80)
+    )
+    assert torch_facts.memory(0) == {
+        "allocated_peak": 7,
+        "reserved_peak": 9,
+        "total": 80,
+        "retries": 0,
+        "ooms": 1,
+    }
+
+
+def test_a_gpu_is_named_by_what_is_on_it(monkeypatch):
+    def on(index):
+        return SimpleNamespace(device=SimpleNamespace(type="cuda", index=index))
+
+    monkeypatch.setattr(torch_facts.torch_batches, "leaves", lambda batch: [on(1), on(None)])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU number {index}")
+    monkeypatch.setattr(torch_facts, "memory", lambda device: {"device": device})
+    driver = made_driver([X])
+    torch_facts.record(driver)
+    events = dict(driver.events)
+    assert events["framework"]["gpus"] == ["GPU number 0", "GPU number 1"]
+    assert events["torch_memory"]["values"] == {"device": 0}
+
+
+def test_keras_is_told_only_where_it_runs_on_pytorch(monkeypatch):
+    def keras(backend):
+        config = SimpleNamespace(backend=lambda: backend)
+        return SimpleNamespace(backend=config, __version__="3.9")
+
+    for backend, version in (("torch", "3.9"), ("tensorflow", None)):
+        monkeypatch.setitem(sys.modules, "keras", keras(backend))
+        driver = made_driver()
+        torch_facts.record(driver)
+        assert dict(driver.events)["framework"]["keras"] == version

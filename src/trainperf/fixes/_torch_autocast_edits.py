@@ -100,9 +100,7 @@ def _refuse_numpy(around: Sequence[ast.stmt], tree: ast.Module) -> None:
 # --------------------------------------------------------------------- scaled losses
 
 
-def put_scaler(
-    script: Script, backward: Site, step: Site, clip: Site | None, scaler: str
-) -> None:
+def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, scaler: str) -> None:
     """Scale the loss, and let the scaler make the update: what float16 needs.
 
     `scaler` builds one, such as `amp.GradScaler("cuda")`, as an attribute of `torch`.
@@ -223,4 +221,6 @@ def _names(tree: ast.Module) -> set[str]:
             found.add((node.asname or node.name).rpartition(".")[2])
         elif isinstance(node, ast.arg):
             found.add(node.arg)
+        elif isinstance(node, _SCOPES):
+            found.add(node.name)
     return found

@@ -5,10 +5,10 @@ from trainperf.rewrite.patch import Written, added_lines, build_patch, write_edi
 from trainperf.rewrite.script import Script, default_reader
 
 __all__ = [
-    "added_lines",
     "CannotRewrite",
     "Script",
     "Written",
+    "added_lines",
     "build_patch",
     "default_reader",
     "write_edits",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -55,7 +57,21 @@ class Swap:
     second: Span
 
 
-Edit = Insert | Replace | Swap
+@dataclass(frozen=True)
+class Indent:
+    """Whole lines that go under a header, each with `step` behind `indent`.
+
+    What is inserted for a part of them goes along. Lines that begin within a string
+    stay as they are.
+    """
+
+    span: Span
+    header: str  # with its line ending
+    indent: str
+    step: str
+
+
+Edit = Insert | Replace | Swap | Indent
 
 _OVERLAP = "two edits change the same code"
 
@@ -65,6 +81,7 @@ class _Region:
     span: Span
     text: str | None  # None: what stands at `source`, edited
     source: Span
+    under: Indent | None = None
 
 
 def render(text: str, edits: Iterable[Edit]) -> str:
@@ -81,6 +98,8 @@ def render(text: str, edits: Iterable[Edit]) -> str:
         elif isinstance(edit, Swap):
             regions.append(_Region(edit.first, None, edit.second))
             regions.append(_Region(edit.second, None, edit.first))
+        elif isinstance(edit, Indent):
+            regions.append(_Region(edit.span, None, edit.span, edit))
     _check(inserts, regions)
     return _Renderer(text, inserts, regions).span((0, len(text)), None)
 
@@ -122,8 +141,8 @@ class _Renderer:
             for one in inner
         ]
         for order, insert in self.inserts:
-            mine = own is None or span[0] < insert.at < span[1]
-            if mine and not any(one.span[0] < insert.at < one.span[1] for one in inner):
+            mine = own is None or _held(insert, span, own)
+            if mine and not any(_held(insert, one.span, one) for one in inner):
                 events.append((insert.at, _key(insert, order), insert))
         pieces, position = [], span[0]
         for offset, _, event in sorted(events, key=lambda event: event[:2]):
@@ -143,7 +162,10 @@ class _Renderer:
         return "".join(pieces)
 
     def _content(self, region: _Region) -> str:
-        return self.span(region.source, region) if region.text is None else region.text
+        if region.text is not None:
+            return region.text
+        text = self.span(region.source, region)
+        return text if region.under is None else _indented(text, region.under)
 
     def _between(self, span: Span) -> str:
         return self.text[span[0] : span[1]]
@@ -155,9 +177,60 @@ def _inside(one: Span, other: Span) -> bool:
     return one != other and _within(one, other) and not at_edge
 
 
+def _held(insert: Insert, span: Span, region: _Region) -> bool:
+    """Whether an insertion belongs to what stands in `span` of a region.
+
+    Lines that go under a header take along what belongs to their own edges as well.
+    """
+    if span[0] < insert.at < span[1]:
+        return True
+    if region.under is None:
+        return False
+    if insert.at == span[0]:
+        return insert.rank in (Rank.DECORATOR, Rank.BEFORE_EXPRESSION)
+    held = insert.span[0] < insert.span[1] and _within(insert.span, span)
+    return insert.at == span[1] and held
+
+
+def _indented(text: str, under: Indent) -> str:
+    within = lines_within_strings(text)
+    lines = [
+        line if number in within or not line.strip() else _deeper(line, under)
+        for number, line in enumerate(io.StringIO(text).readlines(), 1)
+    ]
+    return under.header + "".join(lines)
+
+
+def _deeper(line: str, under: Indent) -> str:
+    kept = under.indent if line.startswith(under.indent) else ""
+    return kept + under.step + line[len(kept) :]
+
+
+def lines_within_strings(text: str) -> set[int]:
+    """Return the numbers (from 1) of the lines of some code that begin within a string.
+
+    Raises `CannotRewrite` where the code cannot be read.
+    """
+    found: set[int] = set()
+    opened: list[int] = []
+    lines = iter(["if 1:\n", *io.StringIO(text).readlines()])  # whatever its indentation
+    try:
+        for token in tokenize.generate_tokens(lambda: next(lines, "")):
+            kind = tokenize.tok_name[token.type]
+            if kind == "STRING":
+                found.update(range(token.start[0], token.end[0]))
+            elif kind.endswith("STRING_START"):  # of f-strings, from Python 3.12
+                opened.append(token.start[0])
+            elif kind.endswith("STRING_END"):
+                found.update(range(opened.pop(), token.end[0]))
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise CannotRewrite(f"what is to be indented cannot be read: {error}") from error
+    return found  # one less than the tokens' lines, for the line put before
+
+
 def _key(insert: Insert, order: int) -> tuple[int, ...]:
-    """Order insertions at one place so that expressions nest: inner ones stay inside."""
-    if insert.rank is Rank.AFTER_EXPRESSION:
+    """Order insertions at one place so that what they belong to nests: inner ones inside."""
+    if insert.rank in (Rank.AFTER_EXPRESSION, Rank.AFTER_STATEMENT):
         return (insert.rank, -insert.span[0], order)
     if insert.rank is Rank.BEFORE_EXPRESSION:
         return (insert.rank, -insert.span[1], -order)

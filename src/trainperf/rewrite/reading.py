@@ -67,6 +67,22 @@ class Reading:
                 return {each.name: each for each in node.body if isinstance(each, Function)}
         return {}
 
+    def around(self, site: Site) -> tuple[ast.stmt, ...]:
+        """Return the statements around `site`, outermost first, to be read and never changed."""
+        return tuple(node for node, _ in self._file(site.file).source.around(site))
+
+    def module(self, file: str) -> ast.Module:
+        """Return the syntax tree of a file, to be read and never changed."""
+        return self._file(file).source.tree
+
+    def receiver(self, site: Site) -> Site:
+        """Return where `x` of the call `x.method()` at `site` stands."""
+        source = self._file(site.file).source
+        call = source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {source.name}:{site.line}")
+        return source.site(call.func.value, site)
+
     def _file(self, name: str) -> EditedFile:
         path = os.path.abspath(os.path.join(self.root, name))
         real = os.path.realpath(path)

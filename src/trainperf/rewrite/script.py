@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import imports, layout
+from trainperf.rewrite import imports, layout, statements, wrapping
 from trainperf.rewrite.calls import CallChange, keyword, positional
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
@@ -106,6 +106,12 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.wrap(file.source, file.source.expression(site), template))
 
+    def replace_call(self, site: Site, value: str) -> None:
+        """Put the expression `value` in place of the call at `site`."""
+        check_expression(value)
+        file = self._file(site.file)
+        self._replace(file, file.source.call(site), value)
+
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)
@@ -154,13 +160,13 @@ class Script(Reading):
         names_imported(statement)  # refuses what is no statement
         file = self._file(site.file)
         function = file.source.function(site)
-        self._edit(file, layout.first(file.source, function, statement, after))
+        self._edit(file, statements.first(file.source, function, statement, after))
 
     def remove_statement(self, site: Site) -> None:
         """Delete the simple statement around `site`."""
         file = self._file(site.file)
         place = file.source.statement(site)
-        edits = layout.removal(file.source, place, file.edits)
+        edits = statements.removal(file.source, place, file.edits)
         self._edit(file, edits)
 
     def insert_before(self, site: Site, statement: str) -> None:
@@ -168,7 +174,34 @@ class Script(Reading):
         names_imported(statement)  # refuses what is no statement
         file = self._file(site.file)
         node, _ = file.source.statement(site)
-        self._edit(file, layout.before(file.source, node, statement))
+        self._edit(file, statements.before(file.source, node, statement))
+
+    def insert_after(self, site: Site, statement: str) -> None:
+        """Put `statement` after the statement around `site` and all it holds, as far indented.
+
+        Raises `CannotRewrite` after `return` and its like, and within a line.
+        """
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.behind(file.source, node, statement))
+
+    def wrap_statements(
+        self, first: Site, last: Site, header: str, until: Site | None = None
+    ) -> None:
+        """Put the statements around `first` to `last`, and all between, under `with ...:`.
+
+        They are the statements of the innermost block that holds all sites. With `until`,
+        those before the statement around it go in as well. Edits of what is wrapped go along, as
+        does what is inserted between; what begins within a string stays as it is.
+        Raises `CannotRewrite` where the sites are not in one function.
+        """
+        file = self._file(first.file)
+        sites = [first, last] if until is None else [first, last, until]
+        if any(self._file(site.file).source is not file.source for site in sites):
+            raise CannotRewrite("the statements stand in different files")
+        around = [file.source.around(site) for site in sites]
+        self._edit(file, wrapping.under(file.source, around, header, until is not None))
 
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
@@ -178,7 +211,7 @@ class Script(Reading):
         place = max(ready, imports.block_end(found.source.tree))
         rank = Rank.IMPORT if own else Rank.AFTER_STATEMENT
         gap = place > 0 and not own
-        self._edit(found, layout.after(found.source, place, statement, rank, gap))
+        self._edit(found, statements.after(found.source, place, statement, rank, gap))
 
     def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
         """Put `statement` right after the import of `module` at the top of `file`."""
@@ -190,7 +223,7 @@ class Script(Reading):
         if imports.available_after(found.source, statement, own) > index + 1:
             raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
         rank = Rank.AFTER_STATEMENT
-        self._edit(found, layout.after(found.source, index + 1, statement, rank, False))
+        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.

@@ -128,6 +128,11 @@ class Source:
         before = self.text[self.line_start(offset) : offset]
         return before if not before.strip() else None
 
+    def ends_line(self, offset: int) -> bool:
+        """Say whether nothing but a comment follows on the line."""
+        rest = self.text[offset : self.line_end(offset)].strip()
+        return not rest or rest.startswith("#")
+
     # ------------------------------------------------------------------- tokens
 
     @cached_property
@@ -208,6 +213,10 @@ class Source:
 
     def statement(self, site: Site) -> Place:
         """Return the innermost statement that contains a site, and the block it is in."""
+        return self.around(site)[-1]
+
+    def around(self, site: Site) -> tuple[Place, ...]:
+        """Return all statements that contain a site, outermost first, with their blocks."""
         start = self.offset(site.line, site.col)
         end = self.offset(site.end_line, site.end_col) if site.exact else start
         if site.exact:
@@ -215,12 +224,12 @@ class Source:
         elif not site.col:
             line = self.lines[site.line - 1]
             start = end = start + len(line) - len(line.lstrip())
-        found: Place | None = None
-        for node, block in self.statements:
-            first, last = self.start(node), self.span(node)[1]
-            if first <= start < last and end <= last:
-                found = node, block  # parents come before children
-        if found is None:
+        found = tuple(
+            (node, block)
+            for node, block in self.statements  # parents come before children
+            if self.start(node) <= start < self.span(node)[1] and end <= self.span(node)[1]
+        )
+        if not found:
             raise CannotRewrite(f"no statement stands at {self._at(site)}: did the file change?")
         return found
 

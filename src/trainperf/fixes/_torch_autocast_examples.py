@@ -1,0 +1,299 @@
+"""Loops before and after autocast; those at the end are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.fixes import Example
+
+CPU: dict[str, Any] = {"device": "cpu", "dtype": "bfloat16", "scaler": "", "clip": False}
+CUDA = {**CPU, "device": "cuda"}
+SCALED = {**CUDA, "dtype": "float16", "scaler": 'amp.GradScaler("cuda")'}
+CLIPPED = {**SCALED, "clip": True}
+
+PLAIN = """\
+import torch
+
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = ▸model(x)◂  # logits
+        loss = criterion(out, y)
+        ▸loss.backward()◂
+        ▸optimizer.step()◂
+"""
+
+
+def alone(before: str, data: dict[str, Any]) -> Example:
+    """An example that must not change."""
+    return Example(before=before, after=before.replace("▸", "").replace("◂", ""), data=data)
+
+
+EXAMPLES = [
+    Example(  # the loss on a line of its own
+        before=PLAIN,
+        after="""\
+import torch
+
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            out = model(x)  # logits
+            loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+""",
+        data=CPU,
+    ),
+    Example(  # forward and loss in one statement, on several lines, torch not imported
+        before="""\
+from torch import nn
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(
+            ▸model(x.cuda())◂,
+            y.cuda(),
+        )
+
+        # one step
+        ▸loss.backward()◂
+        optimizer.step()
+""",
+        after="""\
+from torch import nn
+import torch
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(
+                model(x.cuda()),
+                y.cuda(),
+            )
+
+        # one step
+        loss.backward()
+        optimizer.step()
+""",
+        data=CUDA,
+    ),
+    Example(  # a model that returns its loss, and accumulation
+        before="""\
+import torch
+
+for i, batch in enumerate(loader):
+    loss = ▸model(**batch)◂.loss / 4
+    ▸loss.backward()◂
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+        after="""\
+import torch
+
+for i, batch in enumerate(loader):
+    with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+        loss = model(**batch).loss / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+        data=CUDA,
+    ),
+    Example(  # a function that returns the loss
+        before="""\
+import torch
+
+def loss_of(model, batch):
+    x, y = batch
+    out = ▸model(x)◂
+    return torch.nn.functional.mse_loss(out, y)
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        optimizer.zero_grad()
+        ▸loss_of(model, batch).backward()◂
+        optimizer.step()
+""",
+        after="""\
+import torch
+
+def loss_of(model, batch):
+    x, y = batch
+    with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+        out = model(x)
+        return torch.nn.functional.mse_loss(out, y)
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        optimizer.step()
+""",
+        data=CUDA,
+    ),
+    Example(  # float16
+        before=PLAIN,
+        after="""\
+import torch
+
+scaler = torch.amp.GradScaler("cuda")
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast(device_type="cuda", dtype=torch.float16):
+            out = model(x)  # logits
+            loss = criterion(out, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+""",
+        data=SCALED,
+    ),
+    Example(  # float16, accumulation, clipping; a function with the loop over epochs in it
+        before="""\
+import torch
+
+def main(model, loader, optimizer):
+    for epoch in range(9):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(▸model(x)◂, y)
+            ▸(loss / 4).backward()◂
+            if (i + 1) % 4 == 0:
+                if CLIP:
+                    ▸torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)◂
+                ▸optimizer.step()◂  # update
+                optimizer.zero_grad()
+""",
+        after="""\
+import torch
+
+def main(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(9):
+        for i, (x, y) in enumerate(loader):
+            with torch.autocast(device_type="cuda", dtype=torch.float16):
+                loss = criterion(model(x), y)
+            (scaler.scale(loss / 4)).backward()
+            if (i + 1) % 4 == 0:
+                if CLIP:
+                    scaler.unscale_(optimizer)
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)  # update
+                scaler.update()
+                optimizer.zero_grad()
+""",
+        data=CLIPPED,
+    ),
+    Example(  # float16 in a function called for each epoch, an older PyTorch, a name taken
+        before="""\
+import torch
+from sklearn.preprocessing import StandardScaler
+
+scaler = StandardScaler()
+
+class Trainer:
+    def epoch(self, loader):
+        for x, y in loader:
+            loss = self.criterion(▸self.model(x)◂, y)
+            ▸loss.backward()◂
+            ▸self.optimizer.step()◂
+            self.scheduler.step()
+""",
+        after="""\
+import torch
+from sklearn.preprocessing import StandardScaler
+
+grad_scaler = torch.cuda.amp.GradScaler()
+
+scaler = StandardScaler()
+
+class Trainer:
+    def epoch(self, loader):
+        for x, y in loader:
+            with torch.autocast(device_type="cuda", dtype=torch.float16):
+                loss = self.criterion(self.model(x), y)
+            grad_scaler.scale(loss).backward()
+            grad_scaler.step(self.optimizer)
+            grad_scaler.update()
+            self.scheduler.step()
+""",
+        data={**SCALED, "scaler": "cuda.amp.GradScaler()"},
+    ),
+    alone(  # mixed already
+        """\
+import torch
+
+for x, y in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = criterion(▸model(x)◂, y)
+    ▸loss.backward()◂
+""",
+        CUDA,
+    ),
+    alone("for x, y in loader:\n    ▸criterion(▸model(x)◂, y).backward()◂\n", CUDA),
+    alone(  # a loss that CUDA's autocast refuses
+        """\
+import torch
+
+criterion = torch.nn.BCELoss()
+for x, y in loader:
+    loss = criterion(▸model(x)◂, y)
+    ▸loss.backward()◂
+""",
+        CUDA,
+    ),
+    alone(  # NumPy has no bfloat16
+        """\
+for x, y in loader:
+    out = ▸model(x)◂
+    loss = criterion(out, y)
+    ▸loss.backward()◂
+    score(out.detach().numpy())
+""",
+        CPU,
+    ),
+    alone(  # the function updates as well, somewhere else
+        """\
+def step(x, y):
+    out = ▸model(x)◂
+    improve(criterion(out, y))
+    optimizer.step()
+    return out
+
+def improve(loss):
+    ▸loss.backward()◂
+""",
+        CUDA,
+    ),
+    alone(  # gradients are read, and would be scaled
+        PLAIN + "        log(model.weight.grad)\n",
+        SCALED,
+    ),
+    alone(  # clipped for each part of a batch
+        """\
+for i, (x, y) in enumerate(loader):
+    loss = criterion(▸model(x)◂, y)
+    ▸loss.backward()◂
+    ▸torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)◂
+    if i % 4 == 3:
+        ▸optimizer.step()◂
+""",
+        CLIPPED,
+    ),
+    alone(  # two losses
+        """\
+for x, y in loader:
+    out = ▸model(x)◂
+    one = criterion(out, y)
+    two = penalty(out)
+    ▸one.backward()◂
+    two.backward()
+    ▸optimizer.step()◂
+""",
+        SCALED,
+    ),
+]

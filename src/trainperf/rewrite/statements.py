@@ -1,0 +1,124 @@
+"""Statements put in and taken out, whole lines at a time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from trainperf.errors import CannotRewrite
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
+from trainperf.rewrite.source import Function, Place, Source, Span
+
+
+def first_line(source: Source, node: ast.stmt) -> int:
+    """Return where the line starts on which a statement begins, decorators included.
+
+    Raises `CannotRewrite` if anything but white space stands before it there.
+    """
+    start = source.start(node)
+    if getattr(node, "decorator_list", []):
+        start = source.line_start(start)
+    elif source.indent(start) is None or source.text.startswith("elif", start):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} begins within a line")
+    return source.line_start(start)
+
+
+def before(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
+    """Put a statement on the lines before another, as far indented."""
+    place = first_line(source, node)
+    text = "".join(each + source.newline for each in _indented(source, place, statement))
+    return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
+
+
+def _indented(source: Source, place: int, statement: str) -> list[str]:
+    """Return the lines of a statement, as far indented as the line at `place`."""
+    line = source.text[place : source.line_end(place)]
+    indent = line[: len(line) - len(line.lstrip())]
+    return [f"{indent}{each}" if each.strip() else "" for each in statement.strip("\n").split("\n")]
+
+
+def behind(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
+    """Put a statement on the lines after another and all it holds, as far indented.
+
+    Raises `CannotRewrite` where either shares a line, or it would never be reached.
+    """
+    place = first_line(source, node)
+    end = source.span(node)[1]
+    if not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+    if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
+        raise CannotRewrite(f"nothing runs after {source.name}:{node.lineno}")
+    lines = _indented(source, place, statement)
+    at = source.next_line(end)
+    if at == len(source.text) and not source.text.endswith("\n"):
+        text = "".join(source.newline + each for each in lines)
+    else:
+        text = "".join(each + source.newline for each in lines)
+    return [Insert(at, text, Rank.AFTER_STATEMENT, (place, at))]
+
+
+def first(source: Source, function: Function, statement: str, kept: int) -> list[Edit]:
+    """Put a statement into a function, behind its docstring and `kept` more statements.
+
+    Comments that stand directly above the statement after it stay with that.
+    """
+    start = 1 if ast.get_docstring(function) is not None else 0
+    behind = function.body[start + kept : start + kept + 1]
+    if not behind:
+        raise CannotRewrite(f"nothing follows in {function.name}")
+    (insert,) = before(source, behind[0], statement)
+    assert isinstance(insert, Insert)
+    place = insert.at
+    above = function.body[: start + kept]
+    limit = source.next_line(source.span(above[-1])[1]) if above else 0
+    while place > limit and _is_comment(source.text[source.line_start(place - 1) : place]):
+        place = source.line_start(place - 1)
+    return [Insert(place, insert.text, insert.rank, (place, place))]
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> list[Edit]:
+    """Put a statement after the first `nodes` statements of the module.
+
+    `gap` asks for an empty line in between.
+    """
+    text = source.newline.join(statement.strip("\n").split("\n"))
+    body = source.tree.body
+    if not nodes:
+        if not body:
+            end = len(source.text)
+            lead = "" if not end or source.text.endswith("\n") else source.newline
+            return [Insert(end, lead + text + source.newline, rank, (end, end))]
+        place = first_line(source, body[0])
+        return [Insert(place, text + source.newline, rank, (place, place))]
+    end = source.line_end(source.span(body[nodes - 1])[1])
+    space = source.newline if gap else ""
+    if source.next_line(end) == len(source.text) and not source.text.endswith("\n"):
+        end = len(source.text)
+        return [Insert(end, source.newline + space + text, rank, (end, end))]
+    place = source.next_line(end)
+    return [Insert(place, space + text + source.newline, rank, (place, place))]
+
+
+def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
+    """Delete a simple statement with its lines; `pass` stays where a block would be empty."""
+    node, block = place
+    start, end = source.span(node)
+    if isinstance(getattr(node, "body", None), list):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} holds others")
+    if source.indent(start) is None or not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+    others = [each for each in block if each is not node]
+    if block is not source.tree.body and all(
+        Replace(_lines(source, each), "") in gone for each in others
+    ):
+        return [Replace((start, end), "pass")]
+    return [Replace(_lines(source, node), "")]
+
+
+def _lines(source: Source, node: ast.stmt) -> Span:
+    start, end = source.span(node)
+    return source.line_start(start), source.next_line(end)

@@ -1,0 +1,144 @@
+"""Loops rewritten for autocast train as they did before, on this machine's CPU."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from rewriting import result, script_of
+from trainperf.fixes import by_id
+
+torch = pytest.importorskip("torch")
+
+BFLOAT16 = {"device": "cpu", "dtype": "bfloat16", "scaler": "", "clip": False}
+FLOAT16 = {**BFLOAT16, "dtype": "float16", "scaler": 'amp.GradScaler("cpu")'}
+
+START = """\
+import torch
+
+torch.manual_seed(0)
+x_all = torch.randn(64, 8)
+y_all = (x_all.sum(1) > 0).long()
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+criterion = torch.nn.CrossEntropyLoss()
+loader = list(zip(x_all.split(8), y_all.split(8)))
+losses, types = [], []
+model[2].register_forward_hook(lambda _, __, out: types.append(out.dtype))
+
+"""
+
+PLAIN = """\
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = ▸model(x)◂
+        loss = criterion(out, y)
+        ▸loss.backward()◂
+        ▸optimizer.step()◂
+        losses.append(loss.item())
+"""
+ONE_STATEMENT = """\
+def train_epoch():
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(
+            ▸model(x)◂,
+            y,
+        )
+        ▸loss.backward()◂
+        ▸optimizer.step()◂
+        losses.append(loss.item())
+
+for epoch in range(3):
+    train_epoch()
+"""
+ACCUMULATED = """\
+def main():
+    for epoch in range(3):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(▸model(x)◂, y) / 2
+            ▸loss.backward()◂
+            losses.append(loss.item())
+            if (i + 1) % 2 == 0:
+                ▸optimizer.step()◂
+                optimizer.zero_grad()
+
+main()
+"""
+CLIPPED = """\
+def main():
+    for epoch in range(3):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(▸model(x)◂, y)
+            ▸(loss / 2).backward()◂
+            losses.append(loss.item())
+            if (i + 1) % 2 == 0:
+                ▸torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)◂
+                ▸optimizer.step()◂
+                optimizer.zero_grad()
+
+main()
+"""
+HELPER = """\
+def loss_of(x, y):
+    out = ▸model(x)◂
+    return criterion(out, y)
+
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        ▸loss.backward()◂
+        ▸optimizer.step()◂
+        losses.append(loss.item())
+"""
+RETURNS_LOSS = """\
+from types import SimpleNamespace
+
+def hf(inputs, labels):
+    return SimpleNamespace(loss=criterion(model(inputs), labels))
+
+for epoch in range(3):
+    for x, y in loader:
+        batch = {"inputs": x, "labels": y}
+        loss = ▸hf(**batch)◂.loss
+        optimizer.zero_grad()
+        ▸loss.backward()◂
+        ▸optimizer.step()◂
+        losses.append(loss.item())
+"""
+LOOPS = [PLAIN, ONE_STATEMENT, ACCUMULATED, CLIPPED, HELPER, RETURNS_LOSS]
+
+
+def trained(text: str) -> tuple[list[float], set[object], dict[str, object]]:
+    """Run a script; return its losses, the types its model returned, its names."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(text, "train.py", "exec"), names)
+    return names["losses"], set(names["types"]), names
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("data", [BFLOAT16, FLOAT16], ids=["bfloat16", "float16"])
+def test_a_rewritten_loop_trains_in_16_bits_to_nearly_the_same_losses(loop, data):
+    script, sites = script_of(START + loop)
+    before, types, _ = trained((START + loop).replace("▸", "").replace("◂", ""))
+    assert types == {torch.float32}
+    data = {**data, "clip": bool(data["scaler"]) and len(sites) == 4}
+    fix = by_id()["torch_autocast"]
+    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+
+    fix.rewrite(script, finding)
+    text = result(script)
+    after, types, names = trained(text)
+
+    assert types == {getattr(torch, data["dtype"])}
+    assert after == pytest.approx(before, rel=0.05)
+    assert before[-1] < 0.8 * before[0]
+    if data["scaler"]:
+        assert text.count("GradScaler") == 1
+        assert text.count("scaler.unscale_(optimizer)") == (len(sites) == 4)
+        assert all(each.dtype == torch.float32 for each in names["model"].parameters())

@@ -1,72 +1,26 @@
-"""Time a step against a variation of it, in alternating blocks inside the process.
+"""Time a TensorFlow step against variations of it that real fixes would make.
 
-Identical code against itself reads 0.996–1.005 this way, where whole runs repeated
-one after the other spread by 14 %. Probes run when all else has been recorded: they
-go on training the model.
+Probes run when all else has been recorded: they go on training the model.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import tf_batches
+from .alternating import alternate
 
 if TYPE_CHECKING:
-    from .tf_drivers import ArgumentDriver, TensorFlowDriver
+    from .loop_drivers import LoopDriver
+    from .tf_drivers import ArgumentDriver
 
-BLOCKS = 6
-PROBE_S = 1.2
 SLOW_TRACING_S = 4.0
 """A step that took longer to trace than this is not traced again for a probe."""
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
 TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
-
-
-def alternate(
-    driver: TensorFlowDriver,
-    name: str,
-    deadline: float,
-    base: Callable[[], Any],
-    candidate: Callable[[], Any],
-    per_candidate: int = 1,
-    **detail: Any,
-) -> None:
-    """Time `base` and `candidate` in turn; record seconds per step of every block.
-
-    `per_candidate` is how many steps one call of the candidate does. The first call
-    of the candidate is timed apart: it traces and compiles.
-    """
-    began = time.monotonic()
-    candidate()
-    driver.sync()
-    one_off = time.monotonic() - began
-    base()
-    candidate()
-    driver.sync()
-    began = time.monotonic()
-    base()
-    driver.sync()
-    once = max(1e-6, time.monotonic() - began)
-    spare = max(0.2, min(PROBE_S, deadline - time.monotonic()))
-    count = max(1, int(spare / (2 * BLOCKS) / once))
-    blocks: dict[str, list[float]] = {"base": [], "candidate": []}
-    for index in range(BLOCKS):
-        order = (("base", base, 1), ("candidate", candidate, per_candidate))
-        for label, call, steps in order if index % 2 == 0 else reversed(order):
-            calls = max(1, count // steps)
-            began = time.monotonic()
-            for _ in range(calls):
-                call()
-            driver.sync()
-            blocks[label].append((time.monotonic() - began) / (calls * steps))
-        if time.monotonic() > deadline + PROBE_S and index >= 3:
-            break
-    driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
-    driver.record.flush()
 
 
 def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
@@ -209,7 +163,7 @@ def _any_batch(spec: Any) -> Any:
     return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
 
-def probe_eager_step(driver: TensorFlowDriver, deadline: float) -> None:
+def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
     """Time the user's eager step function against the same function compiled."""
     loops = driver.loops
     if loops.marked:

@@ -1,0 +1,37 @@
+"""How much memory a measurement may take without bringing the user's process down."""
+
+from __future__ import annotations
+
+CGROUP = "/sys/fs/cgroup"
+
+
+def available() -> int | None:
+    """Bytes that can be allocated before the machine or the container runs out.
+
+    The lower of `MemAvailable` and what the control group has left (its file cache
+    counted as free); None where neither can be read.
+    """
+    found = [each for each in (_machine(), _container()) if each is not None]
+    return min(found) if found else None
+
+
+def _machine() -> int | None:
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _container(folder: str = CGROUP) -> int | None:
+    try:
+        with open(f"{folder}/memory.max") as most, open(f"{folder}/memory.current") as used:
+            left = int(most.read()) - int(used.read())
+        with open(f"{folder}/memory.stat") as lines:
+            stat = dict(line.split() for line in lines)
+        return left + int(stat.get("inactive_file", 0))
+    except (OSError, ValueError):  # no limit reads "max"
+        return None

@@ -1,0 +1,66 @@
+"""Time a PyTorch step against variations of it that real fixes would make.
+
+Probes run when all else has been recorded. The weights stay as they are, but buffers,
+gradients, the optimizers' states and random streams go on. A model trained by several
+processes is left alone: the others would wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from . import torch_probe_batches, torch_probe_passes, torch_probe_updates
+from .torch_passes import NotOffered
+from .torch_probing import NO_TIME, Probing, text
+
+if TYPE_CHECKING:
+    from .torch_drivers import TorchDriver
+
+PROBES: dict[str, Callable[[Probing], None]] = {
+    "autocast": torch_probe_passes.autocast,
+    "fused": torch_probe_updates.fused,
+    "foreach": torch_probe_updates.foreach,
+    "channels_last": torch_probe_passes.channels_last,
+    "compile": torch_probe_passes.compiled,
+    "matmul_precision": torch_probe_passes.matmul_precision,
+    "double_batch": torch_probe_batches.double_batch,
+}
+
+
+def record(driver: TorchDriver, deadline: float) -> None:
+    """Run the probes that make sense for the largest trained model and its optimizer.
+
+    `driver.loops.model_calls` holds the last call of each trained model as (module,
+    args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
+    Each probe is an event `probe`, or `missing` with the reason why it was not run.
+    """
+    probing = Probing(driver, deadline)
+    for name, run in PROBES.items():
+        reason = NO_TIME if time.monotonic() > deadline else _attempt(run, probing)
+        if reason:
+            _release(driver)
+            driver.record.write("missing", what=f"probe {name}", reason=reason)
+    driver.record.flush()
+
+
+def _attempt(run: Callable[[Probing], None], probing: Probing) -> str:
+    try:
+        run(probing)
+    except NotOffered as error:
+        return str(error)
+    except Exception as error:
+        return text(error)
+    return ""
+
+
+def _release(driver: TorchDriver) -> None:
+    """Give back what a probe that failed had taken on the GPU."""
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        with contextlib.suppress(Exception):  # the reason of the probe says what happened
+            driver.sync()
+            cuda.empty_cache()

@@ -1,0 +1,54 @@
+"""Alternating blocks: both sides do equally many steps, and neither always goes first."""
+
+from types import SimpleNamespace
+
+from trainperf.child import alternating
+from trainperf.child.alternating import BLOCKS, alternate
+
+
+def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=1):
+    """Run it on a clock that only the two sides move on; the event, and who was called."""
+    now, called, events = [0.0], [], []
+
+    def side(name, seconds):
+        def call():
+            now[0] += seconds
+            called.append(name)
+
+        return call
+
+    monkeypatch.setattr(alternating, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    record = SimpleNamespace(write=lambda e, **f: events.append((e, f)), flush=lambda: None)
+    driver = SimpleNamespace(record=record, sync=lambda: None)
+    base, candidate = side("base", base_s), side("candidate", candidate_s)
+    alternate(driver, "faster", deadline, base, candidate, per_candidate, k=7)
+    ((kind, fields),) = events
+    assert kind == "probe"
+    return fields, called
+
+
+def test_seconds_per_step_of_each_block_are_recorded_with_what_the_first_call_cost(monkeypatch):
+    fields, called = _alternated(monkeypatch, 0.02, 0.01)
+    assert fields["name"] == "faster"
+    assert fields["detail"] == {"k": 7}
+    assert fields["one_off"] == 0.01
+    assert [round(each, 9) for each in fields["base"]] == [0.02] * BLOCKS
+    assert [round(each, 9) for each in fields["candidate"]] == [0.01] * BLOCKS
+    timed = called[4:]  # two calls of each before
+    assert timed.count("base") == timed.count("candidate")
+
+
+def test_each_side_goes_first_in_every_other_pair_of_blocks(monkeypatch):
+    _, called = _alternated(monkeypatch, 0.3, 0.3)
+    timed = called[4:]
+    assert timed[:4] == ["base", "candidate", "candidate", "base"]
+
+
+def test_a_candidate_that_does_several_steps_is_told_per_step(monkeypatch):
+    fields, _ = _alternated(monkeypatch, 0.01, 0.01, per_candidate=2)
+    assert round(fields["candidate"][0] / fields["base"][0], 9) == 0.5
+
+
+def test_blocks_end_early_when_the_time_is_up_but_not_before_four(monkeypatch):
+    fields, _ = _alternated(monkeypatch, 1.0, 1.0, deadline=0.0)
+    assert len(fields["base"]) == len(fields["candidate"]) == 4

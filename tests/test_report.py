@@ -1,8 +1,12 @@
 from dataclasses import replace
+from typing import get_args
+
+import pytest
 
 from recordings import FIT, recording
 from trainperf import report
-from trainperf.fixes._cases import evidence, machine, measure, stage
+from trainperf.fixes._cases import SITE, evidence, machine, measure, stage
+from trainperf.fixes._torch_cases import split, torch_evidence
 from trainperf.model import (
     BetweenEpochs,
     Ending,
@@ -12,8 +16,12 @@ from trainperf.model import (
     Missing,
     PhaseUse,
     StartUp,
+    StepCalls,
+    SyncPoint,
     Times,
 )
+from trainperf.model.torch import Part
+from trainperf.report.parts import ORDER
 
 
 def test_times_that_were_not_taken_are_none_and_not_zero():
@@ -145,3 +153,88 @@ def test_the_framework_that_was_imported_is_named():
     imported = {"e": "import", "name": "tensorflow", "version": "2.21.0"}
     assert report.framework_seen(recording(imported)).version == "2.21.0"
     assert report.framework_seen(recording()).name == ""
+
+
+# --------------------------------------------------------------------------- PyTorch
+
+
+def test_a_step_that_was_not_taken_apart_has_no_parts():
+    assert report.step_parts(evidence()) == ()
+    assert report.step_parts(torch_evidence(split=Missing("no time"))) == ()
+    assert report.step_parts(torch_evidence(split=split(forward=0.0))) == ()
+
+
+def test_parts_stand_in_the_order_of_a_step_and_share_its_sum():
+    parts = report.step_parts(torch_evidence(split=split(rest=0.01, backward=0.06, forward=0.03)))
+    assert [one.name for one in parts] == ["forward", "backward", "rest"]
+    assert [round(one.share, 3) for one in parts] == [0.3, 0.6, 0.1]
+    assert parts[0].calls_per_step == 1.0
+
+
+def test_every_part_has_its_place_in_the_order():
+    assert set(ORDER) == set(get_args(Part))
+
+
+def test_the_dearest_wait_comes_first():
+    quick, slow = SyncPoint(".cpu()", SITE, 1.0, 0.001), SyncPoint(".item()", SITE, 1.0, 0.002)
+    assert report.sync_points(torch_evidence(torch={"syncs": (quick, slow)})) == (slow, quick)
+    assert report.sync_points(evidence()) == ()
+
+
+def test_memory_that_was_not_counted_is_none_and_not_zero():
+    assert report.device_memory(evidence()) is None
+    assert report.device_memory(torch_evidence()) is None
+    found = report.device_memory(torch_evidence(torch={"memory": {"allocated_peak": 5}}))
+    assert found is not None
+    assert (found.allocated_peak, found.reserved_peak, found.retries) == (5, None, None)
+
+
+def test_settings_of_a_loader_are_said_in_words():
+    (item,) = report.stages(
+        torch_evidence(
+            stages_=(
+                stage("dataset item", python=True, arguments={"workers": 0, "batch_size": 32}),
+            )
+        )
+    )
+    assert item.detail == "batch 32, 0 workers"
+    (one,) = report.stages(
+        torch_evidence(
+            stages_=(stage("dataset item", arguments={"workers": 1, "prefetch_factor": 2}),)
+        )
+    )
+    assert one.detail == "1 worker, 2 batches ahead each"
+
+
+def test_a_step_of_pytorch_that_was_not_taken_apart_has_its_reason():
+    said = reasons(torch_evidence(split=Missing("the script ended before")))
+    assert said["the parts of a step"] == "the script ended before"
+    assert "the parts of a step" not in reasons(torch_evidence())
+    assert "the parts of a step" not in reasons(evidence())
+
+
+def test_accumulated_gradients_are_said():
+    calls = StepCalls(backwards=4.0)
+    assert report.notes(recording(FIT), torch_evidence(calls=calls)) == (
+        "a step here goes backward 4 times before it updates the weights",
+    )
+    two_losses = StepCalls(backwards=2.0, updates=2.0)
+    assert report.notes(recording(FIT), torch_evidence(calls=two_losses)) == ()
+
+
+@pytest.mark.parametrize(
+    ("imported", "name"),
+    [(("torch", "tensorflow"), "torch"), (("tensorflow",), "tensorflow"), ((), "")],
+)
+def test_without_a_loop_the_framework_is_the_first_that_was_imported(imported, name):
+    events = [{"e": "import", "name": one, "version": "2.13.0"} for one in imported]
+    assert report.framework_seen(recording(*events)).name == name
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("item", ".item()"), ("float", "float()"), ("print", "print"), ("sync_all", "sync_all")],
+)
+def test_calls_that_wait_are_written_as_in_the_source(what, said):
+    (sync,) = report.sync_points(torch_evidence(torch={"syncs": (SyncPoint(what, SITE, 1, 0.1),)}))
+    assert sync.what == said

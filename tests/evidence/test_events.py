@@ -57,7 +57,7 @@ def test_a_missing_thing_is_missing_in_the_words_of_the_process():
             [{"e": "hello"}, {"e": "import", "name": "tensorflow", "version": "2.21.0"}],
             "no step that updates weights",
             "with these arguments",
-            "tensorflow 2.21.0 was imported",
+            "TensorFlow 2.21.0 was imported",
         ),
         (
             [{"e": "hello"}, {"e": "first_update"}, {"e": "evaluate"}],
@@ -92,3 +92,28 @@ def test_a_site_without_columns_is_not_exact():
     found = site({"file": "a.py", "line": 3, "function": "f", "col": None})
     assert found == Site("a.py", 3, "f")
     assert not found.exact
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        (["torch.optim.optimizer"], "1 hook was live in PyTorch"),
+        (["tensorflow.x", "keras.src.y"], "2 hooks were live in TensorFlow and Keras"),
+        (
+            ["tensorflow.x", "keras.y", "torch.z"],
+            "3 hooks were live in TensorFlow, Keras and PyTorch",
+        ),
+    ],
+)
+def test_the_frameworks_that_were_watched_are_named(hooks, said):
+    imported = {"e": "import", "name": "torch", "version": "2.13.0"}
+    with pytest.raises(NoLoop) as caught:
+        choose(recording({"e": "hello"}, imported, *({"e": "hook", "name": one} for one in hooks)))
+    assert any(said in line for line in caught.value.seen)
+    assert "PyTorch 2.13.0 was imported" in caught.value.seen
+
+
+def test_a_script_without_a_framework_is_told_which_ones_are_seen():
+    with pytest.raises(NoLoop) as caught:
+        choose(recording({"e": "hello"}))
+    assert "TensorFlow, Keras and PyTorch" in caught.value.hint

@@ -11,8 +11,24 @@ from trainperf.evidence.facts import (
     step_function,
 )
 from trainperf.fixes._cases import machine
+from trainperf.model import Framework
 
 UPDATE = {"e": "first_update", "t": 10.0}
+FRAMEWORK = {
+    "e": "framework",
+    "name": "tensorflow",
+    "version": "2.21.0",
+    "keras": None,
+    "legacy": False,
+    "cuda": True,
+    "gpus": [],
+    "logical": 1,
+}
+TORCH = {**FIT, "kind": "iterator", "framework": "torch"}
+BOTH = (
+    {"e": "import", "name": "torch", "version": "2.13.0", "seconds": 2.0},
+    {"e": "import", "name": "tensorflow", "version": "2.21.0", "seconds": 9.0},
+)
 PLACE = {"file": "train.py", "line": 7, "function": "step"}
 
 
@@ -28,9 +44,33 @@ def test_a_run_that_ended_early_still_names_its_framework():
 
 
 def test_the_device_is_what_the_framework_computes_on():
-    event = {"e": "framework", "gpus": ["NVIDIA A10G", "NVIDIA A10G"], "logical": 3}
+    event = {**FRAMEWORK, "gpus": ["NVIDIA A10G", "NVIDIA A10G"], "logical": 3}
     found = device(observed(FIT, event), machine())
     assert (found.kind, found.name, found.count) == ("GPU", "NVIDIA A10G", 2)
+
+
+def test_a_loop_of_pytorch_is_one_whatever_else_was_imported():
+    assert framework(observed(*BOTH, TORCH)) == Framework("torch", "2.13.0")
+    assert framework(observed(*BOTH, FIT)) == Framework("tensorflow", "2.21.0")
+
+
+def test_what_pytorch_says_of_itself_is_read():
+    event = {**FRAMEWORK, "name": "torch", "version": "2.13.0+cu126", "gpus": ["NVIDIA H200"]}
+    made = observed(*BOTH, TORCH, FRAMEWORK, event)
+    assert framework(made) == Framework("torch", "2.13.0+cu126", None, False, True)
+    assert device(made, machine()).name == "NVIDIA H200"
+
+
+def test_keras_on_pytorch_has_both_names():
+    event = {**FRAMEWORK, "name": "torch", "version": "2.13.0", "keras": "3.15.1", "cuda": False}
+    found = framework(observed(*BOTH, {**TORCH, "kind": "fit"}, event))
+    assert (found.name, found.keras, found.built_with_cuda) == ("torch", "3.15.1", False)
+
+
+def test_a_loop_over_a_loader_says_what_feeds_it():
+    facts = {"e": "facts", "input_kind": "DataLoader", "batch_size": 64, "epoch_steps": 57}
+    found = loop(observed(TORCH, facts))
+    assert (found.kind, found.input_kind, found.epoch_steps) == ("iterator", "DataLoader", 57)
 
 
 def test_a_step_of_several_batches_has_the_samples_of_all():

@@ -240,3 +240,26 @@ def test_the_last_call_of_an_epoch_holds_what_is_left_of_it():
     found = times(observed(FIT, facts, block("real", 1.0, 3)))
     assert found.real_.steps == 30
     assert isinstance(found.real_.steps, int)
+
+
+TORCH = {**FIT, "kind": "iterator", "framework": "torch"}
+
+
+def test_host_work_of_pytorch_is_missing_and_not_zero():
+    for kind in ("iterator", "fit"):
+        made = observed({**TORCH, "kind": kind}, *steps("resident", [0.1] * 4))
+        assert isinstance(times(made).host_, Missing)
+
+
+def test_without_tracing_the_first_step_is_part_of_the_set_up():
+    found = startup(
+        observed(
+            {"e": "hello", "t": 0.0},
+            {"e": "import", "name": "torch", "version": "2.13.0", "seconds": 2.0, "t": 2.5},
+            {"e": "first_update", "t": 7.0},
+            {"e": "import", "name": "tensorflow", "version": "2.21", "seconds": 9.0, "t": 20.0},
+            {**TORCH, "t": 21.0},
+        )
+    )
+    assert (found.to_first_step_s, found.imports_s, found.setup_s) == (7.0, 2.0, 5.0)
+    assert (found.tracing_s, found.first_step_s) == (None, None)

@@ -19,6 +19,15 @@ TENSORFLOW = Build(
     gpus=("NVIDIA A10G",),
 )
 CPU_BUILD = Build("TensorFlow", "2.21.0")
+TORCH = Build(
+    "PyTorch",
+    "2.13.0+cu126",
+    built_with_gpu=True,
+    cuda="12.6",
+    cudnn="9.8.0",
+    capabilities=("sm_75", "sm_80", "sm_86", "sm_90", "compute_90"),
+    gpus=("NVIDIA A10G",),
+)
 
 
 def with_gpu(capability: str = "8.6", cuda: str | None = "12.6", count: int = 1) -> Machine:
@@ -121,3 +130,66 @@ def test_a_gpu_build_that_sees_no_gpu_is_a_problem_with_a_reason(
 def test_a_build_that_sees_some_of_the_gpus_is_a_warning() -> None:
     (check,) = check_fit(TENSORFLOW, with_gpu(count=4))
     assert (check.status, check.text) == ("warning", "TensorFlow sees 1 of the 4 GPUs")
+
+
+# PyTorch: the same questions, its own words.
+
+
+def test_a_pytorch_that_fits_is_only_said_to_see_the_gpu() -> None:
+    (check,) = check_fit(TORCH, with_gpu())
+    assert (check.status, check.text) == ("ok", "PyTorch sees 1 GPU")
+
+
+def test_a_cpu_build_of_pytorch_beside_a_gpu_is_a_problem() -> None:
+    (check,) = check_fit(Build("PyTorch", "2.13.0+cpu"), with_gpu())
+    assert (check.name, check.status) == ("PyTorch and the GPU", "problem")
+    assert "PyTorch build for CUDA" in check.advice
+
+
+def test_a_pytorch_for_a_newer_cuda_than_the_driver_is_told_by_how_much() -> None:
+    (problem, *_) = check_fit(replace(TORCH, cuda="13.0"), with_gpu())
+    assert problem.status == "problem"
+    assert "PyTorch built for CUDA 12" in problem.advice
+    (warning,) = check_fit(TORCH, with_gpu(cuda="12.2"))
+    assert warning.status == "warning"
+
+
+@pytest.mark.parametrize(
+    ("messages", "advice"),
+    [
+        (
+            (
+                "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old"
+                " (found version 11040)."
+            ),
+            "update the NVIDIA driver",
+        ),
+        ("Found no NVIDIA driver on your system. Please check", "--gpus all"),
+        (
+            (
+                "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount()."
+                " Did you run some cuda functions before calling NumCudaDevices() that might have"
+                " already set an error? Error 802: system not yet initialized (Triggered internally"
+            ),
+            "nvidia-fabricmanager",
+        ),
+        (
+            "Error 804: forward compatibility was attempted on non supported HW (Triggered",
+            "LD_LIBRARY_PATH",
+        ),
+        ("CUDA initialization: CUDA unknown error - this may be due to an incorrectly", "nvidia_"),
+        ("Error 999: something else (Triggered internally", "(error 999, something else)"),
+        ("", "CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_a_pytorch_that_sees_no_gpu_is_a_problem_with_a_reason(messages: str, advice: str) -> None:
+    build = replace(TORCH, gpus=(), messages=messages)
+    (check,) = check_fit(build, with_gpu())
+    assert (check.status, check.text) == ("problem", "PyTorch sees none of the 1 GPU")
+    assert advice in check.advice
+    assert "tensorflow" not in check.advice
+
+
+def test_a_pytorch_for_amd_beside_an_nvidia_gpu_is_told_apart() -> None:
+    build = replace(TORCH, cuda=None, cudnn=None, capabilities=(), gpus=())
+    assert "AMD" in check_fit(build, with_gpu())[0].advice

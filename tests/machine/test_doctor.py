@@ -85,6 +85,31 @@ def test_legacy_keras_that_is_wanted_and_missing_is_a_problem() -> None:
     assert named(checkup(environment=wanted, tf_keras="2.21.0"), "Keras") == ["ok"]
 
 
+def test_the_backend_of_keras_must_be_installed() -> None:
+    torch, wanted = Build("PyTorch", "2.13"), {"KERAS_BACKEND": "torch"}
+    assert named(checkup(environment=wanted, keras="3.15.1"), "Keras") == ["problem"]
+    seen = checkup(builds=(torch,), environment=wanted, keras="3.15.1")
+    (keras,) = [check for check in seen.checks if check.name == "Keras"]
+    assert (keras.status, keras.text) == ("ok", "3.15.1, on PyTorch by KERAS_BACKEND")
+
+
+def test_a_backend_that_is_not_known_is_not_judged() -> None:
+    assert named(checkup(environment={"KERAS_BACKEND": "jax"}, keras="3.15.1"), "Keras") == ["ok"]
+
+
+def test_a_pytorch_for_cuda_says_what_it_was_built_with() -> None:
+    build = Build(
+        "PyTorch",
+        "2.13.0",
+        built_with_gpu=True,
+        cuda="12.6",
+        cudnn="9.8.0",
+        capabilities=("sm_90",),
+    )
+    (said,) = [check for check in checkup(builds=(build,)).checks if check.name == "PyTorch"]
+    assert said.text == "2.13.0, built with CUDA 12.6, cuDNN 9.8.0, for sm_90"
+
+
 def test_shared_memory_is_judged_by_whether_pytorch_is_there() -> None:
     small = dataclasses.replace(HEALTHY, shm_total=64 * 1024**2, shm_free=64 * 1024**2)
     torch = Build("PyTorch", "2.13")

@@ -41,11 +41,26 @@ def only_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_framework_says_what_it_was_built_for(fake_module: Fake) -> None:
     fake_module("torch", TORCH)
     build = torch_build()
-    assert (build.version, build.cuda, build.cudnn) == ("9.9", "12.8", "90800")
+    assert (build.version, build.cuda, build.cudnn) == ("9.9", "12.8", "9.8.0")
     assert build.built_with_gpu
     assert build.capabilities == ("sm_80", "sm_90", "compute_90")
     assert build.gpus == ("GPU 0", "GPU 1")
     assert "noise on stderr" in build.messages
+
+
+def test_the_number_of_an_older_cudnn_is_read_as_it_was_meant(fake_module: Fake) -> None:
+    fake_module("torch", TORCH.replace("90800", "8902"))
+    assert torch_build().cudnn == "8.9.2"
+
+
+def test_a_build_without_cuda_has_none_of_it(fake_module: Fake) -> None:
+    fake_module(
+        "torch",
+        TORCH.replace('cuda="12.8"', "cuda=None").replace("lambda: True", "lambda: False"),
+    )
+    build = torch_build()
+    assert (build.cuda, build.cudnn, build.capabilities, build.gpus) == (None, None, (), ())
+    assert not build.built_with_gpu
 
 
 def test_a_framework_that_cannot_be_imported_says_why(fake_module: Fake) -> None:
@@ -102,3 +117,12 @@ def test_the_real_tensorflow_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build.failure == ""
     assert build.version[0].isdigit()
     assert build.packages
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch here")
+def test_the_real_pytorch_answers() -> None:
+    build = torch_build()
+    assert build.failure == ""
+    assert build.version[0].isdigit()
+    assert build.packages == ("torch",)
+    assert build.built_with_gpu == (build.cuda is not None)

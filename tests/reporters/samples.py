@@ -13,6 +13,7 @@ from reporters.samples_observed import (
     PARTIAL,
     TWO_GPUS,
 )
+from reporters.samples_torch import TORCH
 from reporters.samples_tried import (
     ALL_OUTCOMES,
     HEALTHY_TRIED,
@@ -103,5 +104,6 @@ SAMPLES = {
     "out_of_budget": OUT_OF_BUDGET,
     "trials_interrupted": TRIALS_INTERRUPTED,
     "none_possible": NONE_POSSIBLE,
+    **TORCH,
     "hostile": HOSTILE,
 }

@@ -21,7 +21,7 @@ from reporters.samples_tried import (
     TRIALS_INTERRUPTED,
     TRIED,
 )
-from trainperf.model import Diagnosis, Outcome, Overhead
+from trainperf.model import Diagnosis, Ending, Outcome, Overhead
 
 TOGETHER = "The kept changes together"
 
@@ -92,6 +92,11 @@ def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
 
 def test_a_healthy_script_ends_in_good_words() -> None:
     assert last(HEALTHY) == "Nothing to change: this script makes good use of its machine."
+
+
+def test_a_run_that_ended_early_is_not_called_well() -> None:
+    early = replace(HEALTHY, ending=Ending.FAILED)
+    assert "Nothing to change" not in last(early)
 
 
 def test_a_failed_run_promises_nothing() -> None:

@@ -39,6 +39,11 @@ class Observed:
         return next((event for event in self.process if event["e"] == kind), None)
 
     @property
+    def framework(self) -> str:
+        """The framework that the loop trains with, by the name of its module."""
+        return str(self.start.get("framework") or "tensorflow")
+
+    @property
     def facts(self) -> Event:
         """What the loop said of itself; empty if it ended before that."""
         found: Event = {}
@@ -100,7 +105,7 @@ def _no_loop(recording: Recording) -> NoLoop:
     if "import" not in kinds:
         return NoLoop(
             "no training loop was seen: the script never imported a framework",
-            "trainperf sees TensorFlow and Keras; is this the script that trains?",
+            "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?",
             tuple(seen),
         )
     return NoLoop(
@@ -111,12 +116,13 @@ def _no_loop(recording: Recording) -> NoLoop:
 
 
 def _what_was_seen(events: list[Event]) -> Iterator[str]:
-    hooks = [event["name"] for event in events if event["e"] == "hook"]
+    hooks = [str(event["name"]) for event in events if event["e"] == "hook"]
     for event in events:
         if event["e"] == "import":
-            yield f"{event['name']} {event['version']} was imported"
+            yield f"{NAMES.get(event['name'], event['name'])} {event['version']} was imported"
     if hooks:
-        yield f"{len(hooks)} hooks were live in TensorFlow and Keras"
+        many = "1 hook was" if len(hooks) == 1 else f"{len(hooks)} hooks were"
+        yield f"{many} live in {_hooked(hooks)}"
     updates = sum(1 for event in events if event["e"] == "first_update")
     yield "weights were updated, but not in a loop" if updates else "no weights were updated"
     evaluations = sum(1 for event in events if event["e"] == "evaluate")
@@ -125,6 +131,17 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event["e"] == "error":
             yield f"it ended with {event['type']}: {event['text'][:200]}"
+
+
+NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras", "torch": "PyTorch"}
+"""What the frameworks are called, by the name of their package."""
+
+
+def _hooked(hooks: list[str]) -> str:
+    """The frameworks that hooks were set in: "TensorFlow and Keras"."""
+    packages = [hook.partition(".")[0] for hook in hooks]
+    names = list(dict.fromkeys(NAMES.get(package, package) for package in packages))
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def site(value: object) -> Site | None:

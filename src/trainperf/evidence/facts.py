@@ -11,6 +11,7 @@ from trainperf.model import (
     CallbackCost,
     ChangingNumber,
     Device,
+    Event,
     Framework,
     LayerFacts,
     Loop,
@@ -31,23 +32,48 @@ KINDS = {
 }
 
 
+FRAMEWORKS: dict[str, Literal["tensorflow", "torch"]] = {
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+}
+
+
 def framework(observed: Observed) -> Framework:
-    """The framework, from the facts or, if the run ended early, from its import."""
-    for event in observed.of("framework"):
+    """The framework of the loop, from its facts or, if the run ended early, its import.
+
+    A process may import both: PyTorch's TensorBoard writer loads TensorFlow.
+    """
+    name = FRAMEWORKS.get(observed.framework, "tensorflow")
+    event = _described(observed)
+    if event is not None:
+        cuda = event["cuda"]
         return Framework(
-            "tensorflow", event["version"], event["keras"], event["legacy"], event["cuda"]
+            name,
+            event["version"],
+            event["keras"],
+            bool(event["legacy"]),
+            None if cuda is None else bool(cuda),
         )
-    imported = observed.first("import")
-    return Framework("tensorflow", imported["version"] if imported else "")
+    for imported in observed.process:
+        if imported["e"] == "import" and imported["name"] == name:
+            return Framework(name, imported["version"])
+    return Framework(name, "")
 
 
 def device(observed: Observed, machine: Machine) -> Device:
     """What the framework computes on; a run that ended early says it did on the CPU."""
-    for event in observed.of("framework"):
-        if event["gpus"]:
-            return Device("GPU", event["gpus"][0] or "GPU", len(event["gpus"]))
-        return Device("CPU", machine.cpu_model, int(event["logical"]))
-    return Device("CPU", machine.cpu_model, 1)
+    event = _described(observed)
+    if event is None:
+        return Device("CPU", machine.cpu_model, 1)
+    if event["gpus"]:
+        return Device("GPU", event["gpus"][0] or "GPU", len(event["gpus"]))
+    return Device("CPU", machine.cpu_model, int(event["logical"] or 1))
+
+
+def _described(observed: Observed) -> Event | None:
+    """What the framework of the loop said of itself, None if the run ended before."""
+    described = observed.of("framework")
+    return next((one for one in described if one["name"] == observed.framework), None)
 
 
 def loop(observed: Observed) -> Loop:

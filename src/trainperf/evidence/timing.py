@@ -156,7 +156,7 @@ def _slope(marks: list[tuple[float, int]]) -> tuple[float, int] | None:
 
 
 def _host(observed: Observed) -> float | Missing:
-    if observed.start["kind"] not in ("fit", "argument"):
+    if observed.framework == "torch" or observed.start["kind"] not in ("fit", "argument"):
         return Missing("host work cannot be told from the step in a loop of this kind")
     resident = [event for event in observed.of("step") if event["p"] == "resident"]
     if not resident:
@@ -166,17 +166,16 @@ def _host(observed: Observed) -> float | Missing:
 
 
 def startup(observed: Observed) -> StartUp | None:
-    """What passed before the first step, taken apart."""
+    """What passed before the first step, taken apart.
+
+    Without tracing, what the first step took cannot be told from the set-up.
+    """
     hello, update = observed.first("hello"), observed.first("first_update")
     if hello is None or update is None:
         return None
     total = update["t"] - hello["t"]
-    imports = sum(event["seconds"] for event in observed.process if event["e"] == "import")
-    before = [
-        event
-        for event in observed.process
-        if event["e"] == "trace" and event["in_step"] and event["t"] <= update["t"]
-    ]
+    imports = sum(event["seconds"] for event in _before(observed, "import", update))
+    before = [event for event in _before(observed, "trace", update) if event["in_step"]]
     tracing = sum(event["d"] for event in before)
     first = update["t"] - min((event["s"] for event in before), default=update["t"])
     return StartUp(
@@ -187,6 +186,12 @@ def startup(observed: Observed) -> StartUp | None:
         first_step_s=first if before else None,
         warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
     )
+
+
+def _before(observed: Observed, kind: str, update: Event) -> Iterator[Event]:
+    for event in observed.process:
+        if event["e"] == kind and event["t"] <= update["t"]:
+            yield event
 
 
 def between_epochs(observed: Observed) -> BetweenEpochs | None:

@@ -58,20 +58,60 @@ def _seen(name: str, build: Build, machine: Machine) -> Check:
     return Check(name, "ok", f"{build.name} sees {_gpus(seen)}")
 
 
-def _why_none(build: Build) -> str:
-    if "Cannot dlopen some GPU libraries" in build.messages:
-        return (
-            "its CUDA libraries were not found:"
-            ' pip install "tensorflow[and-cuda]" brings them along'
-        )
-    if "Could not find cuda drivers" in build.messages:
-        return (
+_REASONS = (
+    (
+        # TensorFlow
+        "Cannot dlopen some GPU libraries",
+        'its CUDA libraries were not found: pip install "tensorflow[and-cuda]" brings them along',
+    ),
+    (
+        "Could not find cuda drivers|Found no NVIDIA driver",
+        (
             "libcuda.so.1, the driver's own library, is not found: in a container, start it"
             " with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        )
+        ),
+    ),
+    (
+        # PyTorch, as are those below
+        "NVIDIA driver on your system is too old",
+        (
+            "the driver is too old for it: update the NVIDIA driver, or install a PyTorch built for"
+            " an older CUDA"
+        ),
+    ),
+    (
+        "Error 802|system not yet initialized",
+        (
+            "the GPUs are not ready (CUDA error 802): on machines with NVSwitch, start"
+            " nvidia-fabricmanager in the version of the driver"
+        ),
+    ),
+    (
+        "Error 80[34]|forward compatibility was attempted|unsupported display driver",
+        (
+            "the CUDA libraries in front of the driver's own do not fit it (CUDA error 803 or 804):"
+            " take the cuda-compat folder out of LD_LIBRARY_PATH, or update the driver"
+        ),
+    ),
+    (
+        "CUDA unknown error|CUDA driver initialization failed",
+        "CUDA does not start: try nvidia-smi; after a suspend, reload the nvidia_uvm module",
+    ),
+)
+"""What the frameworks write when they find no GPU (as a pattern), and what to do about it."""
+
+
+def _why_none(build: Build) -> str:
+    for pattern, advice in _REASONS:
+        if re.search(pattern, build.messages):
+            return advice
     if "CUDA_ERROR" in build.messages:
         error = re.search(r"CUDA_ERROR_\w+", build.messages)
         return f"CUDA does not start ({error[0] if error else 'CUDA_ERROR'}): try nvidia-smi"
+    if error := re.search(r"Error (\d+): ([^\n(]+)", build.messages):
+        return f"CUDA does not start (error {error[1]}, {error[2].strip()}): try nvidia-smi"
+    if build.name == "PyTorch" and build.cuda is None:
+        return "it is built for AMD GPUs: install the PyTorch build for CUDA"
     return "look at CUDA_VISIBLE_DEVICES, and whether the CUDA libraries it was built for are there"
 
 

@@ -58,7 +58,7 @@ def conclude(
                 "install trainperf into the environment that your training script runs in",
             )
         )
-    found.extend(_keras(versions, environment))
+    found.extend(_keras(versions, environment, builds))
     found.extend(
         (
             checks.check_cores(machine),
@@ -105,7 +105,11 @@ def _twice(build: Build) -> tuple[Check, ...]:
     )
 
 
-def _keras(versions: Mapping[str, str | None], environment: Mapping[str, str]) -> tuple[Check, ...]:
+def _keras(
+    versions: Mapping[str, str | None],
+    environment: Mapping[str, str],
+    builds: tuple[Build, ...],
+) -> tuple[Check, ...]:
     keras, legacy = versions.get("keras"), versions.get("tf_keras")
     wants_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
     if wants_legacy and legacy is None:
@@ -117,9 +121,23 @@ def _keras(versions: Mapping[str, str | None], environment: Mapping[str, str]) -
                 "pip install tf_keras, or unset TF_USE_LEGACY_KERAS",
             ),
         )
-    facts = [keras or ""]
+    backend = environment.get("KERAS_BACKEND", "")
+    needed = _BACKENDS.get(backend)
+    if keras and needed and needed not in {build.name for build in builds}:
+        return (
+            Check(
+                "Keras",
+                "problem",
+                f"KERAS_BACKEND is {backend!r}, but {needed} is not installed",
+                f"install {needed}, or set KERAS_BACKEND to a framework that is installed",
+            ),
+        )
+    facts = [f"{keras}, on {needed} by KERAS_BACKEND" if keras and needed else keras or ""]
     if legacy:
         used = ", used because TF_USE_LEGACY_KERAS is set" if wants_legacy else ""
         facts.append(f"tf_keras (Keras 2) {legacy}{used}")
     facts = [fact for fact in facts if fact]
     return (Check("Keras", "ok", "; ".join(facts)),) if facts else ()
+
+
+_BACKENDS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}

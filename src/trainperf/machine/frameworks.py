@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 
 TIMEOUT_S = 60.0
-"""How long one framework may take to import; a cold TensorFlow takes 2 to 20 s."""
+"""How long one framework may take to import: 2 to 20 s where its files are not cached yet."""
 
 _MARK = "trainperf-build:"
 
@@ -44,15 +44,21 @@ try:
 except Exception:
     flags = None
 try:
-    cudnn = torch.backends.cudnn.version() if torch.version.cuda else None
+    number = torch.backends.cudnn.version() if torch.version.cuda else None
 except Exception:
+    number = None
+if number is None:
     cudnn = None
+elif number >= 90000:  # 90800 is 9.8.0; before cuDNN 9, 8902 was 8.9.2
+    cudnn = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+else:
+    cudnn = f"{number // 1000}.{number // 100 % 10}.{number % 100}"
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print("trainperf-build:" + json.dumps({
     "version": torch.__version__,
     "built_with_gpu": bool(torch.version.cuda or torch.version.hip),
     "cuda": torch.version.cuda,
-    "cudnn": None if cudnn is None else str(cudnn),
+    "cudnn": cudnn,
     "capabilities": (flags or "").split(),
     "gpus": [torch.cuda.get_device_name(i) for i in range(count)],
 }))

@@ -6,8 +6,9 @@ import shlex
 
 from rich.cells import cell_len
 
-from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack
+from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.reporters import _units as units
+from trainperf.reporters._findings import rejected
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._plain import one_line
 
@@ -114,10 +115,9 @@ def _environment(patch: Patch, paper: Paper) -> None:
 
 def _explained(diagnosis: Diagnosis) -> str:
     """The finding to read more of: the first that was not rejected, else the first."""
-    outcomes = {trial.fix: trial.outcome for trial in diagnosis.trials}
-    good = (None, Outcome.KEPT, Outcome.NOT_TRIED)
+    trials = by_fix(diagnosis.trials)
     ids = [finding.id for finding in diagnosis.findings]
-    return next((one for one in ids if outcomes.get(one) in good), ids[0] if ids else "")
+    return next((one for one in ids if not rejected(trials.get(one))), ids[0] if ids else "")
 
 
 def _longer(diagnosis: Diagnosis) -> str:
@@ -164,7 +164,8 @@ def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
         return _nothing(tried, diagnosis), "bold"
     if diagnosis.findings:
         return _bounds_only(diagnosis), "bold"
-    if diagnosis.verdict.healthy:
+    complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
+    if diagnosis.verdict.healthy and complete:
         return "Nothing to change: this script makes good use of its machine.", "bold green"
     return "", ""
 

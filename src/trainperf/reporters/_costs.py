@@ -1,12 +1,10 @@
-"""Where the time goes: input stages, between epochs, callbacks, functions, devices."""
+"""Where the time goes: input stages, between epochs, callbacks, functions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.text import Text
 
-from trainperf.model import CallbackCost, Diagnosis, Machine, Site
+from trainperf.model import CallbackCost, Diagnosis, Site
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import defined, place
@@ -125,57 +123,6 @@ def functions(diagnosis: Diagnosis, paper: Paper) -> None:
         right=(3,),
         elastic=(0, 1, 4),
     )
-
-
-def devices(diagnosis: Diagnosis, paper: Paper) -> None:
-    """Print how busy GPUs and host were while the script trained."""
-    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
-    if use is None:
-        return
-    rows: list[list[Text | str]] = [
-        [f"GPU {gpu['index']}", "; ".join(told)]
-        for gpu in use.gpu
-        if (told := _gpu(gpu, diagnosis.machine))
-    ]
-    host = []
-    if use.cpu_cores is not None:
-        host.append(f"{use.cpu_cores:.2g} of {units.cores(diagnosis.machine.cores)} busy")
-    if use.rss_peak is not None:
-        host.append(f"memory {units.size(use.rss_peak)}")
-    if use.read_bytes_s:
-        host.append(f"reading {units.size(use.read_bytes_s)}/s")
-    if host:
-        rows.append(["Host", "; ".join(host)])
-    if rows:
-        paper.heading("Machine while training")
-        for name, text in rows:
-            paper.prose(text, indent=2, first=paper.raw(f"{name:<7}", "dim"))
-
-
-def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
-    """Say in words what is known of a GPU; what the driver did not say is left out."""
-    told = []
-    if (busy := gpu.get("utilization_percent")) is not None:
-        told.append(f"a kernel ran {busy:.0f} % of the time")
-    for key, words in (
-        ("sm_active", "SMs active"),
-        ("tensor_active", "tensor cores"),
-        ("dram_active", "memory bandwidth"),
-    ):
-        if (value := gpu.get(key)) is not None:
-            told.append(f"{words} {units.share(value)}")
-    if (used := gpu.get("memory_used_peak")) is not None:
-        totals = (card.memory_total for card in machine.gpus if card.index == gpu["index"])
-        total = next(totals, None)
-        of = f" ({units.share(used / total)})" if total else ""
-        told.append(f"memory {units.size(used)}{of}")
-    if (power := gpu.get("power_w")) is not None:
-        told.append(f"{power:.0f} W")
-    if (clock := gpu.get("sm_clock_mhz")) is not None:
-        told.append(f"{clock:.0f} MHz")
-    if throttle := gpu.get("throttle"):
-        told.append(f"slowed down by {', '.join(throttle)}")
-    return told
 
 
 def _share(share: float | None, paper: Paper) -> Text | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from trainperf.model import Diagnosis, Ending, Equivalence, Finding, Outcome, Trial
+from trainperf.model import Diagnosis, Ending, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import places
@@ -29,7 +29,7 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
             paper.line()
             paper.prose("None of the causes that trainperf knows shows in what was measured.")
         return
-    trials = {trial.fix: trial for trial in diagnosis.trials}
+    trials = by_fix(diagnosis.trials)
     tried = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
     advice = [(finding, trial) for finding, trial in tried if not rejected(trial)]
     if advice:
@@ -65,7 +65,9 @@ def rejected(trial: Trial | None) -> bool:
 def _worth(finding: Finding, trial: Trial | None, tried: bool, paper: Paper) -> None:
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
-        figure = units.measured(trial.speedup, trial.low, trial.high, " as fast, measured")
+        way = f" with {trial.variant}" if trial.variant else ""
+        words = f" as fast{way}, measured"
+        figure = units.measured(trial.speedup, trial.low, trial.high, words)
         text = paper.say(figure, "bold green")
         paper.prose(text + paper.raw(f"; {_predicted(finding, trial)}"), indent=4)
         return

@@ -20,7 +20,8 @@ _POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
 _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
     *("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise"),
-    *("pairs", "legs", "floor", "loss_band", "break_even_steps"),
+    *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "calls_per_step"),
+    *("allocated_peak", "reserved_peak", "total", "retries", "ooms"),
 )
 
 

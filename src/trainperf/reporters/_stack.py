@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
-from trainperf.model import Diagnosis, Stack
+from trainperf.model import Diagnosis, Stack, by_fix
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 
@@ -19,7 +19,7 @@ def stack(diagnosis: Diagnosis, paper: Paper) -> None:
     if kept is None or len(kept.fixes) < 2:
         return
     paper.heading("The kept changes together")
-    alone = {trial.fix: trial for trial in diagnosis.trials}
+    alone = by_fix(diagnosis.trials)
     rows: list[tuple[Text | str, str, float | None, str]] = [
         ("the script as it is", "", kept.before_step_s, "yellow")
     ]

@@ -76,7 +76,7 @@ def step(diagnosis: Diagnosis, paper: Paper) -> None:
     if times.input_s is not None:
         _fact(paper, "Data alone", f"{units.seconds(times.input_s)} for each step")
     if diagnosis.loop is not None:
-        _fact(paper, "Loop", _loop(diagnosis.loop, diagnosis.cwd))
+        _fact(paper, "Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd))
     if diagnosis.framework.name:
         _fact(paper, "Framework", _framework(diagnosis.framework))
     _fact(paper, "Device", _device(diagnosis.device, diagnosis.machine))
@@ -148,13 +148,17 @@ def _utilization(verdict: Verdict, paper: Paper) -> Text:
     )
 
 
-def _loop(loop: Loop, cwd: str) -> str:
+def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
     kinds = {
         "fit": "Keras `fit`",
         "iterator": "a loop over a dataset",
         "call": "a loop that calls the training step",
         "update": "seen by its weight updates only",
     }
+    if framework.name == "torch":
+        kinds["update"] = "a loop that makes its own batches"
+    if loop.input_kind == "DataLoader":
+        kinds["iterator"] = "a loop over a `DataLoader`"
     parts = [kinds.get(loop.kind, loop.kind)]
     if loop.where is not None:
         parts[0] += f" at {place(loop.where, cwd)}"
@@ -166,6 +170,8 @@ def _loop(loop: Loop, cwd: str) -> str:
         epochs = units.count(loop.epochs, "epoch")
         long = "" if loop.epoch_steps is None else f" of {units.count(loop.epoch_steps, 'step')}"
         parts.append(f"{epochs}{long}")
+    elif loop.epoch_steps is not None:
+        parts.append(f"epochs of {units.count(loop.epoch_steps, 'step')}")
     return ", ".join(parts)
 
 
@@ -201,7 +207,8 @@ def _startup(startup: StartUp | None, total: float) -> str:
         if startup.imports_s is not None:
             told.append(f"imports {units.seconds(startup.imports_s)}")
         if startup.setup_s is not None:
-            told.append(f"set-up {units.seconds(startup.setup_s)}")
+            also = " and first step" if startup.first_step_s is None else ""
+            told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
         if startup.first_step_s is not None:
             told.append(f"first step {units.seconds(startup.first_step_s)}")
         if startup.tracing_s is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
-from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials
+from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 
@@ -19,6 +19,11 @@ GROUPS = {
     Outcome.NOT_TRIED: ("not tried", "bold"),
 }
 """The outcomes in the order of the report: how each is headed, and in what style."""
+
+BEATEN = "tried, another way to make the same change gives more"
+
+HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, "yellow"))) | dict(GROUPS.values())
+"""The headings in the order of the report, with their styles."""
 
 _LAYOUTS = (
     ("fix", "at most", "measured", "pairs", "steps"),
@@ -40,7 +45,9 @@ def trials(diagnosis: Diagnosis, paper: Paper) -> None:
     paper.heading("Tried on the script itself")
     for text in _how(diagnosis):
         paper.prose(text, indent=2)
-    ordered = [trial for group in GROUPS for trial in diagnosis.trials if trial.outcome is group]
+    headings = {id(trial): _heading(trial, diagnosis) for trial in diagnosis.trials}
+    order = list(HEADINGS)
+    ordered = sorted(diagnosis.trials, key=lambda trial: order.index(headings[id(trial)]))
     lines, losses_at = _laid_out(ordered, paper)
     paper.line()
     paper.line(lines[0] + paper.say("losses", "dim") if losses_at else lines[0], 2)
@@ -48,16 +55,24 @@ def trials(diagnosis: Diagnosis, paper: Paper) -> None:
         line for line, trial in zip(lines[1:], ordered, strict=True) if trial.speedup is None
     ]
     hang = max((cell_len(line.plain.rstrip()) for line in unmeasured), default=0) + 2
-    before: Outcome | None = None
+    before = ""
     for trial, line in zip(ordered, lines[1:], strict=True):
-        if trial.outcome is not before:
-            paper.line(paper.say(*GROUPS[trial.outcome]), 2)
-            before = trial.outcome
+        heading = headings[id(trial)]
+        if heading != before:
+            paper.line(paper.say(heading, HEADINGS[heading]), 2)
+            before = heading
         if trial.speedup is None:
             _unmeasured(trial, line, hang, paper)
         else:
             _measured(trial, line, losses_at, paper)
     _rest(diagnosis, paper)
+
+
+def _heading(trial: Trial, diagnosis: Diagnosis) -> str:
+    best = by_fix(diagnosis.trials)[trial.fix]
+    if trial.outcome is Outcome.REDUNDANT and trial.variant and best.kept:
+        return BEATEN
+    return GROUPS[trial.outcome][0]
 
 
 def _laid_out(ordered: list[Trial], paper: Paper) -> tuple[list[Text], bool]:
@@ -77,10 +92,10 @@ def _laid_out(ordered: list[Trial], paper: Paper) -> tuple[list[Text], bool]:
 def _row(trial: Trial, paper: Paper) -> dict[str, Text | str]:
     bound = "" if trial.bound is None else units.bound(trial.bound)
     if trial.speedup is None:
-        return {"fix": trial.fix, "at most": bound}
+        return {"fix": trial.name, "at most": bound}
     figure = units.measured(trial.speedup, trial.low, trial.high)
     return {
-        "fix": trial.fix,
+        "fix": trial.name,
         "at most": bound,
         "measured": paper.say(figure, "bold green" if trial.kept else ""),
         "pairs": f"{trial.pairs:,}",

@@ -5,7 +5,16 @@ from __future__ import annotations
 from rich.console import Console
 
 from trainperf.model import Diagnosis
-from trainperf.reporters import _closing, _costs, _findings, _stack, _step, _trials
+from trainperf.reporters import (
+    _closing,
+    _costs,
+    _devices,
+    _findings,
+    _parts,
+    _stack,
+    _step,
+    _trials,
+)
 from trainperf.reporters._paper import Paper
 
 COLUMNS_OF_A_HALF = 84
@@ -47,7 +56,9 @@ def _taken_apart(diagnosis: Diagnosis, paper: Paper) -> None:
     left = Paper(paper.console, half - GUTTER) if wide else paper
     right = Paper(paper.console, half) if wide else paper
     _step.step(diagnosis, left)
-    _costs.devices(diagnosis, right)
+    _parts.step_parts(diagnosis, left)
+    _parts.sync_points(diagnosis, left)
+    _devices.devices(diagnosis, right)
     _costs.input_stages(diagnosis, right)
     _costs.between_epochs(diagnosis, right)
     _costs.callbacks(diagnosis, right)

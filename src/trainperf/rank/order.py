@@ -1,0 +1,57 @@
+"""The order of findings: by their bounds, and by what trials gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainperf.fixes._words import NOISES, SMALLEST_GAIN
+from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
+
+
+def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
+    """The findings worth a reader's time, best first; practices are left out.
+
+    What has no bound (a GPU that is not used at all) comes first. Those within the
+    noise are dropped. Changes to the experiment count half: they cost more than an
+    edit.
+    """
+    least = 1 + max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+    kept = [
+        finding
+        for finding in findings
+        if finding.category != "practice" and (finding.bound is None or finding.bound > least)
+    ]
+    return tuple(sorted(kept, key=_order))
+
+
+def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tuple[Finding, ...]:
+    """The findings in the order their trials give: kept ones by what was measured.
+
+    Then what could not be tried, in its own order, and last what was tried and not kept.
+    """
+    came = by_fix(trials)
+
+    def order(finding: Finding) -> tuple[int, float]:
+        trial = came.get(finding.id)
+        if trial is None or trial.outcome is Outcome.NOT_TRIED:
+            return 1, 0.0
+        if trial.kept:
+            return 0, -(trial.speedup or 0.0)
+        return 2, 0.0
+
+    return tuple(sorted(findings, key=order))
+
+
+def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings about time to accuracy, which have no price."""
+    return tuple(finding for finding in findings if finding.category == "practice")
+
+
+def _order(finding: Finding) -> tuple[int, float, int, str]:
+    if finding.bound is None:
+        first = 0 if finding.category in ("environment", "storage") else 2
+        return first, 0.0, 0, finding.id
+    gain = finding.bound - 1
+    if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
+        gain *= 0.5
+    return 1, -round(gain, 2), 0 if finding.rewritable else 1, finding.id

@@ -1,0 +1,166 @@
+"""Verdicts on a step of PyTorch, from its parts: forward, backward, optimizer, the rest."""
+
+from __future__ import annotations
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes._torch_words import call
+from trainperf.fixes._words import at, ms, percent, times
+from trainperf.model import (
+    Bottleneck,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Measure,
+    Site,
+    SyncPoint,
+)
+
+OUTSIDE_SHARE = 0.10
+"""Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""
+
+EXPLAINS = 1 / 3
+"""A function is named if it was seen in at least so much of what is to be explained."""
+
+MODEL = ("forward", "backward", "optimizer")
+OUTSIDE = ("transfer", "zero_grad", "rest")
+
+
+def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    """The step is bound by work of the host: copies, its own Python, waiting for the device.
+
+    None where that takes less than a tenth of it, or the step was not taken apart.
+    """
+    parts = _shares(evidence)
+    own = sum(parts.get(name, 0.0) for name in OUTSIDE)
+    waiting = max(_waiting(evidence), parts.get("sync", 0.0))
+    if max(own, waiting) < OUTSIDE_SHARE:
+        return None
+    if waiting > own:
+        return "sync", _synchronised(evidence, waiting)
+    return "host", _host(evidence, parts, own)
+
+
+def dearest(evidence: Evidence) -> str:
+    """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %"."""
+    parts = _shares(evidence)
+    told = sorted((name for name in MODEL if name in parts), key=lambda name: -parts[name])
+    return ", ".join(f"{name} {percent(parts[name])}" for name in told)
+
+
+def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
+    """What to say where the resident step was not timed, but its parts show the model."""
+    text = (
+        f"Model-bound: each step takes {ms(evidence.times.real)}, nearly all of it the model's "
+        f"own work ({dearest(evidence)})"
+    )
+    if findings and findings[0].bound is not None:
+        return f"{text}; it could run up to {times(findings[0].bound)} as fast."
+    return f"{text}."
+
+
+def healthy(evidence: Evidence) -> str:
+    """What to say of it where there is nothing to repair."""
+    parts = _shares(evidence)
+    own = sum(parts.get(name, 0.0) for name in MODEL)
+    return (
+        f"Healthy: {percent(own)} of each step is forward, backward and optimizer, and nothing "
+        f"that trainperf knows would make it faster than the noise of this machine."
+    )
+
+
+def taken_apart(evidence: Evidence) -> bool:
+    """Whether it is known how the model's own work divides."""
+    return any(name in _shares(evidence) for name in MODEL)
+
+
+def _shares(evidence: Evidence) -> dict[str, float]:
+    """The parts of a step as shares of their sum; empty where it was not taken apart.
+
+    What the sum exceeds the real step by is what timing each call cost. It is taken off
+    the rest, so that no loop is blamed for it.
+    """
+    try:
+        seconds = {part.name: part.seconds for part in evidence.torch.split}
+    except NotMeasured:
+        return {}
+    real = evidence.times.real_
+    if isinstance(real, Measure) and "rest" in seconds:
+        excess = max(0.0, sum(seconds.values()) - real.seconds)
+        seconds["rest"] = max(0.0, seconds["rest"] - excess)
+    whole = sum(seconds.values())
+    return {name: each / whole for name, each in seconds.items()} if whole > 0 else {}
+
+
+def _waiting(evidence: Evidence) -> float:
+    """Share of a step that passes in calls that wait for the device."""
+    syncs = _syncs(evidence)
+    try:
+        return sum(sync.seconds for sync in syncs) / evidence.times.real
+    except NotMeasured:
+        return 0.0
+
+
+def _syncs(evidence: Evidence) -> list[SyncPoint]:
+    found = () if evidence.torch_ is None else evidence.torch_.syncs
+    return sorted(found, key=lambda sync: -sync.seconds)
+
+
+def _synchronised(evidence: Evidence, share: float) -> str:
+    text = f"Host-bound by synchronisation: {percent(share)} of each step waits for the device"
+    syncs = _syncs(evidence)
+    if not syncs:
+        return f"{text}."
+    first = syncs[0]
+    calls = f"{first.calls:.3g} times in each step" if first.calls > 1.05 else "in each step"
+    if first.calls < 0.95:
+        calls = "not in each step"
+    return f"{text}, mostly in `{call(first.what)}`, {at(first.where)}, {calls}."
+
+
+def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
+    copies = parts.get("transfer", 0.0)
+    if copies > 0.5 * own:
+        return (
+            f"Host-bound: {percent(copies)} of each step goes into copying batches to the device, "
+            f"before the model starts on them."
+        )
+    text = f"Host-bound: {percent(own)} of each step passes outside forward, backward and optimizer"
+    cost = _culprit(evidence, own)
+    if cost is not None:
+        return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}."
+    where = evidence.loop.where
+    return f"{text}, in the Python of the loop{f' at {at(where)}' if where else ''}."
+
+
+def _culprit(evidence: Evidence, own: float) -> FunctionCost | None:
+    """The user's function that the work outside the model passes in, by the stack samples.
+
+    Samples do not say whether a function runs inside the model. A `forward` does, and one
+    that is seen far more often than there is work outside must.
+    """
+    fitting = [
+        cost
+        for cost in evidence.functions
+        if cost.thread == "main"
+        and _bare(cost.name) != "forward"
+        and not _holds_the_step(cost, evidence)
+        and EXPLAINS * own <= cost.share <= 1.5 * own
+    ]
+    return max(fitting, key=lambda cost: cost.share, default=None)
+
+
+def _holds_the_step(cost: FunctionCost, evidence: Evidence) -> bool:
+    """Whether the model is called from this function, so that its time is the model's."""
+    calls = None if evidence.torch_ is None else evidence.torch_.calls
+    places = [evidence.loop.where]
+    if calls is not None:
+        places += [calls.forward, calls.backward, calls.step]
+    return any(
+        place is not None and _bare(place.function) == _bare(cost.name) and place.file == cost.file
+        for place in places
+    )
+
+
+def _bare(name: str) -> str:
+    """The name of a function without that of its class."""
+    return name.rpartition(".")[2]

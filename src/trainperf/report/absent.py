@@ -1,0 +1,49 @@
+"""What was not measured, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.model import Ending, Evidence, Missing, NotTaken, Recording
+
+
+def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
+    """Everything that was not measured, each with its reason."""
+    return tuple(_not_measured(recording, evidence))
+
+
+def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken]:
+    taken = evidence.times
+    for what, value in (
+        ("the step as it is", taken.real_),
+        ("the step with free input", taken.resident_),
+        ("the input alone", taken.input_),
+        ("the stages of the input", evidence.stages_),
+    ):
+        if isinstance(value, Missing):
+            yield NotTaken(what, value.reason)
+    if not isinstance(evidence.stages_, Missing):
+        for stage in evidence.stages_:
+            if isinstance(stage.seconds_per_step_, Missing) and stage.by_user:
+                yield NotTaken(f"the stage `{stage.op}`", stage.seconds_per_step_.reason)
+    if evidence.torch_ is not None and isinstance(evidence.torch_.split_, Missing):
+        yield NotTaken("the parts of a step", evidence.torch_.split_.reason)
+    for name, probe in evidence.probes.items():
+        if isinstance(probe, Missing):
+            yield NotTaken(f"a probe of {name.replace('_', ' ')}", probe.reason)
+    if not recording.gpus:
+        yield NotTaken("GPU use", recording.gpu_reason or "no GPU was found")
+    between = evidence.between_epochs
+    if between is None or not between.epochs_seen:
+        steps = evidence.loop.epoch_steps
+        length = f"an epoch has {steps:,} steps; " if steps else ""
+        yield NotTaken("the time between epochs", f"{length}none ended while it was observed")
+    if evidence.device.count < 2 and evidence.loop.replicas < 2:
+        yield NotTaken("gradient exchange", "the script trains on one device")
+
+
+def nothing_measured(recording: Recording, reason: str) -> tuple[NotTaken, ...]:
+    """The one thing to say where there was no loop to measure."""
+    if recording.ending in (Ending.FAILED, Ending.SIGNALLED):
+        reason = "the script ended before a training loop began"
+    return (NotTaken("the training step", reason),)

@@ -1,0 +1,77 @@
+"""How far the numbers can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.fixes._words import ms, percent
+from trainperf.model import Evidence, Measure, Recording
+
+BUSY_NEIGHBOURS = 0.15
+"""Cores others kept busy, as a share of those we may use, from which it is said."""
+
+
+def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
+    """What a reader should know about how far the numbers can be trusted."""
+    return (*_notes(evidence), *run_notes(recording))
+
+
+def _notes(evidence: Evidence) -> Iterator[str]:
+    for use in evidence.use:
+        if use.phase != "real" or use.cpu_cores is None or use.machine_cpu_cores is None:
+            continue
+        others = use.machine_cpu_cores - use.cpu_cores
+        if others > max(0.3, BUSY_NEIGHBOURS * evidence.machine.cores):
+            yield (
+                f"other processes kept {others:.1f} of the machine's "
+                f"{evidence.machine.visible_cores} cores busy meanwhile: expect times to vary"
+            )
+    startup = evidence.startup
+    if startup is not None and startup.tracing_s and startup.tracing_s > 5:
+        yield f"tracing the first step took {ms(startup.tracing_s)}, once"
+    real = evidence.times.real_
+    if isinstance(real, Measure) and not real.blocks:
+        yield f"only {real.steps} steps could be timed, so the times are rough"
+    elif isinstance(real, Measure) and real.noise > 0.10:
+        yield f"the step time varied by {percent(real.noise)} between blocks of steps"
+    stalls = sum(
+        measure.stalls
+        for measure in (real, evidence.times.resident_)
+        if isinstance(measure, Measure)
+    )
+    if stalls:
+        yield (
+            f"{stalls} runs of steps took more than twice the usual time (the machine paused, or "
+            f"something rare in the loop) and were left out of the times"
+            if stalls > 1
+            else "one run of steps took more than twice the usual time (the machine paused, or "
+            "something rare in the loop) and was left out of the times"
+        )
+    loop = evidence.loop
+    if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
+        whole = loop.epochs * loop.epoch_steps
+        if whole < real.steps:
+            yield (
+                f"this `fit` has {whole} steps in all and was continued to be timed; if the "
+                f"script trains again after it, that was not looked at"
+            )
+    calls = None if evidence.torch_ is None else evidence.torch_.calls
+    if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
+        yield (
+            f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
+        )
+    if evidence.loop.updates_per_step > 1:
+        yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def run_notes(recording: Recording) -> tuple[str, ...]:
+    """What went wrong in the observer itself, if anything did."""
+    texts = [
+        event["text"]
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "note"
+    ]
+    if recording.sampling_note:
+        texts.append(recording.sampling_note)
+    return tuple(dict.fromkeys(texts))

@@ -1,0 +1,210 @@
+"""What is said of a step of PyTorch: nothing of another framework, and whose work it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from trainperf.fixes._cases import SITE, stage
+from trainperf.fixes._torch_cases import (
+    CALLS,
+    FORWARD_SITE,
+    ITEM_SITE,
+    LOADER,
+    split,
+    torch_evidence,
+)
+from trainperf.model import (
+    BetweenEpochs,
+    Equivalence,
+    Evidence,
+    Finding,
+    Function,
+    FunctionCost,
+    Loop,
+    Missing,
+    Site,
+    SyncPoint,
+    Verdict,
+)
+from trainperf.rank import input_culprit, verdict
+
+BARE = Loop("update", where=Site("train.py", 40, "main"), batch_size=8)
+ITEM = Function("__getitem__", "data.py", 30)
+MODEL = {"forward": 0.030, "backward": 0.055, "optimizer": 0.010}
+
+
+def finding(id: str, bound: float | None = 1.8, category: str = "model") -> Finding:
+    return Finding(id, category, "Title", "text", bound, "basis", Equivalence.NUMERICS)  # type: ignore[arg-type]
+
+
+def said(evidence: Evidence, *findings: Finding) -> Verdict:
+    answer = verdict(evidence, findings)
+    assert not re.search(r"[Kk]eras|TensorFlow|tf\.|callback", answer.text)
+    return answer
+
+
+def bare(**fields: object) -> Evidence:
+    """A loop that makes its own batches: 0.1 s a step, its resident time not known."""
+    return torch_evidence(resident=None, input=None, loader=None, loop=BARE, **fields)  # type: ignore[arg-type]
+
+
+def cost(name: str, share: float, line: int = 7) -> FunctionCost:
+    return FunctionCost(name, "train.py", line, share, "main", int(share * 100))
+
+
+# What must stay quiet comes first.
+
+
+def test_a_step_that_is_all_model_is_healthy() -> None:
+    answer = said(bare(split=split(**MODEL, rest=0.002)))
+    assert answer.healthy
+    assert answer.text.startswith("Healthy: 98 % of each step is forward, backward and optimizer")
+
+
+def test_what_timing_each_call_costs_is_not_the_loops_fault() -> None:
+    slowed = split(forward=0.032, backward=0.058, optimizer=0.010, rest=0.014)
+    assert said(bare(split=slowed)).healthy
+
+
+def test_a_loop_with_quick_waits_is_not_held_up_by_them() -> None:
+    syncs = (SyncPoint("item", SITE, 1.0, 0.002),)
+    assert said(torch_evidence(torch={"syncs": syncs})).healthy
+
+
+def test_nothing_is_concluded_where_nothing_was_taken_apart() -> None:
+    answer = said(bare(split=Missing("too few steps")))
+    assert answer.bottleneck == "none"
+    assert answer.text == "Nothing to repair was found in what could be measured."
+
+
+# What must be said.
+
+
+def test_work_outside_the_model_names_the_users_function() -> None:
+    parts = split(forward=0.025, backward=0.045, optimizer=0.006, rest=0.024)
+    functions = (cost("main", 0.6), cost("GPT.forward", 0.26), cost("get_batch", 0.22, 31))
+    answer = said(bare(split=parts, functions=functions, calls=CALLS))
+    assert answer.bottleneck == "host"
+    assert answer.text == (
+        "Host-bound: 24 % of each step passes outside forward, backward and optimizer, mostly in "
+        "`get_batch`, train.py:31."
+    )
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        (),
+        (cost("attention", 0.55),),  # seen more often than there is work outside
+        (cost("seldom", 0.02),),
+        (cost("main", 0.24),),  # the loop itself
+    ],
+)
+def test_without_such_a_function_the_loop_is_named(functions: tuple[FunctionCost, ...]) -> None:
+    parts = split(forward=0.025, backward=0.045, optimizer=0.006, rest=0.024)
+    text = said(bare(split=parts, functions=functions)).text
+    assert text.endswith("and optimizer, in the Python of the loop at train.py:40.")
+
+
+def test_a_function_that_calls_the_model_is_not_blamed_for_it() -> None:
+    parts = split(forward=0.020, backward=0.040, optimizer=0.006, rest=0.034)
+    calls = replace(CALLS, forward=replace(FORWARD_SITE, function="train_step"))
+    own = (cost("Trainer.train_step", 0.35), cost("augment", 0.3))
+    assert "`augment`" in said(bare(split=parts, functions=own, calls=calls)).text
+
+
+def test_copies_to_the_device_are_called_what_they_are() -> None:
+    parts = split(transfer=0.030, forward=0.020, backward=0.040, optimizer=0.005, rest=0.005)
+    text = said(torch_evidence(split=parts)).text
+    assert text.startswith("Host-bound: 30 % of each step goes into copying batches to the device")
+
+
+def test_waiting_for_the_device_names_its_call() -> None:
+    syncs = (
+        SyncPoint("cpu", SITE, 1.0, 0.001),
+        SyncPoint("item", Site("train.py", 41), 2.0, 0.020, printed=True),
+    )
+    answer = said(torch_evidence(torch={"syncs": syncs}))
+    assert answer.bottleneck == "sync"
+    assert answer.text == (
+        "Host-bound by synchronisation: 21 % of each step waits for the device, mostly in "
+        "`.item()`, train.py:41, 2 times in each step."
+    )
+
+
+def test_a_wait_that_no_call_was_seen_for_is_told_without_one() -> None:
+    parts = split(forward=0.03, backward=0.05, optimizer=0.005, sync=0.015)
+    assert said(bare(split=parts)).text.endswith("15 % of each step waits for the device.")
+
+
+def test_a_model_bound_step_names_its_dearest_parts_and_what_it_could_win() -> None:
+    parts = split(forward=0.030, backward=0.055, optimizer=0.015)
+    answer = said(bare(split=parts), finding("torch_autocast"))
+    assert answer.bottleneck == "model"
+    assert answer.text == (
+        "Model-bound: each step takes 100 ms, nearly all of it the model's own work "
+        "(backward 55 %, forward 30 %, optimizer 15 %); it could run up to 1.80× as fast."
+    )
+
+
+def test_a_step_with_its_data_in_time_names_them_as_well() -> None:
+    answer = said(torch_evidence(), finding("torch_autocast"))
+    assert answer.text.startswith("Model-bound: the data is there in time (98 %")
+    assert "(backward 61 %, forward 31 %, optimizer 5 %), and could run up to 1.80×" in answer.text
+
+
+def test_an_input_bound_step_names_the_method_of_the_dataset() -> None:
+    slow = (stage("sampler", 0.0001), stage("dataset item", 0.055, function=ITEM))
+    answer = said(torch_evidence(resident=0.04, input=0.06, stages_=slow))
+    assert answer.bottleneck == "input"
+    assert "waits for `Images.__getitem__`, data.py:30, with `num_workers=0`." in answer.text
+
+
+def test_what_passes_between_epochs_is_the_verdict_where_its_fix_comes_first() -> None:
+    between = BetweenEpochs(5.0, 3, epoch_steps=50, restart_s=4.2)
+    answer = said(
+        torch_evidence(between_epochs=between), finding("torch_persistent_workers", 2.0, "input")
+    )
+    assert answer.text == (
+        "Held up between epochs: 5.00 s after every 50 steps, 50 % of an epoch, mostly opening "
+        "the input again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("stages", "loader", "says"),
+    [
+        ((), LOADER, "`Images.__getitem__`, data.py:30, with `num_workers=0`"),
+        (
+            (stage("dataset item", 0.05, function=ITEM),),
+            replace(LOADER, workers=1),
+            "`Images.__getitem__`, data.py:30, in 1 worker process",
+        ),
+        (
+            (stage("collate", 0.05, function=Function("pad", "data.py", 50)),),
+            replace(LOADER, workers=4),
+            "`pad`, data.py:50, in 4 worker processes",
+        ),
+        ((stage("collate", 0.05),), LOADER, "put together into a batch (the `DataLoader` at "),
+        (
+            (stage("dataset item", 0.01), stage("inter-process copy", 0.05)),
+            LOADER,
+            "batches to come over from the worker processes (the `DataLoader` at train.py:12)",
+        ),
+        (
+            (),
+            replace(LOADER, item=None, dataset="ImageFolder"),
+            "the items of `ImageFolder` (the `DataLoader` at train.py:8), with `num_workers=0`",
+        ),
+        ((), None, "its data"),
+    ],
+)
+def test_the_culprit_of_a_loader_is_the_users_own_code_where_there_is_any(
+    stages: tuple[object, ...], loader: object, says: str
+) -> None:
+    found = torch_evidence(stages_=stages, loader=loader)  # type: ignore[arg-type]
+    assert says in input_culprit(found)
+    assert ITEM_SITE.line == ITEM.line

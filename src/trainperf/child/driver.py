@@ -112,6 +112,12 @@ class Driver:
     def profile_ends(self) -> None:
         """Steps whose times enter no figure are over."""
 
+    def ending_begins(self) -> None:
+        """All is measured but what comes between epochs."""
+
+    def ending_ends(self) -> None:
+        """What comes between epochs was seen."""
+
     # ----------------------------------------------------------------- the loop
 
     @property
@@ -234,6 +240,7 @@ class Driver:
                     self._gaps >= 2 and now - self._ending_from > GAPS_S
                 )
                 if enough or not self.can_end():
+                    self.ending_ends()
                     self.observer.finish()
                 self._between_seen = False
             return
@@ -357,6 +364,7 @@ class Driver:
             self._ending_from = self.clock()
             self.record.write("phase", p="between", b=0)
             self.record.flush()
+            self.ending_begins()
             return
         self.observer.finish()
 

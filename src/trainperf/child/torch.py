@@ -102,10 +102,22 @@ def _workers(loops: TorchLoops, module: Any) -> None:
 def _optimizers(loops: TorchLoops, module: Any) -> None:
     main = threading.main_thread().ident
 
+    def watched() -> bool:
+        return not loops.observer.off and threading.get_ident() == main
+
+    # Set once: what stands in these hooks is asked for a boundary, and PyTorch does not
+    # let hooks be added while they run.
+    def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if loops.detail is not None and watched():
+            loops.detail.steps(optimizer, args, kwargs)
+
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not loops.observer.off and threading.get_ident() == main:
+        if watched():
+            if loops.detail is not None:
+                loops.detail.stepped(optimizer, args, kwargs)
             loops.stepped(optimizer)
 
+    module.register_optimizer_step_pre_hook(steps)
     module.register_optimizer_step_post_hook(stepped)
     torch_facts.watch_optimizers(loops, module)
 

@@ -23,7 +23,7 @@ class TorchDriver(LoopDriver):
         if self.loops.compiled():
             self.disturbed = True
         if self.loops.detail is not None:
-            self.loops.detail.step_ended(now - began)
+            self.loops.detail.step_ended(now - began, usual=not self._first)
         super()._step_ended(began, now)
 
     def profile_begins(self) -> None:
@@ -38,6 +38,19 @@ class TorchDriver(LoopDriver):
         detail, self.loops.detail = self.loops.detail, None
         if detail is not None:
             detail.stop()
+
+    def ending_begins(self) -> None:
+        """See the evaluations that come between epochs."""
+        from .torch_detail import Detail
+
+        self.loops.detail = Detail(self.loops)
+        self.loops.detail.start()
+
+    def ending_ends(self) -> None:
+        """Record the evaluations that came between epochs."""
+        detail, self.loops.detail = self.loops.detail, None
+        if detail is not None:
+            detail.stop_between()
 
 
 class LoaderDriver(IteratorDriver, TorchDriver):

@@ -24,6 +24,7 @@ from trainperf.model import (
     Function,
     FunctionCost,
     Loop,
+    Measure,
     Missing,
     Site,
     SyncPoint,
@@ -67,6 +68,14 @@ def test_a_step_that_is_all_model_is_healthy() -> None:
 def test_what_timing_each_call_costs_is_not_the_loops_fault() -> None:
     slowed = split(forward=0.032, backward=0.058, optimizer=0.010, rest=0.014)
     assert said(bare(split=slowed)).healthy
+
+
+def test_times_that_jump_about_are_not_called_healthy() -> None:
+    jumping = Measure(0.1, 30, (0.05, 0.1, 0.15), low=0.04, high=0.16)
+    calm = bare(split=split(**MODEL, rest=0.002))
+    answer = said(replace(calm, times=replace(calm.times, real_=jumping)))
+    assert not answer.healthy
+    assert answer.text.startswith("Not settled: step times varied by ±60 %")
 
 
 def test_a_loop_with_quick_waits_is_not_held_up_by_them() -> None:

@@ -21,6 +21,9 @@ from trainperf.rank.culprit import input_culprit
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
 
+NOISY = 0.25
+"""Noise of a step beyond which nothing is called healthy: gains of half as much again hide."""
+
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
@@ -36,6 +39,8 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict(bottleneck, text, utilization)
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not findings and settled and bottleneck in ("model", "none"):
+        if evidence.times.noise > NOISY:
+            return Verdict("none", _unsettled(evidence), utilization)
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
     return Verdict(bottleneck, text, utilization)
 

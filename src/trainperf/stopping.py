@@ -18,6 +18,7 @@ from types import TracebackType
 
 import psutil
 
+from trainperf.shm import remove_shm
 from trainperf.view import remove
 
 TRACKERS_S = 3.0
@@ -37,9 +38,11 @@ def stop_session(leader: int, run_file: str) -> None:
     but carry `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so
     that a launcher cannot go on with what stands after the training. Python's
     resource trackers are let finish: they remove the shared memory and semaphores
-    their dead owners left.
+    their dead owners left. What carries the number of a process of the run in its name
+    is removed here.
     """
     processes = _processes(leader, run_file)
+    stopped = {process.pid for process in processes}
     for process in processes:
         _signal(process, signal.SIGSTOP)
     trackers = [process for process in processes if _is_tracker(process)]
@@ -55,9 +58,11 @@ def stop_session(leader: int, run_file: str) -> None:
     while left := _processes(leader, run_file):  # forked while they were being listed
         for process in left:
             _signal(process, signal.SIGKILL)
+            stopped.add(process.pid)
         if time.monotonic() > until:
-            return
+            break
         time.sleep(0.01)
+    remove_shm(stopped)
 
 
 def _processes(leader: int, run_file: str) -> list[psutil.Process]:

@@ -109,10 +109,11 @@ def test_without_a_training_forward_every_probe_says_so():
     assert "no optimizer" in reason(events, "fused")
 
 
-def test_every_probe_is_recorded_once_in_the_order_of_the_table_or_missing_with_a_reason():
+def test_each_probe_is_recorded_once_or_missing_with_a_reason_unless_nothing_could_change():
     model = mlp()
     events = probed(model, torch.ones(3, 4), optimizers=[torch.optim.AdamW(model.parameters())])
-    assert list(events) == list(torch_probes.PROBES)
+    assert list(events) == [name for name in torch_probes.PROBES if name in events]
+    assert not {"channels_last", "foreach", "matmul_precision"} & set(events)
     reasons = {name: event.get("reason") for name, event in events.items()}
     recorded = {name for name, event in events.items() if event["e"] == "probe"}
     assert recorded == {"autocast", "fused", "double_batch"}, reasons
@@ -123,9 +124,6 @@ def test_every_probe_is_recorded_once_in_the_order_of_the_table_or_missing_with_
     assert events["autocast"]["detail"] == {"dtype": "bfloat16", "model": "Sequential"}
     assert events["fused"]["detail"] == {"optimizer": "AdamW", "tensors": 4}
     assert events["double_batch"]["detail"]["batch_size"] == 3
-    assert "no two-dimensional" in reason(events, "channels_last")
-    assert "CUDA" in reason(events, "foreach")
-    assert "CUDA" in reason(events, "matmul_precision")
 
 
 def test_the_weights_the_settings_and_the_learning_rates_stay_as_they_were():
@@ -186,12 +184,12 @@ def test_out_of_memory_is_a_reason_and_the_probes_after_it_run(monkeypatch):
 
 def test_autocast_is_not_probed_where_it_is_on_or_the_model_is_not_float32():
     model = mlp()
-    assert "already" in reason(probed(model, torch.ones(3, 4), autocast="bfloat16"), "autocast")
+    assert "autocast" not in probed(model, torch.ones(3, 4), autocast="bfloat16")
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert "already" in reason(probed(model, torch.ones(3, 4)), "autocast")
+        assert "autocast" not in probed(model, torch.ones(3, 4))
     half = mlp().to(torch.bfloat16)
     events = probed(half, torch.ones(3, 4, dtype=torch.bfloat16))
-    assert "float32" in reason(events, "autocast")
+    assert "autocast" not in events
 
 
 def test_the_other_probes_run_under_the_autocast_of_the_loop():
@@ -234,19 +232,18 @@ def test_channels_last_gives_the_format_back_when_the_pass_fails():
 def test_a_model_in_channels_last_is_not_probed_for_it():
     model = Images().to(memory_format=torch.channels_last)
     events = probed(model, torch.randn(2, 3, 8, 8))
-    assert "already" in reason(events, "channels_last")
+    assert "channels_last" not in events
     assert not model.conv.weight.is_contiguous()
 
 
 def test_channels_last_needs_an_image():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))
-    assert "four dimensions" in reason(probed(model, torch.randn(3, 8, 8)), "channels_last")
+    assert "channels_last" not in probed(model, torch.randn(3, 8, 8))
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda p: torch.optim.AdamW(p, fused=True), "already"),
         (lambda p: torch.optim.Adadelta(p), "no fused="),
         (lambda p: torch.optim.LBFGS(p), "no fused="),
         (lambda p: type("Own", (torch.optim.SGD,), {"__module__": "mine"})(p), "no optimizer"),
@@ -257,6 +254,12 @@ def test_fused_is_not_offered_where_the_optimizer_cannot(make, words):
     optimizer = make(model.parameters())
     events = probed(model, torch.ones(3, 4), optimizers=[optimizer])
     assert words in reason(events, "fused")
+
+
+def test_an_optimizer_that_is_fused_needs_no_probe():
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    assert "fused" not in probed(model, torch.ones(3, 4), optimizers=[optimizer])
 
 
 def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
@@ -457,7 +460,7 @@ def test_an_old_gpu_gets_float16(monkeypatch):
     events = probed(mlp(), torch.ones(3, 4))
     assert events["autocast"]["detail"]["dtype"] == "float16"
     assert set(asked) == {None, torch.float16}
-    assert "8.0" in reason(events, "matmul_precision")
+    assert "matmul_precision" not in events
 
 
 def test_tensors_are_changed_in_every_container_and_the_containers_are_new():

@@ -17,7 +17,11 @@ WARM_UPS = 3
 
 
 class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
-    """A probe makes no sense here; the text says why."""
+    """A probe cannot be made here; the text says why."""
+
+
+class NotNeeded(NotOffered):
+    """A probe of something that is there already, or that could not change anything."""
 
 
 class Pass:

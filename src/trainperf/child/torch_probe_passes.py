@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import torch_batches
-from .torch_passes import NotOffered, Pass, mapped
+from .torch_passes import NotNeeded, NotOffered, Pass, mapped
 from .torch_probing import Probing
 
 COMPILE_S = 60.0
@@ -26,9 +26,9 @@ def autocast(probing: Probing) -> None:
 
     found = probing.training_pass()
     if found.autocast or _region_now(found.device):
-        raise NotOffered("autocast is on already")
+        raise NotNeeded("autocast is on already")
     if not _all_float32(found):
-        raise NotOffered("the parameters are not all float32")
+        raise NotNeeded("the parameters are not all float32")
     dtype = torch.bfloat16
     if found.device == "cuda" and _capability("cuda") < (8, 0):
         dtype = torch.float16
@@ -49,13 +49,13 @@ def channels_last(probing: Probing) -> None:
     found = probing.training_pass()
     kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
     if not any(isinstance(each, kinds) for each in found.module.modules()):
-        raise NotOffered("the model has no two-dimensional convolution")
+        raise NotNeeded("the model has no two-dimensional convolution")
     if not any(map(_is_image, torch_batches.leaves(found.arguments))):
-        raise NotOffered("no argument of the model has four dimensions")
+        raise NotNeeded("no argument of the model has four dimensions")
     images = [each for each in found.parameters if each.dim() == 4]
     before = [each.data for each in images]
     if any(map(_in_channels_last, before)):
-        raise NotOffered("the model is in channels_last already")
+        raise NotNeeded("the model is in channels_last already")
     after = [each.to(memory_format=torch.channels_last) for each in before]
     current = before
 
@@ -108,12 +108,12 @@ def matmul_precision(probing: Probing) -> None:
 
     found = probing.training_pass()
     if found.device != "cuda" or _capability("cuda") < (8, 0):
-        raise NotOffered("only a CUDA GPU of capability 8.0 or higher has TF32")
+        raise NotNeeded("only a CUDA GPU of capability 8.0 or higher has TF32")
     if found.autocast or _region_now("cuda") or not _all_float32(found):
-        raise NotOffered("the model does not compute in float32")
+        raise NotNeeded("the model does not compute in float32")
     before = torch.get_float32_matmul_precision()
     if before != "highest":
-        raise NotOffered(f"the precision is {before} already")
+        raise NotNeeded(f"the precision is {before} already")
 
     def run(precision: str) -> None:
         torch.set_float32_matmul_precision(precision)

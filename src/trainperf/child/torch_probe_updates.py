@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import spare_memory
-from .torch_passes import NotOffered
+from .torch_passes import NotNeeded, NotOffered
 from .torch_probing import CALLS, NO_TIME, Probing
 
 COPIES = 8
@@ -54,7 +54,7 @@ def _largest(optimizers: list[Any]) -> Any:
 def _fused_pair(optimizer: Any) -> tuple[Any, Any]:
     """The optimizer as it is and with `fused=True`, each on copies of its own."""
     if any(group.get("fused") for group in optimizer.param_groups):
-        raise NotOffered("the optimizer is fused already")
+        raise NotNeeded("the optimizer is fused already")
     return _pair(optimizer, "fused", fused=True, foreach=None)
 
 
@@ -66,11 +66,11 @@ def _foreach_pair(optimizer: Any) -> tuple[Any, Any]:
     """
     groups = optimizer.param_groups
     if any(each.device.type != "cuda" for each in _updated(optimizer)):
-        raise NotOffered("foreach pays on a CUDA GPU only")
+        raise NotNeeded("foreach pays on a CUDA GPU only")
     if any(group.get("fused") for group in groups):
-        raise NotOffered("the optimizer is fused, which foreach excludes")
+        raise NotNeeded("the optimizer is fused, which foreach excludes")
     if not any(map(_one_by_one, groups)):
-        raise NotOffered("foreach is on already")
+        raise NotNeeded("foreach is on already")
     return _pair(optimizer, "foreach", foreach=True, fused=None)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import torch_probe_batches, torch_probe_passes, torch_probe_updates
-from .torch_passes import NotOffered
+from .torch_passes import NotNeeded, NotOffered
 from .torch_probing import NO_TIME, Probing, text
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def record(driver: TorchDriver, deadline: float) -> None:
 
     `driver.loops.model_calls` holds the last call of each trained model as (module,
     args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
-    Each probe is an event `probe`, or `missing` with the reason why it was not run.
+    Each probe is an event `probe`, or `missing` with the reason why it was not run; of
+    what is there already, or could change nothing, there is neither.
     """
     probing = Probing(driver, deadline)
     for name, run in PROBES.items():
@@ -50,6 +51,8 @@ def record(driver: TorchDriver, deadline: float) -> None:
 def _attempt(run: Callable[[Probing], None], probing: Probing) -> str:
     try:
         run(probing)
+    except NotNeeded:
+        return ""
     except NotOffered as error:
         return str(error)
     except Exception as error:

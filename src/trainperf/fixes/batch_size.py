@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, SITE, evidence, probe
 from trainperf.fixes._step import bound_by, gpu_utilization
+from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
 
@@ -45,6 +46,7 @@ class LargerBatch(Fix):
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
+    framework = "any"
 
     silent = [
         evidence(),
@@ -56,11 +58,27 @@ class LargerBatch(Fix):
         evidence(device=GPU, loop=SMALL, probes={"double_batch": probe(1.5)}),
         # input-bound: a sample still has to be read
         evidence(loop=SMALL, resident=0.010, input=0.098, probes={"double_batch": probe(1.8)}),
+        # PyTorch
+        torch_evidence(),
+        torch_evidence(probes={"double_batch": probe(1.2)}),
+        torch_evidence(device=GPU, use=_gpu(95), probes={"double_batch": probe(1.5)}),
+        torch_evidence(resident=0.010, input=0.098, probes={"double_batch": probe(1.8)}),
     ]
     fires = [
         evidence(loop=SMALL, probes={"double_batch": probe(1.7)}),
         evidence(device=GPU, loop=SMALL, use=_gpu(40), probes={"double_batch": probe(1.3)}),
         evidence(loop=Loop("call", where=SITE), probes={"double_batch": probe(1.7)}, models=()),
+        torch_evidence(probes={"double_batch": probe(1.7)}),
+        torch_evidence(device=GPU, use=_gpu(40), probes={"double_batch": probe(1.9)}),
+        # a loop without a DataLoader
+        torch_evidence(
+            real=0.012,
+            resident=None,
+            input=None,
+            loader=None,
+            loop=Loop("update", where=SITE),
+            probes={"double_batch": probe(1.7)},
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

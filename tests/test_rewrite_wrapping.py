@@ -38,11 +38,17 @@ def test_the_order_asked_for_must_be_that_of_the_source():
         script.wrap_statements(one, one, "with a:", until=one)
 
 
-@pytest.mark.parametrize("header", ["with a", "a()", "if x:", "with a: pass", "with a:\n with b:"])
+@pytest.mark.parametrize("header", ["with a", "a()", "else:", "with a: pass", "with a:\n with b:"])
 def test_what_is_no_header_is_refused(header):
     script, sites = script_of("▸f()◂\n▸g()◂\n")
     with pytest.raises(CannotRewrite):
         script.wrap_statements(*sites, header)
+
+
+def test_a_condition_is_a_header_as_well():
+    script, sites = script_of("for i in n:\n    ▸▸f()◂◂\n")
+    script.wrap_statements(*sites, "if i % 50 == 0:")
+    assert result(script) == "for i in n:\n    if i % 50 == 0:\n        f()\n"
 
 
 WRAPPED = [

@@ -67,7 +67,7 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     step = source.counter(loop)
     for _, call in found:
         call_site = source.site_of(script, call, anchor)
-        source.put_under(script, call_site, f"if {step} % {every} == 0:")
+        script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
 
 
 def does_more(tree: ast.Module, function: Function) -> str:

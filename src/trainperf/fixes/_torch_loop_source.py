@@ -128,20 +128,3 @@ def called(call: ast.Call) -> str:
 def site_of(script: Script, node: ast.expr, near: Site) -> Site:
     """Return the site of an expression in the file of another site."""
     return script._file(near.file).source.site(node, near)
-
-
-def put_under(script: Script, site: Site, header: str) -> None:
-    """Put the statement around `site` under a header such as `if step % 50 == 0:`."""
-    from trainperf.rewrite import edits, statements, wrapping
-
-    file = script._file(site.file)
-    source = file.source
-    node, _ = source.statement(site)
-    start, end = statements.first_line(source, node), source.span(node)[1]
-    if not source.ends_line(end):
-        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
-    line = source.text[start : source.line_end(start)]
-    indent = line[: len(line) - len(line.lstrip())]
-    step = "\t" if "\t" in indent else wrapping.indentation(source)
-    head = f"{indent}{header}{source.newline}"
-    script._edit(file, [edits.Indent((start, source.next_line(end)), head, indent, step)])

@@ -43,13 +43,13 @@ def under(source: Source, sites: Sequence[Around], header: str, before_last: boo
 
 
 def check_header(header: str) -> None:
-    """Refuse a header that is not one line `with ...:`."""
+    """Refuse a header that is not one line `with …:` or `if …:`."""
     try:
         tree = ast.parse(f"async def _():\n {header.strip()}\n  pass").body
     except (SyntaxError, ValueError) as error:
         raise CannotRewrite(f"not a header: {header!r}") from error
     body = tree[0].body if len(tree) == 1 and isinstance(tree[0], Function) else []
-    if len(body) != 1 or not isinstance(body[0], ast.With | ast.AsyncWith):
+    if len(body) != 1 or not isinstance(body[0], ast.With | ast.AsyncWith | ast.If):
         raise CannotRewrite(f"not a header: {header!r}")
 
 

@@ -55,7 +55,7 @@ def _marked(args: list[str], valued: set[str]) -> list[str]:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(trainperf.__version__, prog_name="trainperf")
 def cli() -> None:
-    """Say why a training script is slow, by experiment, and what to change."""
+    """Say why a TensorFlow, Keras or PyTorch script trains slowly, and what to change."""
 
 
 @cli.command(
@@ -88,6 +88,8 @@ def cli() -> None:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None:
     """Run a training script for a few dozen steps and say why it is slow.
+
+    It may use TensorFlow, Keras or PyTorch, in the version that is installed.
 
     \b
     trainperf diagnose train.py --epochs 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -179,3 +180,122 @@ def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, observer: FakeO
     losses.returned(STEP, 0.5)
     observer.faults.clear()
     assert written(losses, observer) == {2: 0.5}
+
+
+# ------------------------------------------------------------------- losses of PyTorch
+
+OPTIMIZER = ("optimizer", 1)
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_a_loss_of_pytorch_is_kept_without_its_graph(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    class Held:
+        """What a graph keeps until it is derived or dropped."""
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, value: Any) -> Any:
+            context.held = Held()
+            held.append(weakref.ref(context.held))
+            return value.sum() * 2
+
+    held: list[Any] = []
+    loss = Doubled.apply(torch.ones(1000, requires_grad=True))
+    losses.derived(loss)
+    losses.applied(OPTIMIZER)
+    assert held[0]() is not None
+    del loss
+    assert held[0]() is None
+    assert written(losses, observer) == {1: 2000.0}
+
+
+def test_a_loss_that_the_script_writes_over_is_kept_as_it_was(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    loss = torch.tensor(0.5)
+    losses.derived(loss)
+    loss.mul_(100)
+    losses.applied(OPTIMIZER)
+    loss.mul_(100)
+    assert written(losses, observer) == {1: 0.5}
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float32", "float64"])
+def test_a_loss_of_any_precision_can_be_read(
+    losses: Losses, observer: FakeObserver, torch: Any, name: str
+) -> None:
+    losses.derived(torch.tensor(0.75, dtype=getattr(torch, name)))
+    losses.applied(OPTIMIZER)
+    assert written(losses, observer) == {1: 0.75}
+
+
+def test_a_scaled_loss_is_told_as_it_was_before(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    scaled = torch.tensor(65536.0)
+    scaled._trainperf_unscaled = torch.tensor(1.0)
+    losses.derived(scaled)
+    losses.applied(OPTIMIZER)
+    assert written(losses, observer) == {1: 1.0}
+
+
+@pytest.mark.parametrize("wrapped", [lambda loss: loss, lambda loss: [loss], lambda loss: (loss,)])
+def test_losses_that_are_derived_together_are_told_by_the_first(
+    losses: Losses, observer: FakeObserver, torch: Any, wrapped: Any
+) -> None:
+    losses.derived(wrapped(torch.tensor(0.5)))
+    losses.derived(torch.tensor(9.0))
+    losses.applied(OPTIMIZER)
+    assert written(losses, observer) == {1: 0.5}
+
+
+def test_a_loss_for_each_element_is_told_by_its_mean(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    losses.derived(torch.tensor([1.0, 2.0, 6.0], dtype=torch.bfloat16))
+    losses.applied(OPTIMIZER)
+    losses.derived(torch.tensor(0.25))
+    losses.applied(OPTIMIZER)
+    assert written(losses, observer) == {1: 3.0, 2: 0.25}
+
+
+def test_nothing_to_derive_leaves_a_hole(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    losses.derived([])
+    losses.applied(OPTIMIZER)
+    losses.derived(torch.tensor(0.5))
+    losses.applied(OPTIMIZER)
+    assert written(losses, observer) == {2: 0.5}
+
+
+def test_the_loss_of_a_second_optimizer_is_not_taken_for_that_of_the_first(
+    losses: Losses, observer: FakeObserver, torch: Any
+) -> None:
+    for turn in range(3):
+        losses.derived(torch.tensor(float(turn)))
+        losses.applied(("optimizer", "critic"))
+        losses.derived(torch.tensor(100.0))
+        losses.applied(("optimizer", "generator"))
+    assert written(losses, observer) == {1: 0.0, 2: 1.0, 3: 2.0}
+
+
+def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
+    observer = FakeObserver(warm_up_steps=8)
+    losses = Losses(observer)  # type: ignore[arg-type]
+    weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
+    losses.weights(weights)
+    losses.applied(OPTIMIZER)
+    gone = weakref.ref(weights[0])
+    weights.clear()
+    assert gone() is None
+    losses.applied(OPTIMIZER)
+    losses.flush()
+    sums = [event for event in observer.record.events if event["kind"] == "weights"]
+    assert [(event["u"], event["v"]) for event in sums] == [([1], [6.0])]

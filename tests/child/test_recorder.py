@@ -121,3 +121,55 @@ def test_a_descriptor_that_the_program_took_over_is_left_alone(tmp_path):
     assert [event["e"] for event in read(tmp_path)] == ["one", "two"]
     os.close(number)
     os.close(own)
+
+
+def test_what_is_discarded_leaves_no_file_and_records_nothing_more(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("one")
+    record.flush()
+    record.write("two")
+    record.discard()
+    record.write("three")
+    record.step("real", 0, 1.0, 2.0, 0.0)
+    record.flush()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_never_written_can_be_discarded(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("one")
+    record.discard()
+    record.discard()
+    record.flush()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_that_discards_its_record_leaves_its_parents(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("parent")
+    record.flush()
+    pid = os.fork()
+    if pid == 0:
+        record.forked()
+        record.discard()
+        record.write("child")
+        record.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    record.write("parent again")
+    record.flush()
+    assert [event["e"] for event in read(tmp_path)] == ["parent", "parent again"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"events-{os.getpid()}.jsonl"]
+
+
+def test_discarding_leaves_a_descriptor_that_the_program_took_over_alone(tmp_path):
+    record = Recorder(str(tmp_path))
+    record.write("one")
+    record.flush()
+    own = os.open(tmp_path / "own.txt", os.O_RDWR | os.O_CREAT)
+    number = record._fd
+    os.dup2(own, number)
+    record.discard()
+    assert os.fstat(number)
+    os.close(number)
+    os.close(own)

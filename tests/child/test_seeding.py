@@ -62,3 +62,65 @@ def test_nothing_is_imported_for_it() -> None:
     assert said(7, loaded, start=START) == said(
         7, loaded, start="import trainperf.child.observer\n"
     )
+
+
+# ------------------------------------------------------------------------ PyTorch
+
+TORCH = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, Dataset, random_split
+    {seeds}
+
+    class Points(Dataset):
+        def __len__(self):
+            return 24
+
+        def __getitem__(self, index):
+            return torch.full((4,), index / 24) + torch.rand(4), torch.rand(1)
+
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first, second = random_split(Points(), [16, 8])
+    for epoch in range(2):
+        for x, y in DataLoader(first, batch_size=4, shuffle=True, num_workers={workers}):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(f"{{loss.item():.9f}}")
+"""
+
+
+@pytest.fixture
+def needs_torch() -> None:
+    pytest.importorskip("torch")
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("needs_torch")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_two_runs_split_shuffle_and_drop_out_alike(workers: int) -> None:
+    source = TORCH.format(seeds="", workers=workers)
+    one, same, other = said(7, source), said(7, source), said(8, source)
+    assert len(set(one.split())) == 8
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("needs_torch")
+def test_the_seed_of_a_script_for_pytorch_wins() -> None:
+    source = TORCH.format(seeds="torch.manual_seed(1)", workers=0)
+    assert said(7, source) == said(8, source) == said(0, source, start="")
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("needs_torch")
+def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import() -> None:
+    drawn = said(7, "import torch; print(torch.initial_seed(), torch.rand(1).item())")
+    assert drawn.split()[0] == "7"
+    assert drawn == said(7, "from torch import initial_seed as s, rand; print(s(), rand(1).item())")
+
+
+def test_pytorch_is_not_imported_for_it() -> None:
+    assert said(7, "import sys; print('torch' in sys.modules)") == "False\n"

@@ -110,6 +110,8 @@ class Losses:
         if hasattr(target, "detach"):  # a tensor of PyTorch, whose graph is not to be kept
             unscaled = getattr(target, "_trainperf_unscaled", None)
             target = target.detach() if unscaled is None else unscaled
+            if len(target.shape) == 0:
+                target = target.clone()  # the next step may write over it, as CUDA graphs do
         elif not _is_eager(target):
             return
         if len(target.shape) == 0:
@@ -132,9 +134,11 @@ class Losses:
     def applied(self, key: tuple[Any, ...]) -> None:
         """An optimizer was applied, or a variable assigned, outside of any function."""
         value = self._vector if self._target is None else self._target
-        if not self._counts(key):
+        counts = self._counts(key)
+        if counts or key[0] == "optimizer":  # the loss of another optimizer is not the next one's
+            self._target = self._vector = None
+        if not counts:
             return
-        self._target = self._vector = None
         self._source = "tape"
         self.updates += 1
         if value is not None:

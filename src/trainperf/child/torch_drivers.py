@@ -59,7 +59,7 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def __init__(self, loops: TorchLoops, iterator: Any) -> None:
         super().__init__(loops, iterator)
         self._handed: Any = None
-        self._versions: tuple[int, ...] = ()
+        self._versions: tuple[tuple[int, bool], ...] = ()
         self._written = False
 
     @property
@@ -87,8 +87,11 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def _remember(self, batch: Any) -> None:
         if self._handed is not None and not self._written:
             self._written = torch_batches.versions(self._handed) != self._versions
+            if self._written:
+                self._ring.clear()  # the loop has spoilt them
         if self._written:
-            super()._remember(torch_batches.cloned(batch))
+            if len(self._ring) != self._ring.maxlen:  # a few will do: clones cost the step
+                super()._remember(torch_batches.cloned(batch))
             return
         super()._remember(torch_batches.fresh(batch))
         self._handed, self._versions = self.batch, torch_batches.versions(batch)

@@ -59,7 +59,8 @@ class TorchLoops(Loops):
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights."""
         key = id(optimizer)
-        if key not in self._optimizers:
+        known = self._optimizers.get(key)
+        if known is None or known() is not optimizer:  # the number of one that is gone
             self._optimizers[key] = weakref.ref(optimizer)
             if self.losses is not None:
                 groups = optimizer.param_groups

@@ -18,7 +18,10 @@ def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stag
     """
     described = list(observed.of("stage"))
     if not described:
-        return observed.missing("stages", "the run ended before the pipeline was taken apart")
+        reason = "the run ended before the pipeline was taken apart"
+        if "input" not in observed.start["phases"]:
+            reason = "the loop makes its own batches"
+        return observed.missing("stages", reason)
     timed = {event["index"]: event for event in observed.of("stage_time")}
     built: list[Stage] = []
     before = 0.0

@@ -110,6 +110,8 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
         durations = durations[1:]  # the first step traces and compiles
     if len(durations) < (MIN_STEPS if phase != "real" else MIN_REAL_STEPS):
         reason = f"the run ended before the {phase} phase was complete"
+        if phase not in observed.start["phases"]:
+            reason = "the loop makes its own batches, and none could be replayed"
         return observed.missing(phase, reason)
     return Measure(
         statistics.fmean(durations) / observed.steps_per_call,

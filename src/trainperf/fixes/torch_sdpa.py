@@ -103,10 +103,8 @@ SNIPPET = """\
 import torch.nn.functional as F
 
 # q, k, v: (batch, heads, positions, size of a head)
-# is_causal=True only where a mask hid the later positions; scale=1 if there was no division
-out = F.scaled_dot_product_attention(
-    q, k, v, dropout_p=dropout if self.training else 0.0, is_causal=True
-)"""
+# is_causal=True only where a mask hid the later positions
+out = F.scaled_dot_product_attention(q, k, v, is_causal=True)"""
 
 
 def _share(evidence: Evidence, head: Site) -> float | None:

@@ -1,0 +1,239 @@
+"""Whether worker processes can take a dataset over, and the random generators it holds."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+DEEPEST = 5
+MOST_VALUES = 2000
+MOST_OF_ONE = 50
+"""So deep, so many values in all and of one container are looked at: a few ms."""
+MOST_PICKLED = 64 * 1024**2
+STREAMS = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+
+HANDLES = {
+    ("h5py", "File"): "an open HDF5 file",
+    ("h5py", "Group"): "part of an open HDF5 file",
+    ("h5py", "Dataset"): "part of an open HDF5 file",
+    ("lmdb", "Environment"): "an open LMDB environment",
+    ("lmdb", "Transaction"): "an open LMDB transaction",
+    ("sqlite3", "Connection"): "an open SQLite connection",
+    ("sqlite3", "Cursor"): "a cursor of an open SQLite connection",
+    ("netCDF4", "Dataset"): "an open netCDF file",
+    ("zipfile", "ZipFile"): "an open archive",
+    ("tarfile", "TarFile"): "an open archive",
+    ("socket", "socket"): "an open socket",
+    ("subprocess", "Popen"): "a running process",
+    ("threading", "Thread"): "a thread",
+    ("threading", "Condition"): "a lock",
+    ("_thread", "lock"): "a lock",
+    ("_thread", "RLock"): "a lock",
+    ("threading", "RLock"): "a lock",
+    ("threading", "Event"): "a lock",
+    ("queue", "Queue"): "a queue between threads",
+    ("multiprocessing", "Connection"): "an open pipe",
+    ("concurrent", "Executor"): "a pool of threads or processes",
+    ("psycopg2", "connection"): "an open connection to a database",
+    ("psycopg", "Connection"): "an open connection to a database",
+    ("redis", "Redis"): "an open connection to a database",
+}
+NOT_ENTERED = {"datasets", "logging", "pandas", "pyarrow", "tokenizers", "transformers"}
+"""Libraries whose objects workers are known to take over, whatever they hold."""
+GENERATORS = {
+    ("random", "Random"),
+    ("numpy", "Generator"),
+    ("numpy", "RandomState"),
+    ("torch", "Generator"),
+}
+
+
+def shared_state(dataset: Any) -> str:
+    """Why workers cannot simply take the dataset over, "" if nothing was found against it.
+
+    Looks at what the dataset holds, not into it: nothing is read, called or copied.
+    """
+    for path, value in _held(dataset):
+        what = _handle(value)
+        if what:
+            return f"`{path}` is {what}"
+    return ""
+
+
+def generators(dataset: Any) -> list[tuple[str, Any]]:
+    """The random generators a dataset holds, each with the path to it."""
+    found = []
+    for path, value in _held(dataset):
+        if {(_root(base), base.__name__) for base in type(value).__mro__} & GENERATORS:
+            found.append((path, value))
+    return found
+
+
+def generator_state(generator: Any) -> str:
+    """The state of a random generator, as text to compare; "" where it tells none."""
+    if hasattr(generator, "bit_generator"):  # NumPy's
+        return _text(generator.bit_generator.state)
+    for name in ("getstate", "get_state"):
+        if hasattr(generator, name):
+            try:
+                return _text(getattr(generator, name)())
+            except NotImplementedError:  # Python's `SystemRandom`
+                break
+    return ""
+
+
+def _held(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """What a dataset holds, with the path to it, breadth first."""
+    level: list[tuple[str, Any]] = [("self", dataset)]
+    seen = {id(dataset)}
+    left = MOST_VALUES
+    for _ in range(DEEPEST):
+        following: list[tuple[str, Any]] = []
+        for path, holder in level:
+            for name, value in _members(path, holder):
+                if isinstance(value, (str, bytes, int, float, bool, type(None), type)):
+                    continue
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
+                left -= 1
+                if left < 0:
+                    return
+                yield name, value
+                following.append((name, value))
+        level = following
+
+
+def _members(path: str, holder: Any) -> list[tuple[str, Any]]:
+    if isinstance(holder, dict):
+        return [(f"{path}[{key!r:.30}]", holder[key]) for key in islice(holder, MOST_OF_ONE)]
+    if isinstance(holder, (list, tuple)):
+        return [(f"{path}[{at}]", value) for at, value in enumerate(holder[:MOST_OF_ONE])]
+    if isinstance(holder, (types.ModuleType, types.FunctionType, types.MethodType)):
+        return []
+    if _root(type(holder)) in NOT_ENTERED:
+        return []
+    if _root(type(holder)) in ("torch", "numpy") and not hasattr(holder, "__getitem__"):
+        return []
+    fields = getattr(holder, "__dict__", None)
+    if not isinstance(fields, dict):
+        return []
+    return [(f"{path}.{name}", value) for name, value in list(fields.items())[:MOST_OF_ONE]]
+
+
+def _root(cls: type) -> str:
+    return (cls.__module__ or "").partition(".")[0]
+
+
+def _handle(value: Any) -> str:
+    """What kind of handle a value is that two processes must not share, or ""."""
+    if isinstance(value, io.IOBase):
+        harmless = isinstance(value, (io.BytesIO, io.StringIO)) or value in STREAMS
+        return "" if harmless or value.closed else "an open file"
+    if isinstance(value, types.GeneratorType):
+        return "a generator, which only one process can go through"
+    for cls in type(value).__mro__:
+        what = HANDLES.get((_root(cls), cls.__name__), "")
+        if what:
+            return "" if _is_closed(value) else what
+    if getattr(value, "is_cuda", False) is True:
+        return "a tensor on the GPU"
+    return ""
+
+
+def _is_closed(value: Any) -> bool:
+    """Whether a handle was closed, as those that can say so say it."""
+    if _root(type(value)) == "h5py":
+        return not bool(value)
+    if isinstance(getattr(value, "NameToInfo", None), dict):  # a `ZipFile`
+        return getattr(value, "fp", None) is None
+    return getattr(value, "closed", getattr(value, "_closed", False)) is True
+
+
+# ------------------------------------------------------------ spawn and forkserver
+
+
+class _TooLarge(Exception):  # noqa: N818 - an outcome, not an error
+    """More was pickled than is worth trying."""
+
+
+class _Counting:
+    """A file that keeps nothing, and ends the writing of too much."""
+
+    def __init__(self) -> None:
+        self.left = MOST_PICKLED
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.left -= size
+        if self.left < 0:
+            raise _TooLarge
+        return size
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves arrays and tensors out: they pickle, and would be copied."""
+
+    def reducer_override(self, value: Any) -> Any:
+        module, name = _root(type(value)), type(value).__name__
+        if (module, name) in (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "memmap")):
+            return int, ()
+        return NotImplemented
+
+
+def unpicklable(dataset: Any, **others: Any) -> str:
+    """Why a spawned worker cannot get the dataset and what goes with it, "" if it can.
+
+    Of more than 64 MiB (arrays not counted) the rest is taken for good.
+    """
+    for path, value in {"self": dataset, **others}.items():
+        try:
+            _Pickler(_Counting(), protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+        except _TooLarge:
+            continue
+        except Exception as error:
+            name = "the dataset" if path == "self" else f"`{path}`"
+            return f"{name} cannot be pickled ({type(error).__name__}: {error})"[:300]
+    return ""
+
+
+def global_states() -> dict[str, Any]:
+    """The states of the global random streams of Python, NumPy and PyTorch, to compare."""
+    import random
+
+    found: dict[str, Any] = {"Python": random.getstate()}
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None:
+        found["NumPy"] = numpy.get_state()
+    torch: Any = sys.modules["torch"]
+    found["PyTorch"] = torch.get_rng_state()
+    return found
+
+
+def drawn(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether any global stream was drawn from between two states."""
+    return any(_text(before[name]) != _text(after[name]) for name in before if name in after)
+
+
+def _text(state: Any) -> str:
+    """The whole of a state: arrays print in part only."""
+    if hasattr(state, "tolist"):
+        return repr(state.tolist())
+    if isinstance(state, dict):
+        return repr([(key, _text(value)) for key, value in state.items()])
+    return repr([_text(part) for part in state] if isinstance(state, tuple) else state)
+
+
+def restore(states: dict[str, Any]) -> None:
+    """Put the global random streams back."""
+    import random
+
+    random.setstate(states["Python"])
+    if "NumPy" in states:
+        sys.modules["numpy.random"].set_state(states["NumPy"])
+    sys.modules["torch"].set_rng_state(states["PyTorch"])

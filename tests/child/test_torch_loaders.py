@@ -1,0 +1,311 @@
+"""Loaders are seen where they are built, and behave as if they were not."""
+
+import copy
+import io
+import pickle
+import threading
+
+import msgspec
+import pytest
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    dataloader,
+    get_worker_info,
+)
+
+from loading import Driver, Loops, torch
+from trainperf.child import torch_loaders
+from trainperf.child.patching import undo
+from trainperf.model import Loader
+
+NUMBERS = TensorDataset(torch.arange(20))
+
+
+class Own:
+    """A map-style dataset of the user's."""
+
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return index
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        yield from range(10)
+
+
+class Parted(IterableDataset):
+    def __iter__(self):
+        mine = get_worker_info()
+        yield from range(0 if mine is None else mine.id, 10)
+
+
+def part_of_mine():
+    return get_worker_info()
+
+
+class PartedElsewhere(Endless):
+    def _part(self):
+        return part_of_mine()
+
+
+@pytest.fixture
+def loops():
+    found = Loops()
+    torch_loaders.watch(found, dataloader)
+    yield found
+    undo(DataLoader, "__init__")
+    undo(DataLoader, "_get_iterator")
+    assert found.observer.failures == []
+
+
+def recorded(loops, loader=None):
+    driver = Driver(loader, loops)
+    torch_loaders.record(driver)
+    events = driver.record.of("torch_loader")
+    for event in events:  # as evidence/torch.py reads it
+        where = event["where"] and {k: v for k, v in event["where"].items() if v is not None}
+        msgspec.convert({**event, "where": where}, Loader, strict=False)
+    return events
+
+
+def test_a_loader_that_is_watched_batches_pickles_and_copies_as_ever(loops):
+    loader = DataLoader(NUMBERS, batch_size=5, shuffle=False)
+    batches = [batch.tolist() for (batch,) in loader]
+    for other in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):
+        assert [batch.tolist() for (batch,) in other] == batches
+    with pytest.raises(ValueError, match="should not be set"):
+        loader.batch_size = 3
+
+
+def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
+    with pytest.raises(ValueError, match="num_workers"):
+        DataLoader(NUMBERS, num_workers=-1)
+    with pytest.raises(TypeError):
+        DataLoader(NUMBERS, no_such_keyword=1)
+    assert loops.loaders_built == {}
+
+
+def test_nothing_is_noted_while_trainperf_itself_builds_a_loader(loops):
+    loops.observer.off = True
+    loader = DataLoader(NUMBERS)
+    assert not hasattr(loader, "_trainperf_site")
+
+
+def test_the_call_and_the_keywords_written_out_in_it_are_told(loops):
+    settings = {"drop_last": True}
+    loader = DataLoader(NUMBERS, batch_size=4, collate_fn=list, **settings)
+    assert loader._trainperf_given == {"batch_size": 4, "collate_fn": "list"}
+    (event,) = recorded(loops, loader)
+    assert (event["role"], event["batch_size"], event["drop_last"]) == ("training", 4, True)
+    assert event["where"]["end_line"] >= event["where"]["line"]
+    assert event["batches"] == 5
+    assert event["sampler"] == "SequentialSampler"
+    assert not event["shuffled"]
+
+
+def test_a_subclass_is_placed_where_its_keywords_stand(loops):
+    class Mine(DataLoader):
+        def __init__(self, dataset):
+            super().__init__(dataset, num_workers=0)
+
+    loader = Mine(NUMBERS)
+    assert loader._trainperf_given == {"num_workers": 0}
+    assert recorded(loops, loader)[0]["where"]["function"] == "__init__"
+
+
+def test_a_loader_that_a_library_builds_has_no_call_to_edit(loops):
+    made = {"DataLoader": DataLoader}
+    library = "def fit(data):\n    return DataLoader(data, batch_size=2)"
+    exec(compile(library, "<library>", "exec"), made)
+    loader = made["fit"](NUMBERS)
+    (event,) = recorded(loops, loader)
+    assert "end_line" not in event["where"]
+    assert event["given"] == {}
+
+
+def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(loops):
+    made = {"DataLoader": DataLoader}
+    library = "def prepare(one):\n    return DataLoader(one.dataset)"
+    exec(compile(library, "<library>", "exec"), made)
+    own = DataLoader(NUMBERS, num_workers=0)
+    wrapped = made["prepare"](own)
+    by_role = {event["role"]: event for event in recorded(loops, wrapped)}
+    assert by_role["training"]["given"] == {"num_workers": 0}
+    assert by_role[""]["given"] == {}
+
+
+def test_loaders_of_one_place_are_counted_together(loops):
+    for _ in range(3):
+        loader = DataLoader(NUMBERS)
+    (event,) = recorded(loops, loader)
+    assert event["built"] == 3 == next(iter(loops.loaders_built.values()))
+
+
+def test_what_is_iterated_beside_the_training_loop_is_an_evaluation_even_if_it_is_gone(loops):
+    training, unused = DataLoader(NUMBERS), DataLoader(NUMBERS, 2)
+    list(DataLoader(NUMBERS, batch_size=10))
+    events = recorded(loops, training)
+    assert [event["role"] for event in events] == ["training", "", "evaluation"]
+    assert events[2]["batches"] == 2
+    assert unused.batch_size == events[1]["batch_size"]
+
+
+def test_no_loader_is_kept_alive(loops):
+    import weakref
+
+    loader = DataLoader(NUMBERS)
+    gone = weakref.ref(loader)
+    del loader
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: DataLoader(NUMBERS, shuffle=True), ("RandomSampler", True)),
+        (lambda: DataLoader(NUMBERS), ("SequentialSampler", False)),
+        (
+            lambda: DataLoader(
+                NUMBERS,
+                sampler=torch.utils.data.DistributedSampler(NUMBERS, num_replicas=1, rank=0),
+            ),
+            ("DistributedSampler", True),
+        ),
+        (lambda: DataLoader(NUMBERS, batch_sampler=[[0, 1], [2, 3]]), ("list", False)),
+    ],
+)
+def test_the_sampler_and_whether_it_shuffles_are_told(loops, make, expected):
+    loader = make()
+    (event,) = recorded(loops, loader)
+    assert (event["sampler"], event["shuffled"]) == expected
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [Own(), Subset(Own(), [1]), ConcatDataset([Own(), Own()]), Subset(Subset(Own(), [0]), [0])],
+)
+def test_the_users_own_code_is_found_inside_the_datasets_that_wrap_it(loops, dataset):
+    loader = DataLoader(dataset)
+    (event,) = recorded(loops, loader)
+    assert event["item"]["function"] == "__getitem__"
+    assert event["item"]["line"] == Own.__getitem__.__code__.co_firstlineno
+
+
+def test_a_dataset_without_code_of_the_users_names_none(loops):
+    loader = DataLoader(NUMBERS)
+    assert recorded(loops, loader)[0]["item"] is None
+
+
+@pytest.mark.parametrize(
+    ("dataset", "sharded"),
+    [(Endless(), False), (Parted(), True), (PartedElsewhere(), True), (NUMBERS, None)],
+)
+def test_whether_an_iterable_dataset_asks_which_worker_it_is_in(loops, dataset, sharded):
+    loader = DataLoader(dataset)
+    (event,) = recorded(loops, loader)
+    assert event["sharded"] is sharded
+    assert event["iterable"] is (sharded is not None)
+
+
+def test_an_iterable_dataset_has_no_length_and_is_not_asked_by_the_loader(loops):
+    loader = DataLoader(Endless())
+    assert recorded(loops, loader)[0]["batches"] is None
+    assert loader._IterableDataset_len_called is None
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {"memory": io.BytesIO()},
+        {"data": [b"a"] * 1000, "table": {1: torch.ones(3)}},
+        {"lambda": lambda x: x},
+        {"log": __import__("logging").getLogger("some")},
+        {"transform": torch.nn.Linear(2, 2)},
+    ],
+)
+def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
+    loader = DataLoader(Own(**held))
+    assert recorded(loops, loader)[0]["shared_state"] == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: {"file": path.open()}, "`self.file` is an open file"),
+        (lambda path: {"parts": [{"a": path.open("rb")}]}, "`self.parts[0]['a']` is an open file"),
+        (lambda path: {"lock": threading.Lock()}, "`self.lock` is a lock"),
+        (lambda path: {"rows": (i for i in "ab")}, "`self.rows` is a generator"),
+        (
+            lambda path: {"db": __import__("sqlite3").connect(":memory:")},
+            "`self.db` is an open SQLite connection",
+        ),
+    ],
+)
+def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
+    path = tmp_path / "file"
+    path.touch()
+    held = make(path)
+    loader = DataLoader(Subset(Own(inner=Own(**held)), [0]))
+    shared = recorded(loops, loader)[0]["shared_state"]
+    assert shared.startswith(said.replace("self.", "self.dataset.inner."))
+    for value in held.values():
+        getattr(value, "close", lambda: None)()
+
+
+def test_a_file_that_the_dataset_opens_when_first_asked_stands_against_nothing(loops, tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+
+    class Lazy(Own):
+        file = None
+
+        def __getitem__(self, index):
+            self.file = self.file or path.open()
+            return index
+
+    dataset = Lazy()
+    loader = DataLoader(dataset)
+    list(loader)
+    assert dataset.file is not None
+    assert recorded(loops, loader)[0]["shared_state"] == ""
+    dataset.file.close()
+
+
+def test_what_cannot_be_pickled_stands_against_spawned_workers_only(loops, monkeypatch):
+    loader = DataLoader(Own(transform=lambda x: x))
+    monkeypatch.setattr(torch_loaders, "start_method", lambda loader: "spawn")
+    assert "cannot be pickled" in recorded(loops, loader)[0]["shared_state"]
+
+
+def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch):
+    monkeypatch.setattr(torch_loaders, "start_method", lambda loader: "forkserver")
+    monkeypatch.setattr(
+        torch.Tensor, "__reduce_ex__", lambda *_: pytest.fail("a tensor was pickled")
+    )
+    loader = DataLoader(Own(data=torch.zeros(10), words=["word"] * 10))
+    assert recorded(loops, loader)[0]["shared_state"] == ""
+
+
+def test_asking_for_the_start_method_does_not_decide_it():
+    import subprocess
+    import sys
+
+    program = """
+import multiprocessing, torch.utils.data
+from trainperf.child.torch_loaders import start_method
+start_method(torch.utils.data.DataLoader([1]))
+print(multiprocessing.get_start_method(allow_none=True))
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert said.stdout.strip() == "None", said.stderr

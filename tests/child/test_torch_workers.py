@@ -1,0 +1,87 @@
+"""Worker processes work with the wrapper in place, and are told to record nothing."""
+
+import multiprocessing
+import pickle
+
+import pytest
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data._utils import worker
+
+from loading import Observer, torch
+from trainperf.child import torch_workers
+from trainperf.child.patching import undo
+
+
+class Telling(Observer):
+    """Says in a queue, which a forked worker shares, that it was made quiet."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = multiprocessing.get_context("fork").SimpleQueue()
+
+    def quiet(self):
+        self.told.put(multiprocessing.current_process().pid)
+
+
+@pytest.fixture
+def observer():
+    found = Telling()
+    torch_workers.quiet(found, worker)
+    yield found
+    undo(worker, "_worker_loop")
+
+
+def test_outside_a_worker_nothing_becomes_quiet(observer):
+    with pytest.raises(TypeError):
+        worker._worker_loop()
+    assert observer.told.empty()
+
+
+def test_the_wrapper_is_pickled_as_the_function_it_stands_for(observer):
+    assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_deliver_whatever_way_they_are_started(observer, method):
+    dataset = TensorDataset(torch.arange(12))
+    loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context=method)
+    assert [batch.tolist() for (batch,) in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    if method == "fork":
+        assert len({observer.told.get(), observer.told.get()}) == 2
+
+
+def test_an_observer_that_fails_stops_no_worker(observer):
+    observer.quiet = lambda: 1 / 0
+    loader = DataLoader(TensorDataset(torch.arange(4)), 2, num_workers=1)
+    assert len(list(loader)) == 2
+
+
+def test_a_worker_that_crashes_is_reported_as_a_failed_start():
+    import time
+
+    loader = DataLoader(Crashing(), num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        torch_workers.first_batch_s(loader, time.monotonic() + 20)
+    assert multiprocessing.active_children() == []
+
+
+def test_the_loaders_own_generator_is_put_back():
+    import time
+
+    generator = torch.Generator().manual_seed(5)
+    loader = DataLoader(
+        TensorDataset(torch.arange(8)), shuffle=True, num_workers=1, generator=generator
+    )
+    before = generator.get_state()
+    assert torch_workers.first_batch_s(loader, time.monotonic() + 20) > 0
+    assert torch.equal(generator.get_state(), before)
+
+
+class Crashing:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        import os
+
+        os._exit(3)

@@ -1,0 +1,143 @@
+"""What PyTorch's writers write lies in the scratch folder, and is read from there."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainperf.child import writing
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> Any:
+    (tmp_path / "run").mkdir()
+    notes: list[str] = []
+    made = SimpleNamespace(
+        facts={}, notes=notes, note=notes.append, settings={"folder": str(tmp_path / "run")}
+    )
+    yield made
+    writing.undo(made)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A user's folder with a checkpoint in it, where no view covers it."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "last.pt").write_text("theirs")
+    return folder
+
+
+def hooked(observer: Any, name: str, **functions: Any) -> Any:
+    module = ModuleType(name)
+    module.__dict__.update(functions)
+    writing.hook(observer, module)
+    assert observer.notes == []
+    return module
+
+
+def place(tmp_path: Path, path: Path) -> str:
+    return f"{tmp_path}/run/scratch/local{path}"
+
+
+def test_a_module_that_was_hooked_is_let_go_again(observer, user, tmp_path):
+    def save(obj: Any, f: Any) -> Any:
+        return f
+
+    module = hooked(observer, "torch.serialization", save=save, load=lambda f: f)
+    assert module.save(1, user / "last.pt") == place(tmp_path, user / "last.pt")
+    writing.undo(observer)
+    assert module.save is save
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_safetensors_are_saved_to_and_loaded_from_the_scratch_folder(
+    observer, user, tmp_path, as_path
+):
+    def save_file(tensors: Any, filename: Any, metadata: Any = None) -> None:
+        Path(filename).write_text(tensors)
+
+    def load_file(filename: Any, device: str = "cpu") -> str:
+        return Path(filename).read_text()
+
+    module = hooked(
+        observer,
+        "safetensors.torch",
+        save_file=save_file,
+        load_file=load_file,
+        save_model=lambda model, filename: save_file(model, filename),
+        load_model=lambda model, filename: load_file(filename),
+    )
+    path = as_path(user / "last.pt")
+    assert module.load_file(path) == "theirs"
+    module.save_file("ours", path)
+    assert module.load_file(path) == module.load_file(filename=path) == "ours"
+    module.save_model("the model", filename=path)
+    assert module.load_model(None, path) == "the model"
+    assert (user / "last.pt").read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("torch.utils.tensorboard.writer", "log_dir"), ("tensorboardX.writer", "logdir")],
+)
+def test_summaries_are_written_to_the_scratch_folder(observer, user, tmp_path, name, argument):
+    class Writer:
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.folder = args[0] if args else kwargs[argument]
+
+    module = hooked(observer, name, FileWriter=Writer)
+    assert module.FileWriter(str(user)).folder == place(tmp_path, user)
+    assert module.FileWriter(**{argument: str(user)}).folder == place(tmp_path, user)
+
+
+# ------------------------------------------------------------------ PyTorch's own
+
+
+@pytest.fixture
+def torch(observer: Any) -> Any:
+    module = pytest.importorskip("torch")
+    saved = module.save, module.load
+    writing.hook(observer, module.serialization)
+    # As in a run: `import torch` takes both from the hooked module.
+    module.save, module.load = module.serialization.save, module.serialization.load
+    yield module
+    module.save, module.load = saved
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_a_checkpoint_is_saved_and_read_back_without_touching_the_users(
+    observer, torch, user, tmp_path, as_path
+):
+    path = as_path(user / "last.pt")
+    torch.save({"x": torch.ones(2)}, path)
+    assert torch.equal(torch.load(path)["x"], torch.ones(2))
+    torch.save({"x": torch.zeros(2)}, f=path)
+    assert torch.equal(torch.load(f=path)["x"], torch.zeros(2))
+    assert (user / "last.pt").read_text() == "theirs"
+    assert Path(place(tmp_path, user / "last.pt")).is_file()
+    assert observer.notes == []
+
+
+def test_a_checkpoint_of_another_run_is_read_from_where_it_is(torch, user):
+    data = io.BytesIO()
+    torch.save({"x": 1}, data)
+    (user / "earlier.pt").write_bytes(data.getvalue())
+    assert torch.load(user / "earlier.pt") == {"x": 1}
+
+
+def test_an_open_file_is_written_as_it_is(torch, tmp_path):
+    data = io.BytesIO()
+    torch.save([1, 2], data)
+    data.seek(0)
+    assert torch.load(data) == [1, 2]
+    assert not (tmp_path / "run/scratch").exists()
+
+
+def test_an_error_is_the_one_that_the_script_would_get(torch, user):
+    with pytest.raises(FileNotFoundError, match="nothing.pt"):
+        torch.load(user / "nothing.pt")

@@ -1,0 +1,42 @@
+"""Shared memory is attributed to a process by its name, and only then removed."""
+
+import pytest
+
+from trainperf.shm import remove_shm, shm_of
+
+NAMES = (
+    "torch_12_345_0",
+    "torch_123_345_0",
+    "torch_12_9_17",
+    "sem.loky-12-abcd_1",
+    "sem.mp-12abcdef",
+    "psm_12345678",
+    "torch_12",
+    "mytorch_12_1_1",
+    "torch_12_345_0.keep",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in NAMES:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_what_names_no_process_or_another_is_nobodys(folder):
+    assert shm_of({1, 2, 345}, str(folder)) == []
+    assert shm_of(set(), str(folder)) == []
+    assert shm_of({12}, str(folder / "none")) == []
+
+
+def test_what_a_process_left_is_listed(folder):
+    expected = ["sem.loky-12-abcd_1", "torch_12_345_0", "torch_12_9_17"]
+    assert shm_of({12}, str(folder)) == [str(folder / name) for name in expected]
+
+
+def test_only_what_is_listed_is_removed(folder):
+    gone = remove_shm({12, 999}, str(folder))
+    assert len(gone) == 3
+    assert {path.name for path in folder.iterdir()} == set(NAMES) - {p.split("/")[-1] for p in gone}
+    assert remove_shm({12}, str(folder)) == []

@@ -447,6 +447,23 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
     assert torch.get_float32_matmul_precision() == "highest"
 
 
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
+    seen = set()
+
+    class Watching(torch.nn.Conv1d):
+        def forward(self, x):
+            seen.add(torch.backends.cudnn.benchmark)
+            return super().forward(x)
+
+    monkeypatch.setattr(torch_passes.Pass, "device", "cuda")
+    monkeypatch.setattr(torch_probe_passes, "_capability", lambda device: (7, 0))
+    events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
+    assert events["cudnn_benchmark"]["e"] == "probe"
+    assert seen == {False, True}
+    assert torch.backends.cudnn.benchmark is False
+
+
 def test_an_old_gpu_gets_float16(monkeypatch):
     asked = []
 

@@ -131,6 +131,33 @@ def matmul_precision(probing: Probing) -> None:
         torch.set_float32_matmul_precision(before)
 
 
+def cudnn_benchmark(probing: Probing) -> None:
+    """The pass with convolution kernels that cuDNN timed, against those it chose by rule."""
+    import torch
+
+    found = probing.training_pass()
+    flags = torch.backends.cudnn
+    if found.device != "cuda" or flags.benchmark or flags.deterministic:
+        raise NotNeeded("no cuDNN kernels are chosen by rule")
+    if not any(isinstance(one, torch.nn.modules.conv._ConvNd) for one in found.module.modules()):
+        raise NotNeeded("the model has no convolution")
+
+    def run(benchmark: bool) -> None:
+        flags.benchmark = benchmark
+        found()
+
+    try:
+        probing.compare(
+            "cudnn_benchmark",
+            base=lambda: run(False),
+            candidate=lambda: run(True),
+            once=found.once,
+            model=found.name,
+        )
+    finally:
+        flags.benchmark = False
+
+
 @contextlib.contextmanager
 def _compiling_here() -> Iterator[None]:
     """Compile without worker processes, which would stay, and into a folder that goes."""

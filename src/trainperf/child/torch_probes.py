@@ -27,6 +27,7 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "channels_last": torch_probe_passes.channels_last,
     "compile": torch_probe_passes.compiled,
     "matmul_precision": torch_probe_passes.matmul_precision,
+    "cudnn_benchmark": torch_probe_passes.cudnn_benchmark,
     "double_batch": torch_probe_batches.double_batch,
 }
 

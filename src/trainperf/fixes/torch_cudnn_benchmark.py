@@ -25,8 +25,8 @@ from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-BEST_REPORTED = 1.31
-"""The largest speed-up of a training step reported for this flag alone in what we read."""
+MOST_OF_A_STEP = 0.5
+"""Share of a step that kernels must take before trying others is proposed unmeasured."""
 
 BUSY_80 = (PhaseUse("resident", 20, gpu=({"utilization_percent": 80},)),)
 BUSY_10 = (PhaseUse("resident", 20, gpu=({"utilization_percent": 10},)),)
@@ -107,16 +107,19 @@ class CudnnBenchmark(Fix):
         if measured is not None and measured.low < PROBE_LEAST:
             return None
         if measured is not None:
-            bound, basis = bound_by_probe(evidence, measured), PROBED
+            bound: float | None = bound_by_probe(evidence, measured)
+            basis = PROBED
             seen = (
                 f" With the fastest kernels, the same computation ran {times(measured.ratio)} as "
                 f"fast ({ms(measured.base_s)} → {ms(measured.candidate_s)})."
             )
         else:
-            saved = kernel_seconds(evidence) * (1 - 1 / BEST_REPORTED)
-            bound, seen = min(BEST_REPORTED, bound_if_saved(evidence, saved)), ""
-            basis = f"forward and backward {times(BEST_REPORTED)} as fast, the most reported"
-        if not worth(evidence, bound):
+            kernels = kernel_seconds(evidence)
+            large = kernels >= MOST_OF_A_STEP * evidence.times.real
+            if not large or not worth(evidence, bound_if_saved(evidence, kernels)):
+                return None
+            bound, seen, basis = None, "", "only trying tells what another kernel takes"
+        if bound is not None and not worth(evidence, bound):
             return None
         where = process_site(evidence)
         layers = "layer" if convolutions == 1 else "layers"

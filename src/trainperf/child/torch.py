@@ -7,6 +7,7 @@ at while a few steps are taken apart (`torch_detail`).
 from __future__ import annotations
 
 import threading
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -81,7 +82,10 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
             try:
-                iterator._trainperf_dataset = self
+                kept = getattr(self, "persistent_workers", False)  # it holds its iterator
+                iterator._trainperf_dataset = weakref.ref(self) if kept else self
+                if loops.observer.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
+                    iterator._timeout = 0  # while a leg is stopped, no batch can come in time
             except Exception as error:
                 loops.observer.failed("loader's iterator", error)
             return iterator

@@ -20,7 +20,8 @@ PAGES = [
     *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-THE_SCRIPTS_OPTIONS = {"--epochs"}
+NOT_OURS = {"--epochs", "--ipc", "--shm-size"}
+"""Options of the scripts and of containers."""
 
 
 def set_up_commands() -> list[str]:
@@ -66,7 +67,7 @@ def test_every_option_that_the_documents_mention_exists(page: Path) -> None:
         if "pip" not in span and "ruff" not in span and "mypy" not in span
         for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)
     }
-    assert mentioned - options(cli.cli) - THE_SCRIPTS_OPTIONS == set()
+    assert mentioned - options(cli.cli) - NOT_OURS == set()
 
 
 def test_every_option_of_diagnose_is_in_the_settings_page() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
@@ -211,6 +212,7 @@ def test_a_loss_of_pytorch_is_kept_without_its_graph(
     losses.applied(OPTIMIZER)
     assert held[0]() is not None
     del loss
+    gc.collect()
     assert held[0]() is None
     assert written(losses, observer) == {1: 2000.0}
 

@@ -318,9 +318,7 @@ def spoil(x: Any) -> float:
     ],
     ids=["tensor", "list", "namedtuple", "dict", "nested"],
 )
-def test_a_batch_that_the_loop_writes_into_is_replayed_unspoilt(
-    loops, watcher, collate, tensor_of
-):
+def test_a_batch_that_the_loop_writes_into_is_replayed_unspoilt(loops, watcher, collate, tensor_of):
     loader = DataLoader(Points(), batch_size=4, collate_fn=collate)
     replayed = train(loops, loader, lambda batch: spoil(tensor_of(batch)))
     assert all_three(watcher)

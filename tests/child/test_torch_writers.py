@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -139,5 +140,44 @@ def test_an_open_file_is_written_as_it_is(torch, tmp_path):
 
 
 def test_an_error_is_the_one_that_the_script_would_get(torch, user):
-    with pytest.raises(FileNotFoundError, match="nothing.pt"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.pt"):
         torch.load(user / "nothing.pt")
+
+
+def test_a_checkpoint_can_be_written_under_another_name_first(torch, user):
+    for number in range(2):
+        torch.save(number, user / "last.tmp")
+        os.replace(user / "last.tmp", user / "last.pt")
+        assert torch.load(user / "last.pt") == number
+    torch.save(2, user / "last.tmp")
+    (user / "last.tmp").rename(str(user / "first.pt"))
+    assert torch.load(user / "first.pt") == 2
+    assert os.listdir(user) == ["last.pt"]
+    assert (user / "last.pt").read_text() == "theirs"
+
+
+def test_checkpoints_are_removed_for_the_run_alone(torch, user):
+    torch.save(1, user / "one.pt")
+    os.remove(user / "one.pt")
+    (user / "last.pt").unlink()
+    for path in (user / "one.pt", user / "last.pt", user / "nothing.pt"):
+        with pytest.raises(FileNotFoundError):
+            os.remove(path)
+    with pytest.raises(FileNotFoundError):
+        torch.load(user / "last.pt")
+    assert (user / "last.pt").read_text() == "theirs"
+    torch.save(2, user / "last.pt")
+    assert torch.load(user / "last.pt") == 2
+
+
+def test_files_of_folders_without_a_checkpoint_are_renamed_and_removed_as_ever(torch, user):
+    (user / "a").write_text("a")
+    os.rename(user / "a", user / "b")
+    os.remove(user / "b")
+    assert os.listdir(user) == ["last.pt"]
+    with pytest.raises(FileNotFoundError):
+        os.remove(user / "b")
+    folder = os.open(user, os.O_RDONLY)
+    os.unlink("last.pt", dir_fd=folder)
+    os.close(folder)
+    assert os.listdir(user) == []

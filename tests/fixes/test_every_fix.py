@@ -66,6 +66,12 @@ def found(fix: Fix, case: Evidence) -> Finding:
 # ---------------------------------------------------------------------------- silence
 
 
+@firing_cases
+def test_it_is_asked_where_it_fires(fix, case):
+    """A fix of another framework would be passed over, whatever it finds."""
+    assert fix.id in {finding.id for finding in detect_all(case)}
+
+
 @silent_cases
 def test_it_stays_silent_where_it_must(fix: Fix, case: Evidence) -> None:
     assert detected(fix, case) is None

@@ -16,7 +16,7 @@ from .observer import Observer
 from .patching import replace
 from .torch_loops import TorchLoops
 
-OLDEST = (2, 4)
+OLDEST = (2, 11)
 
 
 def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
@@ -28,7 +28,9 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         observer.record.write("import", name="torch", version=version, seconds=seconds)
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         if numbers < OLDEST:
-            observer.note(f"PyTorch {version} is older than 2.4, the oldest that is expected to do")
+            observer.note(
+                f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
+            )
         _autograd(loops, module)
         torch_facts.watch_flags(loops, module)
         return

@@ -58,6 +58,8 @@ class LoaderDriver(IteratorDriver, TorchDriver):
 
     def __init__(self, loops: TorchLoops, iterator: Any) -> None:
         super().__init__(loops, iterator)
+        self.updates_per_step = 1
+        self._beside: dict[int, Any] = {}  # the last iterator over each companion's loader
         self._handed: Any = None
         self._versions: tuple[tuple[int, bool], ...] = ()
         self._written = False
@@ -66,6 +68,38 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def loader(self) -> Any:
         """The `DataLoader` that feeds the loop."""
         return self._dataset
+
+    def boundary(self) -> None:
+        """As in every loop; a step may update several models."""
+        if self._seen >= 0:
+            self.updates_per_step = max(1, self.loops.updates - self._seen)
+        super().boundary()
+
+    def companion(self, iterator: Any) -> bool:
+        """As in every loop; each epoch has a new iterator over a companion's loader."""
+        loader = self.batches.dataset_of(iterator)
+        if not super().companion(iterator):
+            known = self._beside.get(id(loader))
+            if known is None or self.batches.dataset_of(known) is not loader:
+                return False
+            iterator._trainperf_last = known._trainperf_last
+            self._companions.pop(id(known), None)
+            self._companions[id(iterator)] = iterator
+        if loader is not None:
+            self._beside[id(loader)] = iterator
+        return True
+
+    def next_companion(self, iterator: Any, original: Any) -> Any:
+        """As in every loop; one that is asked more often than the loop's own is really asked."""
+        again = getattr(iterator, "_trainperf_asked", None) == self._replayed
+        iterator._trainperf_asked = self._replayed
+        if self.resident and again:  # an evaluation over it would have no end
+            return original(iterator)
+        return super().next_companion(iterator, original)
+
+    def companions(self) -> list[Any]:
+        """The loaders from which each step takes a batch beside the loop's own."""
+        return [self.batches.dataset_of(one) for one in self._beside.values()]
 
     def waited(self, seconds: float) -> None:
         """The loop waited so long for its batch."""

@@ -157,7 +157,7 @@ def record(driver: Any) -> None:
     """Record an event `torch_loader` for each place where loaders were built.
 
     What timing the stages found (`driver.loader_facts`) goes with the loader of the
-    training loop.
+    training loop, which comes first; a step may take batches from others beside it.
     """
     places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
     training = driver.loader
@@ -165,10 +165,17 @@ def record(driver: Any) -> None:
     source = _source(places, own, training) if training is not None else None
     if training is not None and source is None and own not in places:
         _write(driver, None, training, "training")
-    for key, place in places.items():
-        feeds = training is not None and key == (own if source is None else source)
+    feeder = own if source is None else source
+    beside = {
+        key_of(getattr(one, "_trainperf_site", None))
+        for one in getattr(driver, "companions", list)()
+    }
+    for key, place in sorted(places.items(), key=lambda each: each[0] != feeder):
+        feeds = training is not None and key == feeder
         loader = training if feeds else place.loader()
-        role = "training" if feeds else "evaluation" if place.iterated and key != own else ""
+        role = "training" if feeds or key in beside else ""
+        if place.iterated and not role and key != own:
+            role = "evaluation"
         _write(driver, place, loader, role)
 
 
@@ -192,7 +199,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
             fields["where"] = {name: place.where[name] for name in ("file", "line", "function")}
     if loader is not None:
         fields |= _looked_into(driver, loader, fields.get("shared_state"))
-    if role == "training":
+    if loader is not None and loader is driver.loader:
         fields |= getattr(driver, "loader_facts", {})
     driver.record.write("torch_loader", role=role, **fields)
 

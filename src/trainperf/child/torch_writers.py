@@ -6,6 +6,7 @@ safetensors; what they write beside them by plain `open` is covered by the view 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .changes import Changes
@@ -16,6 +17,10 @@ from .writing import argument
 def serialization(module: Any, scratch: Scratch, changes: Changes) -> None:
     changes.wrap(module, "save", argument(1, "f", scratch.redirect))
     changes.wrap(module, "load", argument(0, "f", scratch.reading))
+    for name in ("rename", "replace"):
+        changes.wrap(os, name, _renaming(scratch))
+    for name in ("remove", "unlink"):
+        changes.wrap(os, name, _removing(scratch))
 
 
 def safetensors(module: Any, scratch: Scratch, changes: Changes) -> None:
@@ -28,3 +33,37 @@ def safetensors(module: Any, scratch: Scratch, changes: Changes) -> None:
 def summary(module: Any, scratch: Scratch, changes: Changes) -> None:
     name = "log_dir" if module.__name__.startswith("torch") else "logdir"
     changes.wrap(module.FileWriter, "__init__", argument(1, name, scratch.redirect))
+
+
+def _renaming(scratch: Scratch) -> Any:
+    """Checkpoints are written under another name first: what was redirected is renamed there."""
+
+    def make(original: Any) -> Any:
+        def rename(src: Any, dst: Any, **folders: Any) -> Any:
+            source = src if folders else scratch.reading(src)
+            if source is src:
+                return original(src, dst, **folders)
+            return original(source, scratch.redirect(dst))
+
+        return rename
+
+    return make
+
+
+def _removing(scratch: Scratch) -> Any:
+    """Old checkpoints are removed: from a folder that this run wrote to, only for this run."""
+
+    def make(original: Any) -> Any:
+        def remove(path: Any, **folder: Any) -> Any:
+            place = None if folder else scratch.place(path)
+            if place is None or not os.path.isdir(os.path.dirname(place)):
+                return original(path, **folder)
+            if os.path.lexists(place):
+                original(place)
+            elif scratch.is_removed(path) or not os.path.lexists(path):
+                return original(place)  # fails as it must: there is no such file
+            return scratch.remove(path)
+
+        return remove
+
+    return make

@@ -62,6 +62,7 @@ class ItemWork(Fix):
     model was tuned on. Try more workers first: that changes one number.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
 

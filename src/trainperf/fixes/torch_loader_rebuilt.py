@@ -50,6 +50,7 @@ class LoaderRebuilt(Fix):
     sampler (`sampler.set_epoch`), not the loader.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
 

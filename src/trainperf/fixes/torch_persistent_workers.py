@@ -39,9 +39,10 @@ class PersistentWorkers(Fix):
     - When memory is short: the workers keep theirs during validation, too.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
-    warm_up_epochs = 1  # the workers of the first are started in any case
+    between_epochs = True
 
     silent = [
         torch_evidence(),

@@ -52,6 +52,7 @@ class PinMemory(Fix):
     - Never `non_blocking=True` for copies to the CPU: the values may be read too early.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.EXACT
 

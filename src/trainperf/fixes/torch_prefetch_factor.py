@@ -46,6 +46,7 @@ class PrefetchFactor(Fix):
     - When the workers are too slow on average: a longer queue runs empty all the same.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.EXACT
 

@@ -38,6 +38,7 @@ class SharedMemory(Fix):
     go through a pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
     """
 
+    framework = "torch"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
 

@@ -56,6 +56,7 @@ class TooManyWorkers(Fix):
     can be right.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.EXACT
 

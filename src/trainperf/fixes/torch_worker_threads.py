@@ -46,6 +46,7 @@ class WorkerThreads(Fix):
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
 

@@ -80,6 +80,7 @@ class Workers(Fix):
     - When epochs are very short: the workers start anew for each.
     """
 
+    framework = "torch"
     category = "input"
     equivalence = Equivalence.EXACT
 

@@ -1,0 +1,89 @@
+"""An observer that only remembers, and loops on a clock that only the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+STEP_S = 0.01
+MOST = 2000
+"""No loop of a test needs so many batches from one iterator."""
+
+
+class Clock:
+    """Seconds that pass when `tick` says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self, seconds: float = STEP_S) -> None:
+        self.now += seconds
+
+
+class Record:
+    """The events that were written, as dicts."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def write(self, kind: str, /, **fields: Any) -> None:
+        self.events.append({"e": kind, **fields})
+
+    def step(self, phase: str, block: int, start: float, end: float, busy: float) -> None:
+        self.write("step", p=phase, b=block, s=start, d=end - start)
+
+    def flush(self) -> None: ...
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["e"] == kind]
+
+
+class Watcher:
+    """As much of an observer as loops and drivers need; a fault of ours fails the test."""
+
+    def __init__(self, measure_s: float = 0.6) -> None:
+        self.settings = {"measure_s": measure_s, "steps": None, "leg": None, "extra_s": 1.0}
+        self.clock = Clock()
+        self.record = Record()
+        self.off = False
+        self.driver: Any = None
+        self.losses: Any = None
+        self.facts: dict[str, Any] = {}
+        self.finished = False
+
+    def failed(self, what: str, error: BaseException) -> None:
+        raise AssertionError(what) from error
+
+    def note(self, text: str) -> None:
+        self.record.write("note", text=text)
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def handed(
+    loops: Any, iterator: Any, original: Callable[[Any], Any], seconds: float = 0.0
+) -> Iterator[Any]:
+    """The batches a `for` over `iterator` gets where `next` is hooked; each takes `seconds`."""
+
+    def slow(source: Any) -> Any:
+        loops.observer.clock.tick(seconds)
+        return original(source)
+
+    for _ in range(MOST):
+        try:
+            batch = loops.next(iterator, slow)
+        except StopIteration:
+            return
+        if loops.observer.finished:
+            return
+        yield batch
+    raise AssertionError("the loop has no end")
+
+
+def phases(record: Record) -> list[str]:
+    """The phases that a driver entered, in their order."""
+    return [event["p"] for event in record.of("phase")]

@@ -86,9 +86,13 @@ def _alive(process: psutil.Process) -> bool:
     return False
 
 
+TRACKERS = ("resource_tracker", "torch_shm_manager")
+"""Processes that clean up after others and end when these are gone."""
+
+
 def _is_tracker(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
-        return any("resource_tracker" in part for part in process.cmdline())
+        return any(name in part for part in process.cmdline() for name in TRACKERS)
     return False
 
 

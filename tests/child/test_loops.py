@@ -116,7 +116,6 @@ def test_all_phases_are_gone_through_over_several_epochs(loops, watcher):
     assert facts["last"]["number"] in range(20)
 
 
-@pytest.mark.xfail(reason="the ring keeps the very container that the loop gets", strict=True)
 def test_replayed_batches_are_whole_though_the_loop_takes_them_apart(loops, watcher):
     loader = Loader(20)
     for _ in range(200):
@@ -151,20 +150,17 @@ def test_two_optimizers_make_one_step_of_a_batch(loops, watcher):
     assert {round(step["d"], 3) for step in steps} == {0.011}
 
 
-@pytest.mark.xfail(reason="a loop over a loader is taken for one without", strict=True)
 def test_many_updates_of_one_batch_are_still_a_step_of_the_loader(loops, watcher):
     train(loops, Loader(20), updates=("critic",) * 5 + ("generator",))
     assert watcher.driver.kind == "iterator"
 
 
-@pytest.mark.xfail(reason="an iterator that gives one batch is never asked twice", strict=True)
 def test_a_loader_of_one_batch_drives_from_its_second_epoch_on(loops, watcher):
     train(loops, Loader(1))
     assert watcher.finished
     assert [block["p"] for block in watcher.record.of("block")].count("real") >= 2
 
 
-@pytest.mark.xfail(reason="an iterator that gives one batch is never asked twice", strict=True)
 def test_a_loader_that_is_opened_for_each_batch_drives(loops, watcher):
     loader = Loader(20)
     for _ in range(2000):
@@ -203,7 +199,6 @@ def test_a_loader_beside_the_driving_one_is_replayed_with_it(loops, watcher):
     assert set(in_resident) == {0}
 
 
-@pytest.mark.xfail(reason="a companion keeps the very container that the loop gets", strict=True)
 def test_a_companion_is_whole_though_the_loop_takes_it_apart(loops, watcher):
     first, second = Loader(20), iter(Loader(1000))
     for _ in range(200):
@@ -215,7 +210,6 @@ def test_a_companion_is_whole_though_the_loop_takes_it_apart(loops, watcher):
             return
 
 
-@pytest.mark.xfail(reason="it is taken for one that goes beside the loop's own", strict=True)
 def test_an_iterator_that_was_asked_before_training_is_not_beside_the_loops_own(loops, watcher):
     """Replayed, an evaluation inside the resident phase would have no end."""
     training, held_out = Loader(20), iter(Loader(1000))
@@ -275,7 +269,6 @@ def test_input_that_ends_for_good_ends_the_loop_without_a_fault(loops, watcher):
     assert {"real", "resident"} <= {block["p"] for block in watcher.record.of("block")}
 
 
-@pytest.mark.xfail(reason="the reason names an exception instead", strict=True)
 def test_input_that_ends_for_good_is_said_to_have_run_out(loops, watcher):
     train(loops, Loader(40, once=True), epochs=1)
     (missing,) = watcher.record.of("missing")

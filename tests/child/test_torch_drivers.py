@@ -202,7 +202,6 @@ def test_a_loader_that_is_evaluated_never_drives(loops, watcher):
     assert watcher.record.of("loop") == []
 
 
-@pytest.mark.xfail(reason="it is taken for one that goes beside the loop's own", strict=True)
 def test_a_persistent_loader_that_is_evaluated_between_epochs_never_drives(loops, watcher):
     held_out = DataLoader(Points(), batch_size=24, num_workers=1, persistent_workers=True)
     training = DataLoader(Points(), batch_size=8)

@@ -22,6 +22,9 @@ leaves TensorFlow with threads to clean up that stall what comes next."""
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then
 on tracing is part of what a step costs."""
+ONE_OFF_FIRSTS = 3
+"""So many steps right after the input was opened, with no other between them, are left
+out of the times; from then on an epoch has but one step, and opening is part of it."""
 GAPS = 3
 GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
@@ -55,6 +58,7 @@ class Driver:
         self._at: float | None = None
         self._gap_from: float | None = None
         self._first = False
+        self._firsts = 0
         self._reopened_at: float | None = None
         self._block_gap = 0.0
         self._stacks: StackSampler | None = None
@@ -229,6 +233,11 @@ class Driver:
     def _step_ended(self, began: float, now: float) -> None:
         plan = self.plan
         block = plan.block
+        if self._first:
+            self._firsts += 1
+            self._first = self._firsts <= ONE_OFF_FIRSTS
+        else:
+            self._firsts = 0
         if self._first or self._closed:
             if self._first:
                 self.record.step("first", block.index, began, now, self.busy)

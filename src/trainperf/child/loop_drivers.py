@@ -62,8 +62,11 @@ class IteratorDriver(LoopDriver):
         self._replayed = 0
         self._seen = -1
         self._taken = 0
+        self._of_this = 0
         self.batches_per_step = 1
         self._companions: dict[int, Any] = {}
+        seen = getattr(iterator, "_trainperf_updates", loops.updates)
+        self._step_updates = max(1, loops.updates - seen)
         self.extras.insert(0, ("stages", lambda deadline: loops.stages(self, deadline)))
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
@@ -74,11 +77,16 @@ class IteratorDriver(LoopDriver):
         dataset = self.batches.dataset_of(iterator)
         if dataset is None or not self.batches.same_dataset(dataset, self._dataset):
             return False
-        if self._at is not None:  # the last one was left before its end
-            self.epoch_ended(self.clock(), complete=False)
+        if self._at is not None and not self._opened_for_each():
+            self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
+        self._of_this = 0
         self._iterator = self._source = iterator
         self._dataset = dataset
         return True
+
+    def _opened_for_each(self) -> bool:
+        """Whether the last iterator was asked for one batch, and updates followed."""
+        return self._of_this == 1 and bool(self.loops.updates > self._seen)
 
     def companion(self, iterator: Any) -> bool:
         """Whether an iterator is taken from once in each step beside the loop's own."""
@@ -87,6 +95,8 @@ class IteratorDriver(LoopDriver):
         last = getattr(iterator, "_trainperf_last", None)
         if last is None or self.plan.phase != "warmup":
             return False
+        if not 0 < self.loops.updates - iterator._trainperf_updates <= self._step_updates:
+            return False  # it was not asked in the last step
         self._companions[id(iterator)] = iterator
         return True
 
@@ -95,7 +105,7 @@ class IteratorDriver(LoopDriver):
         if self.resident:
             return self.batches.fresh(iterator._trainperf_last)
         batch = original(iterator)
-        iterator._trainperf_last = batch
+        iterator._trainperf_last = self.batches.fresh(batch)
         return batch
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
@@ -111,6 +121,7 @@ class IteratorDriver(LoopDriver):
             if self.end_epoch():
                 raise StopIteration
         self._taken += 1
+        self._of_this += 1
         if self.resident and self._ring:
             self._replayed += 1
             return self.replay(self._ring[self._replayed % len(self._ring)])
@@ -144,7 +155,10 @@ class IteratorDriver(LoopDriver):
                 began = self.clock()
                 if not self._reopen():
                     raise Exhausted from None
-                self._original(self._source)
+                try:
+                    self._original(self._source)
+                except StopIteration:
+                    raise Exhausted from None
                 self.restarts += self.clock() - began
             for iterator in list(self._companions.values()):
                 try:
@@ -180,8 +194,8 @@ class IteratorDriver(LoopDriver):
         if self.batch is None:
             size = max(1, self.batches.size_in_bytes(batch))
             self._ring = deque(maxlen=max(1, min(RING, RING_BYTES // size)))
-        self.batch = batch
-        self._ring.append(batch)
+        self.batch = self.batches.fresh(batch)
+        self._ring.append(self.batch)
 
     def _reopen(self) -> bool:
         if self._dataset is None:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .loop import WARM_UP
+
 if TYPE_CHECKING:
     from .loop_drivers import IteratorDriver, LoopDriver
     from .observer import Observer
@@ -43,6 +45,7 @@ class Loops:
         self.callback_costs: dict[int, Any] = {}
         self._nexts = 0
         self._bare = 0
+        self._asked: dict[int, int] = {}
         self._first_update = False
 
     # ------------------------------------------------- what the frameworks fill in
@@ -90,15 +93,19 @@ class Loops:
                 return answer.next(iterator, original)
             if answer.companion(iterator):
                 return answer.next_companion(iterator, original)
-        if driver is None or driver.stale():
+        if driver is None or driver.stale() or _mistaken(driver):
             seen = getattr(iterator, "_trainperf_updates", None)
+            dataset = id(self.batches.dataset_of(iterator))
+            if seen is None and driver is None:  # opened anew for each batch
+                seen = self._asked.get(dataset)
             if seen is not None and self.updates > seen:
                 self.observer.driver = made = self.iterator_driver(iterator)
                 return made.next(iterator, original)
+            self._asked[dataset] = self.updates
         iterator._trainperf_updates = self.updates
         batch = original(iterator)
         if driver is None:
-            iterator._trainperf_last = batch
+            iterator._trainperf_last = self.batches.fresh(batch)
         return batch
 
     def update(self, counts: bool = True) -> None:
@@ -128,3 +135,8 @@ class Loops:
             return self._bare > BARE_UPDATES
         self._bare = 0
         return False
+
+
+def _mistaken(driver: Any) -> bool:
+    """Whether a loop of many updates a batch was taken for one without an iterator."""
+    return bool(driver.kind == "update" and driver.plan.phase == WARM_UP)

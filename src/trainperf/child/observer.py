@@ -92,7 +92,7 @@ class Observer:
         It waits rather than exits so that nothing that stands after the training
         script in a launcher's script is run.
         """
-        self._record_temporary()
+        self.record_temporary()
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):
@@ -103,7 +103,7 @@ class Observer:
         time.sleep(WAIT_TO_BE_STOPPED_S)
         os._exit(0)
 
-    def _record_temporary(self) -> None:
+    def record_temporary(self) -> None:
         """Name the files that a process which is stopped cannot remove at its exit."""
         new = [
             name
@@ -118,6 +118,7 @@ class Observer:
         if folders != self._folders:
             self._folders = folders
             self.record.write("folders", names=folders)
+            self.record.flush()
 
     def _watch(self) -> None:
         """Every second, write what a loop that hangs has left, and look for the parent."""
@@ -125,25 +126,32 @@ class Observer:
         visible = _exists(parent)  # not so in a container's own process namespace
         while True:
             time.sleep(1.0)
-            self._record_temporary()
+            self.record_temporary()
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
 
 
 def _temporary_folders() -> list[str]:
-    """The folders of `tempfile.TemporaryDirectory` that Python would remove at exit."""
+    """The folders that Python would remove at exit: `TemporaryDirectory`, multiprocessing's."""
     tempfile = sys.modules.get("tempfile")
     if tempfile is None:
         return []
     import weakref
 
+    process = sys.modules.get("multiprocessing.process")
+    config = getattr(process.current_process(), "_config", {}) if process else {}
+    sockets = [config["tempdir"]] if config.get("tempdir") else []
+
     cleanup = tempfile.TemporaryDirectory._cleanup.__func__
     registry = dict(getattr(weakref.finalize, "_registry", {}))
     return sorted(
-        info.args[0]
-        for info in registry.values()
-        if getattr(info.func, "__func__", None) is cleanup and info.args
+        sockets
+        + [
+            info.args[0]
+            for info in registry.values()
+            if getattr(info.func, "__func__", None) is cleanup and info.args
+        ]
     )
 
 

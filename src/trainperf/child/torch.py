@@ -6,6 +6,7 @@ at while a few steps are taken apart (`torch_detail`).
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from types import ModuleType
@@ -82,6 +83,11 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
 
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
+            if getattr(self, "num_workers", 0):
+                # Workers have their sockets in the folder of the process that starts
+                # them, if it has one: ours is known, and removed when it is stopped.
+                sys.modules["multiprocessing.util"].get_temp_dir()
+                loops.observer.record_temporary()
             iterator = original(self)
             try:
                 kept = getattr(self, "persistent_workers", False)  # it holds its iterator

@@ -97,6 +97,23 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             return original(iterator)
         return super().next_companion(iterator, original)
 
+    def pull(self, count: int) -> int:
+        """As in every loop; a companion that ran out is opened again as well."""
+        for _ in range(count):
+            super().pull(1)
+            for key, known in list(self._beside.items()):
+                if id(known) in self._companions:
+                    continue
+                self.observer.off = True
+                try:
+                    made = iter(self.batches.dataset_of(known))
+                finally:
+                    self.observer.off = False
+                made._trainperf_last = known._trainperf_last
+                self._companions[id(made)] = self._beside[key] = made
+                self._original(made)  # type: ignore[misc]
+        return count
+
     def companions(self) -> list[Any]:
         """The loaders from which each step takes a batch beside the loop's own."""
         return [self.batches.dataset_of(one) for one in self._beside.values()]

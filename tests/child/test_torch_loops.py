@@ -112,6 +112,7 @@ def test_what_happens_in_another_thread_or_while_off_is_not_the_loops(loops, wat
 
 
 def test_a_graph_is_told_once_when_it_was_compiled(loops, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
     assert not loops.compiled()
     counters = {"stats": {}}
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))

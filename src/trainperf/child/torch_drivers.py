@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import torch_batches
+from . import torch_batches, torch_loaders
 from .loop_drivers import IteratorDriver, LoopDriver, UpdateDriver
 
 if TYPE_CHECKING:
@@ -47,10 +47,15 @@ class TorchDriver(LoopDriver):
         self.loops.detail.start()
 
     def ending_ends(self) -> None:
-        """Record the evaluations that came between epochs."""
+        """Record the evaluations that came between epochs, and the loaders if there are more."""
         detail, self.loops.detail = self.loops.detail, None
         if detail is not None:
             detail.stop_between()
+        self.observer.off = True
+        try:
+            torch_loaders.record_again(self)
+        finally:
+            self.observer.off = False
 
 
 class LoaderDriver(IteratorDriver, TorchDriver):
@@ -104,15 +109,24 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             for key, known in list(self._beside.items()):
                 if id(known) in self._companions:
                     continue
-                self.observer.off = True
+                began = self.clock()
+                made = self._opened(self.batches.dataset_of(known))
                 try:
-                    made = iter(self.batches.dataset_of(known))
-                finally:
-                    self.observer.off = False
+                    self._original(made)  # type: ignore[misc]
+                except StopIteration:  # it gives its batches a single time
+                    del self._beside[key]
+                    continue
+                self.restarts += self.clock() - began
                 made._trainperf_last = known._trainperf_last
                 self._companions[id(made)] = self._beside[key] = made
-                self._original(made)  # type: ignore[misc]
         return count
+
+    def _opened(self, loader: Any) -> Any:
+        self.observer.off = True
+        try:
+            return iter(loader)
+        finally:
+            self.observer.off = False
 
     def companions(self) -> list[Any]:
         """The loaders from which each step takes a batch beside the loop's own."""

@@ -160,6 +160,7 @@ def record(driver: Any) -> None:
     training loop, which comes first; a step may take batches from others beside it.
     """
     places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
+    driver.loaders_known = _known(driver)
     training = driver.loader
     own = key_of(getattr(training, "_trainperf_site", None)) if training is not None else None
     source = _source(places, own, training) if training is not None else None
@@ -177,6 +178,17 @@ def record(driver: Any) -> None:
         if place.iterated and not role and key != own:
             role = "evaluation"
         _write(driver, place, loader, role)
+
+
+def record_again(driver: Any) -> None:
+    """Record them anew if epochs that have ended since built or opened more of them."""
+    if _known(driver) != getattr(driver, "loaders_known", None):
+        record(driver)
+
+
+def _known(driver: Any) -> list[tuple[int, bool]]:
+    places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
+    return [(place.built, place.iterated) for place in places.values()]
 
 
 def _source(places: dict[Any, Place], own: Any, training: Any) -> Any:

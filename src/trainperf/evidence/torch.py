@@ -3,7 +3,7 @@
 The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
 `torch_evaluation` and `torch_sync` have the fields of the values they become;
 `torch_split` holds the seconds and calls of all profiled steps (and a place), `torch_flags` and
-`torch_memory` the two dictionaries.
+`torch_memory` the two dictionaries, `torch_trace` the fields of a `Trace`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from trainperf.model import (
     Torch,
     TorchModel,
     TorchOptimizer,
+    Trace,
 )
 
 T = TypeVar("T")
 
 SPLIT = Missing("the run ended before the parts of a step were timed")
+UNTRACED = "the run ended before its operators were traced"
 
 
 def torch(observed: Observed) -> Torch | None:
@@ -37,8 +39,10 @@ def torch(observed: Observed) -> Torch | None:
     if "torch" not in imported or observed.start.get("framework") != "torch":
         return None
     calls, evaluations = _all(observed, StepCalls), _all(observed, Evaluation)
+    traces = _all(observed, Trace)
+    why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
     return Torch(
-        loaders=tuple(_all(observed, Loader)),
+        loaders=_loaders(observed),
         models=tuple(_all(observed, TorchModel)),
         optimizers=tuple(_all(observed, TorchOptimizer)),
         calls=calls[-1] if calls else None,
@@ -47,6 +51,8 @@ def torch(observed: Observed) -> Torch | None:
         syncs=tuple(sorted(_all(observed, SyncPoint), key=lambda one: -one.seconds)),
         flags=_last(observed, "torch_flags"),
         memory=_last(observed, "torch_memory"),
+        trace=traces[-1] if traces else None,
+        untraced=why,
     )
 
 
@@ -57,11 +63,17 @@ KINDS = {
     StepCalls: "torch_calls",
     Evaluation: "torch_evaluation",
     SyncPoint: "torch_sync",
+    Trace: "torch_trace",
 }
 
 
 def _all(observed: Observed, kind: type[T]) -> list[T]:
     return [_read(event, kind) for event in observed.of(KINDS[kind])]
+
+
+def _loaders(observed: Observed) -> tuple[Loader, ...]:
+    """One loader of each place: as it was last recorded, in the order of the first time."""
+    return tuple({loader.where: loader for loader in _all(observed, Loader)}.values())
 
 
 def _read(event: Event, kind: type[T]) -> T:

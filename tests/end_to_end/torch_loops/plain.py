@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = DataLoader(Points(), batch_size=16, shuffle=True)
-held_out = DataLoader(Points(64), batch_size=32)
+held_out = DataLoader(Points(2_560), batch_size=32)
 for epoch in range(200):
     for x, y in loader:
         optimizer.zero_grad()

@@ -9,7 +9,7 @@ def main(method, persistent):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(
-        Points(1_280),
+        Points(12_800),
         batch_size=16,
         num_workers=1,
         multiprocessing_context=method,

@@ -30,9 +30,9 @@ def get_batch(path):
     """Return random pieces of the file, and the same one token further."""
     data = np.memmap(path, dtype=np.uint16, mode="r")
     starts = torch.randint(len(data) - CONTEXT - 1, (BATCH,))
-    x = torch.stack([torch.from_numpy(data[i : i + CONTEXT].astype(np.int64)) for i in starts])
-    y = torch.stack([torch.from_numpy(data[i + 1 : i + 1 + CONTEXT].astype(np.int64)) for i in starts])
-    return x, y
+    pieces = [torch.from_numpy(data[i : i + CONTEXT + 1].astype(np.int64)) for i in starts]
+    tokens = torch.stack(pieces)
+    return tokens[:, :-1], tokens[:, 1:]
 
 
 class Attention(nn.Module):

@@ -1,7 +1,6 @@
 """Learn a surface from points, and write down after each step how all weights are doing."""
 
 import json
-import os
 import tempfile
 
 import torch
@@ -47,17 +46,16 @@ def main():
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loader = DataLoader(TensorDataset(*make_points()), batch_size=None, sampler=Batches())
-    with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "log.jsonl"), "w", encoding="utf-8") as file:
-            step = 0
-            for _ in range(EPOCHS):
-                for points, heights in loader:
-                    optimizer.zero_grad()
-                    loss = nn.functional.mse_loss(model(points), heights)
-                    loss.backward()
-                    optimizer.step()
-                    log(file, step, loss, model)
-                    step += 1
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log.jsonl", "w") as file:
+        step = 0
+        for _ in range(EPOCHS):
+            for points, heights in loader:
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(model(points), heights)
+                loss.backward()
+                optimizer.step()
+                log(file, step, loss, model)
+                step += 1
 
 
 class Batches:

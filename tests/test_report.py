@@ -14,11 +14,13 @@ from trainperf.model import (
     Loop,
     Measure,
     Missing,
+    Operator,
     PhaseUse,
     StartUp,
     StepCalls,
     SyncPoint,
     Times,
+    Trace,
 )
 from trainperf.model.torch import Part
 from trainperf.report.parts import ORDER
@@ -187,6 +189,37 @@ def test_memory_that_was_not_counted_is_none_and_not_zero():
     found = report.device_memory(torch_evidence(torch={"memory": {"allocated_peak": 5}}))
     assert found is not None
     assert (found.allocated_peak, found.reserved_peak, found.retries) == (5, None, None)
+
+
+TRACE = Trace("cpu", 3, (Operator("a", 2, 0.01), Operator("b", 1, 0.03)), 0.01, kernels=9.0)
+
+
+def test_a_step_that_was_not_traced_has_no_operators():
+    assert report.operators(evidence()) == report.operators(torch_evidence()) == ()
+    assert report.kernels(evidence()) is report.kernels(torch_evidence()) is None
+    empty = Trace("cpu", 1, (), 0.0, kernels=0.0)
+    assert report.operators(torch_evidence(torch={"trace": empty})) == ()
+
+
+def test_operators_share_the_time_of_all_and_the_dearest_comes_first():
+    found = report.operators(torch_evidence(torch={"trace": TRACE}))
+    assert [(one.name, round(one.share, 3)) for one in found] == [("b", 0.6), ("a", 0.2)]
+
+
+def test_only_a_gpu_has_kernels():
+    assert report.kernels(torch_evidence(torch={"trace": TRACE})) is None
+    on_gpu = replace(TRACE, device="cuda", gap_s=0.002)
+    found = report.kernels(torch_evidence(torch={"trace": on_gpu}))
+    assert found is not None
+    assert (found.launches_per_pass, found.busy_s, found.gap_s) == (9.0, 0.05, 0.002)
+    assert found.tensor_core_s is None
+
+
+def test_a_step_that_was_not_traced_has_its_reason():
+    said = reasons(torch_evidence(torch={"untraced": "CUPTI is missing"}))
+    assert said["the operators of a step"] == "CUPTI is missing"
+    assert "the operators of a step" not in reasons(torch_evidence(torch={"trace": TRACE}))
+    assert "the operators of a step" not in reasons(evidence())
 
 
 def test_settings_of_a_loader_are_said_in_words():

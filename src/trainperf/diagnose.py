@@ -221,6 +221,8 @@ def assemble(
         step_parts=report.step_parts(evidence),
         sync_points=report.sync_points(evidence),
         device_memory=report.device_memory(evidence),
+        operators=report.operators(evidence),
+        kernels=report.kernels(evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,
         utilization=evidence.use,

@@ -22,6 +22,7 @@ from trainperf.model import (
     Loop,
     Missing,
     NotTaken,
+    Operator,
     Outcome,
     Overhead,
     Patch,
@@ -32,6 +33,7 @@ from trainperf.model import (
     StartUp,
     StepCalls,
     SyncPoint,
+    Trace,
     Trial,
     Trials,
 )
@@ -122,6 +124,23 @@ SLOW_LOADER: Evidence = torch_evidence(
             "retries": 0,
             "ooms": 0,
         },
+        "trace": Trace(
+            "cuda",
+            3,
+            (
+                Operator("aten::cudnn_convolution", 53.0, 0.0131),
+                Operator("ConvolutionBackward0", 53.0, 0.0242),
+                Operator("aten::cudnn_batch_norm", 53.0, 0.0039),
+                Operator("aten::cudnn_batch_norm_backward", 53.0, 0.0061),
+                Operator("aten::add_", 122.0, 0.0009),
+                Operator("aten::fill_", 1.0, 0.000002),
+            ),
+            others_s=0.0021,
+            kernels=702.0,
+            gap_s=0.0041,
+            tensor_core_s=0.0288,
+            seconds=0.0561,
+        ),
     },
 )
 
@@ -187,6 +206,8 @@ def diagnosed(evidence: Evidence, findings: tuple[Finding, ...]) -> Diagnosis:
         step_parts=report.step_parts(evidence),
         sync_points=report.sync_points(evidence),
         device_memory=report.device_memory(evidence),
+        operators=report.operators(evidence),
+        kernels=report.kernels(evidence),
     )
 
 
@@ -268,6 +289,26 @@ MEMMAP_GPT: Evidence = torch_evidence(
         FunctionCost("main", SCRIPT, 95, 0.55, "main", 444, "torch.Tensor.backward"),
     ),
     use=(PhaseUse("real", 30, cpu_cores=6.2, rss_peak=int(0.9 * GIB)),),
+    torch={
+        "trace": Trace(
+            "cpu",
+            3,
+            (
+                Operator("aten::mm", 35.0, 0.0327),
+                Operator("aten::copy_", 60.0, 0.00486),
+                Operator("aten::bmm", 24.0, 0.00485),
+                Operator("aten::sum", 19.0, 0.00347),
+                Operator("aten::addmm", 16.0, 0.0027),
+                Operator("aten::native_layer_norm_backward", 9.0, 0.00223),
+                Operator("aten::masked_fill_", 8.0, 0.00125),
+                Operator("aten::div", 8.0, 0.00123),
+                Operator("aten::_softmax", 4.0, 0.00101),
+            ),
+            others_s=0.0031,
+            kernels=1204.0,
+            seconds=0.0651,
+        )
+    },
     split=split(forward=0.0251, backward=0.0372, optimizer=0.0101, zero_grad=0.0006, rest=0.0231),
 )
 

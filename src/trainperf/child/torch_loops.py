@@ -131,7 +131,8 @@ class TorchLoops(Loops):
         torch_stages.record(driver, deadline)
 
     def probes(self, driver: Any, deadline: float) -> None:
-        """Time the step against variations of it."""
-        from . import torch_probes
+        """Time the step against variations of it, then trace it."""
+        from . import torch_probes, torch_trace
 
-        torch_probes.record(driver, deadline)
+        torch_probes.record(driver, deadline - torch_trace.RESERVED_S)
+        torch_trace.record(driver, deadline)

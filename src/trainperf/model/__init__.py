@@ -41,12 +41,14 @@ from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
     Loader,
+    Operator,
     StepCalls,
     StepPart,
     SyncPoint,
     Torch,
     TorchModel,
     TorchOptimizer,
+    Trace,
 )
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
@@ -82,6 +84,7 @@ __all__ = [
     "Missing",
     "ModelFacts",
     "NotTaken",
+    "Operator",
     "Outcome",
     "Overhead",
     "Padding",
@@ -108,6 +111,7 @@ __all__ = [
     "Torch",
     "TorchModel",
     "TorchOptimizer",
+    "Trace",
     "Trial",
     "Trials",
     "Verdict",

@@ -81,6 +81,35 @@ class ReportedPart:
 
 
 @dataclass(frozen=True)
+class ReportedOperator:
+    """An operator of the model's forward and backward, from a few passes that were traced.
+
+    `share` is of all operators together. Tracing makes a pass slower: no time here
+    enters a speed-up.
+    """
+
+    name: str
+    calls_per_pass: float
+    seconds_per_pass: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ReportedKernels:
+    """What the GPU did in the passes that were traced; all but the launches None if not known.
+
+    `busy_s` is the time of all kernels and copies, `gap_s` that in which none ran
+    between the first of a pass and the last, `tensor_core_s` that of kernels whose names
+    say that they compute on tensor cores: a lower bound.
+    """
+
+    launches_per_pass: float
+    busy_s: float
+    gap_s: float | None
+    tensor_core_s: float | None
+
+
+@dataclass(frozen=True)
 class DeviceMemory:
     """What the allocator of the framework counted on the GPU, in bytes; None: not known.
 
@@ -152,3 +181,5 @@ class Diagnosis:
     step_parts: tuple[ReportedPart, ...] = ()  # in the order of a step
     sync_points: tuple[SyncPoint, ...] = ()  # the dearest first
     device_memory: DeviceMemory | None = None
+    operators: tuple[ReportedOperator, ...] = ()  # the dearest first
+    kernels: ReportedKernels | None = None

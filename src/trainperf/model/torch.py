@@ -167,6 +167,42 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Operator:
+    """An operator as PyTorch's tracer names it; `calls` and `seconds` are per pass.
+
+    On a CPU the seconds are its own, without those of the operators that it calls; on a
+    GPU they are those of the kernels and copies that it started.
+    """
+
+    name: str
+    calls: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A few passes of the model, forward and backward, under PyTorch's tracer.
+
+    Tracing makes a pass slower, above all one of many small operators: its times say
+    what the parts of a pass are to each other, and enter no speed-up. All but `passes`
+    are means per pass. `operators` are the dearest, `others_s` what all others took.
+    `kernels` is how many kernels ran on a GPU; on a CPU, how many operators called no
+    other. Only on a GPU: `gap_s`, how long nothing ran between the first kernel of a
+    pass and its last, and `tensor_core_s`, the time of kernels whose names say that
+    they compute on tensor cores, which is not all that do; None where not known.
+    """
+
+    device: Literal["cpu", "cuda"]
+    passes: int
+    operators: tuple[Operator, ...]
+    others_s: float
+    kernels: float
+    gap_s: float | None = None
+    tensor_core_s: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Torch:
     """All that only PyTorch has.
 
@@ -175,7 +211,8 @@ class Torch:
     `threads`, `omp_num_threads`, `sharing_strategy`, `alloc_conf`, `bf16_cpu` (the CPU
     multiplies bfloat16 itself), `float64_batch`. `memory` is what CUDA's
     allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
-    `retries`, `ooms` as counts; empty without a GPU.
+    `retries`, `ooms` as counts; empty without a GPU. `untraced` says why there is no
+    `trace`.
     """
 
     loaders: tuple[Loader, ...] = ()
@@ -187,6 +224,8 @@ class Torch:
     syncs: tuple[SyncPoint, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
+    trace: Trace | None = None
+    untraced: str = ""
 
     @property
     def split(self) -> tuple[StepPart, ...]:

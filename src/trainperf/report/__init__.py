@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.report.absent import not_measured, nothing_measured
 from trainperf.report.notes import notes, run_notes
-from trainperf.report.parts import device_memory, step_parts, sync_points
+from trainperf.report.parts import device_memory, kernels, operators, step_parts, sync_points
 from trainperf.report.seen import framework_seen
 from trainperf.report.stages import stages
 from trainperf.report.times import times
@@ -12,9 +12,11 @@ from trainperf.report.times import times
 __all__ = [
     "device_memory",
     "framework_seen",
+    "kernels",
     "not_measured",
     "notes",
     "nothing_measured",
+    "operators",
     "run_notes",
     "stages",
     "step_parts",

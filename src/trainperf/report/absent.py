@@ -28,6 +28,8 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
                 yield NotTaken(f"the stage `{stage.op}`", stage.seconds_per_step_.reason)
     if evidence.torch_ is not None and isinstance(evidence.torch_.split_, Missing):
         yield NotTaken("the parts of a step", evidence.torch_.split_.reason)
+    if evidence.torch_ is not None and evidence.torch_.untraced:
+        yield NotTaken("the operators of a step", evidence.torch_.untraced)
     for name, probe in evidence.probes.items():
         if isinstance(probe, Missing):
             yield NotTaken(f"a probe of {name.replace('_', ' ')}", probe.reason)

@@ -1,4 +1,4 @@
-"""A step of PyTorch taken apart: its parts, what waits for the device, the GPU's memory."""
+"""A step of PyTorch taken apart: parts, operators, waits for the device, the GPU's memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes._torch_words import call
-from trainperf.model import Evidence, SyncPoint
-from trainperf.model.diagnosis import DeviceMemory, ReportedPart
+from trainperf.model import Evidence, SyncPoint, Trace
+from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 
 ORDER: tuple[str, ...] = (
     *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "sync", "rest"),
@@ -35,6 +35,37 @@ def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
     found = () if evidence.torch_ is None else evidence.torch_.syncs
     named = (replace(sync, what=call(sync.what)) for sync in found)
     return tuple(sorted(named, key=lambda sync: -sync.seconds))
+
+
+def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:
+    """The dearest operators of the model, with their shares of all; empty if not traced."""
+    trace = None if evidence.torch_ is None else evidence.torch_.trace
+    whole = _operators_s(trace)
+    if trace is None or whole <= 0:
+        return ()
+    return tuple(
+        ReportedOperator(one.name, one.calls, one.seconds, one.seconds / whole)
+        for one in sorted(trace.operators, key=lambda one: -one.seconds)
+    )
+
+
+def kernels(evidence: Evidence) -> ReportedKernels | None:
+    """What the GPU did in the traced passes; None without a GPU or a trace."""
+    trace = None if evidence.torch_ is None else evidence.torch_.trace
+    if trace is None or trace.device != "cuda":
+        return None
+    return ReportedKernels(
+        launches_per_pass=trace.kernels,
+        busy_s=_operators_s(trace),
+        gap_s=trace.gap_s,
+        tensor_core_s=trace.tensor_core_s,
+    )
+
+
+def _operators_s(trace: Trace | None) -> float:
+    if trace is None:
+        return 0.0
+    return sum(one.seconds for one in trace.operators) + trace.others_s
 
 
 def device_memory(evidence: Evidence) -> DeviceMemory | None:

@@ -21,6 +21,7 @@ _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
     *("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise"),
     *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "calls_per_step"),
+    *("calls_per_pass", "seconds_per_pass", "launches_per_pass"),
     *("allocated_peak", "reserved_peak", "total", "retries", "ooms"),
 )
 

@@ -10,6 +10,7 @@ from trainperf.reporters import (
     _costs,
     _devices,
     _findings,
+    _operators,
     _parts,
     _stack,
     _step,
@@ -58,6 +59,7 @@ def _taken_apart(diagnosis: Diagnosis, paper: Paper) -> None:
     _step.step(diagnosis, left)
     _parts.step_parts(diagnosis, left)
     _parts.sync_points(diagnosis, left)
+    _operators.operators(diagnosis, left)
     _devices.devices(diagnosis, right)
     _costs.input_stages(diagnosis, right)
     _costs.between_epochs(diagnosis, right)

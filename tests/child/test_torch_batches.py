@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import weakref
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from dataclasses import dataclass
@@ -259,4 +260,5 @@ def test_an_iterator_need_not_keep_its_loader():
     same = part.dataset_of(iterator) is loader
     assert same
     del loader
+    gc.collect()
     assert part.dataset_of(iterator) is None

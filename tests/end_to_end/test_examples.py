@@ -27,7 +27,8 @@ class Said:
     """What must be said of a script: the bottleneck, and which finding comes first.
 
     `where` is text of the line the finding points to. Where `among` is above 1, the
-    finding may stand behind others that are as true on some machines.
+    finding may stand behind others that are as true on some machines. `says` are words
+    that the verdict must use.
     """
 
     script: Path
@@ -36,6 +37,7 @@ class Said:
     where: str = ""
     among: int = 1
     patched: bool = False
+    says: tuple[str, ...] = ()
 
 
 CASES = [
@@ -61,6 +63,28 @@ CASES = [
         2,
         True,
     ),
+    Said(
+        EXAMPLES / "torch_slow_transform.py",
+        "input",
+        "torch_workers",
+        "DataLoader(Pictures(),",
+        1,
+        True,
+    ),
+    Said(
+        EXAMPLES / "torch_python_collate.py",
+        "input",
+        "torch_workers",
+        "DataLoader(reviews,",
+        1,
+        True,
+        ("Collate.__call__",),
+    ),
+    Said(EXAMPLES / "torch_step_logging.py", "host", "torch_step_logging", says=("`log`",)),
+    Said(EXAMPLES / "torch_small_kernels.py", "model", "torch_compile", "model = Field()", 1, True),
+    # which is worth more depends on the machine: bfloat16 alone needs a CPU that has it
+    Said(EXAMPLES / "torch_memmap_gpt.py", "model", BFLOAT16, "", 2, True),
+    Said(EXAMPLES / "torch_healthy.py", "none"),
     Said(SEEDS / "resnet_generator.py", "input", "tf_generator", "from_generator("),
     Said(SEEDS / "resnet_pipeline.py", "input", "tf_cache", "dataset", 1, True),
     Said(SEEDS / "resnet_eager.py", "host", "tf_function", "def train_step", 1, True),
@@ -125,6 +149,8 @@ def _wrong(case: Said, report: dict[str, Any]) -> str:
     said = f"{verdict['text']} Findings: {ids or 'none'}"
     if verdict["bottleneck"] not in case.bottleneck.split("|"):
         return f"expected {case.bottleneck}: {said}"
+    if any(words not in verdict["text"] for words in case.says):
+        return f"expected {case.says} in the verdict: {said}"
     if not case.first:
         return f"expected no findings: {said}" if ids or not verdict["healthy"] else ""
     if case.first not in ids[: case.among]:

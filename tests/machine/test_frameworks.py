@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,10 +92,10 @@ def test_a_file_of_the_user_in_the_current_directory_is_not_the_framework(
 def test_a_bare_folder_with_the_name_of_a_framework_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if importlib.util.find_spec("torch") is not None:
-        pytest.skip("PyTorch is installed")
     (tmp_path / "torch").mkdir()
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sys.path", [str(tmp_path)])  # a real one would be found first
+    for name in ("torch", "tensorflow"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     assert installed_builds() == ()
 
 
@@ -102,9 +103,9 @@ def test_the_version_of_what_is_not_installed_is_none() -> None:
     assert installed_version("no-such-distribution-at-all") is None
 
 
-def test_no_framework_is_imported_here(fake_module: Fake) -> None:
-    import sys
-
+def test_no_framework_is_imported_here(fake_module: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch", "tensorflow"):  # other tests import them
+        monkeypatch.delitem(sys.modules, name, raising=False)
     fake_module("torch", TORCH)
     torch_build()
     assert "torch" not in sys.modules

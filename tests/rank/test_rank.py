@@ -57,6 +57,22 @@ def test_a_change_of_the_experiment_counts_half():
     assert order(bigger, finding("a", 1.6)) == ["a", "batch_size"]
 
 
+def test_new_code_stands_right_behind_the_edit_that_is_to_be_tried_first():
+    own, edit, other = (
+        finding("torch_item_work", 9.0),
+        finding("torch_workers", 2.0, rewritable=True),
+        finding("a", 1.5),
+    )
+    assert order(own, other, edit) == ["torch_workers", "torch_item_work", "a"]
+    assert order(own, other, replace(edit, bound=12.0)) == ["torch_workers", "torch_item_work", "a"]
+    assert order(own, other, replace(edit, rewritable=False)) == [
+        "torch_item_work",
+        "torch_workers",
+        "a",
+    ]
+    assert order(own, other) == ["torch_item_work", "a"]
+
+
 def test_of_equals_the_one_with_a_patch_comes_first_and_then_the_name_decides():
     assert order(finding("c", 2.0), finding("b", 2.0), finding("d", 2.001, rewritable=True)) == [
         "d",

@@ -61,6 +61,8 @@ class Fix:
     """Whole epochs that a trial lets pass before the fix has its effect."""
     between_epochs: ClassVar[bool] = False
     """Whether what it saves lies between epochs, which trials leave out of their times."""
+    try_before: ClassVar[tuple[str, ...]] = ()
+    """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Return the finding if `evidence` shows this cause, else None.

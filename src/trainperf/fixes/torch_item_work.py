@@ -65,6 +65,7 @@ class ItemWork(Fix):
     framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
+    try_before = ("torch_workers",)
 
     silent = [
         # the step hides it

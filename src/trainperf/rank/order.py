@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from trainperf.fixes import by_id
 from trainperf.fixes._words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
+
+_Order = tuple[int, float, int, str]
 
 
 def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
@@ -13,7 +16,7 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
 
     What has no bound (a GPU that is not used at all) comes first. Those within the
     noise are dropped. Changes to the experiment count half: they cost more than an
-    edit.
+    edit. New code of the user's stands behind the edit that is to be tried before it.
     """
     least = 1 + max(SMALLEST_GAIN, NOISES * evidence.times.noise)
     kept = [
@@ -21,7 +24,7 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
         for finding in findings
         if finding.category != "practice" and (finding.bound is None or finding.bound > least)
     ]
-    return tuple(sorted(kept, key=_order))
+    return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
 
 def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tuple[Finding, ...]:
@@ -47,7 +50,16 @@ def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.category == "practice")
 
 
-def _order(finding: Finding) -> tuple[int, float, int, str]:
+def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
+    """Its place: its own, or right behind those that are to be tried first, if they are lower."""
+    fix = by_id().get(finding.id)
+    before = () if fix is None else fix.try_before
+    ahead = [_order(one) for one in others if one.id in before and one.rewritable]
+    own = _order(finding)
+    return max([(own, 0), *((one, 1) for one in ahead)])
+
+
+def _order(finding: Finding) -> _Order:
     if finding.bound is None:
         first = 0 if finding.category in ("environment", "storage") else 2
         return first, 0.0, 0, finding.id

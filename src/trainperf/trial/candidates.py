@@ -87,12 +87,12 @@ def candidates(
     for one in findings:
         first.setdefault(one.id, one)
     for finding in first.values():
-        reason = ""
+        reason, fix = "", fixes.get(finding.id)
         if not finding.rewritable:
             reason = NO_EDIT
         elif finding.equivalence is Equivalence.SEMANTICS and not semantic:
             reason = SEMANTIC
-        elif fixes[finding.id].between_epochs:
+        elif fix is not None and fix.between_epochs:
             reason = BETWEEN
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))

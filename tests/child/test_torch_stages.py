@@ -249,8 +249,10 @@ def test_pinning_is_a_stage_only_with_a_gpu(monkeypatch):
 
 def _left():
     """Descriptors, threads, children and shared memory of this process."""
+    import gc
     import multiprocessing
 
+    gc.collect()  # what other tests left
     children = len(multiprocessing.active_children())
     shm = [name for name in os.listdir("/dev/shm") if name.startswith(f"torch_{os.getpid()}_")]
     return len(os.listdir("/proc/self/fd")), threading.active_count(), children, shm

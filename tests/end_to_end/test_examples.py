@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SEEDS = Path(__file__).parent / "seeds"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,6 +39,16 @@ class Said:
     patched: bool = False
     says: tuple[str, ...] = ()
 
+
+CPU = Path("/proc/cpuinfo")
+CPU_FLAGS = CPU.read_text(encoding="utf-8") if CPU.exists() else ""
+
+TORCH_PRECISION = (
+    "torch_autocast"
+    if "avx512_bf16" in CPU_FLAGS or "amx_bf16" in CPU_FLAGS
+    else "torch_fused_optimizer"
+)
+"""What a language model in float32 gains most by: bfloat16, where the CPU multiplies it."""
 
 CASES = [
     Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),
@@ -82,8 +92,7 @@ CASES = [
     ),
     Said(EXAMPLES / "torch_step_logging.py", "host", "torch_step_logging", says=("`log`",)),
     Said(EXAMPLES / "torch_small_kernels.py", "model", "torch_compile", "model = Field()", 1, True),
-    # which is worth more depends on the machine: bfloat16 alone needs a CPU that has it
-    Said(EXAMPLES / "torch_memmap_gpt.py", "model", BFLOAT16, "", 2, True),
+    Said(EXAMPLES / "torch_memmap_gpt.py", "model", TORCH_PRECISION, "", 2, True),
     Said(EXAMPLES / "torch_healthy.py", "none"),
     Said(SEEDS / "resnet_generator.py", "input", "tf_generator", "from_generator("),
     Said(SEEDS / "resnet_pipeline.py", "input", "tf_cache", "dataset", 1, True),

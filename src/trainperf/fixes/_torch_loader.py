@@ -160,8 +160,9 @@ def places(loader: Loader) -> tuple[Site, ...]:
 
 
 def named(loader: Loader) -> str:
-    """Name the dataset at the start of a sentence: "`Images`"."""
-    return f"`{loader.dataset}`" if loader.dataset.isidentifier() else "The dataset"
+    """Name the dataset at the start of a sentence: "`Images`"; a plain list has no name."""
+    plain = loader.dataset in ("list", "tuple", "dict") or not loader.dataset.isidentifier()
+    return "The dataset" if plain else f"`{loader.dataset}`"
 
 
 def costs_said(evidence: Evidence) -> str:

@@ -19,6 +19,7 @@ from trainperf.model import (
     Missing,
     Site,
     Torch,
+    is_taken,
 )
 
 MOST_NAMED = 3
@@ -104,12 +105,13 @@ class ItemWork(Fix):
         if not worth(evidence, bound):
             return None
         collating = own.get(COLLATE, 0.0) > own.get(ITEM, 0.0)
+        place = _collate_place(evidence) if collating else loader.item
         return self.finding(
             title="Collating takes long" if collating else "Each sample takes long to make",
             text=_text(evidence, loader, own),
             bound=bound,
             bound_basis="items and collating cost nothing",
-            where=() if loader.item is None or collating else (loader.item,),
+            where=() if place is None else (place,),
             advice="Collate with one array operation for the whole batch."
             if collating
             else "Prepare once what is the same in every epoch; do the rest for whole batches.",
@@ -123,11 +125,13 @@ def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
     if ITEM in own:
         parts.append(f"{ms(own[ITEM])} for its items{place}")
     if COLLATE in own:
-        parts.append(f"{ms(own[COLLATE])} to collate them")
+        collate = _collate_place(evidence)
+        place = f" ({at(collate)})" if collate is not None else ""
+        parts.append(f"{ms(own[COLLATE])} to collate them{place}")
     who = "One process takes" if loader.workers else "Each step takes"
     text = f"{named(loader)}: {who[0].lower() + who[1:]} {' and '.join(parts)}"
     per = evidence.loop.batch_size
-    if ITEM in own and per:
+    if per and own.get(ITEM, 0.0) > own.get(COLLATE, 0.0):
         text += f", {ms(own[ITEM] / per)} a sample"
     hot = [] if loader.workers else _functions(evidence)
     if not hot:
@@ -138,12 +142,24 @@ def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
     return f"{text}. Of the loop's time on the main thread: {named_ones}."
 
 
+def _collate_place(evidence: Evidence) -> Site | None:
+    """The user's own collate function, None if it is PyTorch's or not known."""
+    for stage in evidence.stages if is_taken(evidence.stages_) else ():
+        if stage.op == COLLATE and stage.by_user and stage.function and stage.function.line:
+            return Site(stage.function.file, stage.function.line, stage.function.name)
+    return None
+
+
 def _functions(evidence: Evidence) -> list[FunctionCost]:
     """The user's functions most often found running, without those of the step itself."""
     step = _of_the_step(evidence.torch)
     if evidence.loop.where is not None:
         step.add(evidence.loop.where.function)
-    found = [each for each in evidence.functions if each.thread == "main" and each.name not in step]
+    found = [
+        each
+        for each in evidence.functions
+        if each.thread == "main" and each.name not in step and not each.name.endswith(".forward")
+    ]
     return sorted(found, key=lambda each: -each.share)[:MOST_NAMED]
 
 

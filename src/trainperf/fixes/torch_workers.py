@@ -175,7 +175,7 @@ class Workers(Fix):
             bound=bound,
             bound_basis=upper(evidence, f"{max(offered)} workers beside the step, none waiting"),
             where=places(loader),
-            advice=_advice(loader, workers),
+            advice=_advice(loader),
             snippet=_snippet(loader, workers),
             data={"workers": workers, "variants": [{"workers": n} for n in offered]},
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
@@ -223,13 +223,15 @@ def _obstacle(loader: Loader) -> str:
     return ""
 
 
-def _advice(loader: Loader, workers: int) -> str:
-    one = "one worker" if workers == 1 else f"{workers} workers"
+def _advice(loader: Loader) -> str:
+    """What to do, without a number of workers: the trials choose that, for the snippet."""
     if loader.iterable and not loader.sharded:
-        return f"Let each worker take its own part of the data, then let {one} make the batches."
+        return "Let each worker take its own part of the data, then let workers make the batches."
     if loader.shared_state:
-        return f"Open what the dataset holds in the worker, then let {one} make the batches."
-    return f"Let {one} make the batches."
+        return "Open what the dataset holds in the worker, then let workers make the batches."
+    if loader.workers:
+        return "Let more workers make the batches."
+    return "Let worker processes make the batches."
 
 
 def _snippet(loader: Loader, workers: int) -> str:

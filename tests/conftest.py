@@ -14,9 +14,14 @@ from observing import MARK, kill_strays, strays
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_as_in_a_terminal() -> None:
-    """Under nohup SIGHUP is ignored, and would be by all that the tests start."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """Under nohup SIGHUP is ignored, in the background SIGINT: so it would be by all we start."""
+    for number, usual in (
+        (signal.SIGHUP, signal.SIG_DFL),
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture

@@ -498,7 +498,7 @@ def test_a_script_that_imports_tensorflow_but_does_not_train_is_told_so(tmp_path
     with pytest.raises(NoLoop) as caught:
         choose(recording)
     assert "no weights were updated" in caught.value.seen
-    assert any(text.startswith("tensorflow 2.") for text in caught.value.seen)
+    assert any(text.startswith("TensorFlow 2.") for text in caught.value.seen)
 
 
 def test_the_machine_is_left_as_it_was(mark):

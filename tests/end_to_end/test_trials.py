@@ -28,14 +28,21 @@ BUDGET = "240s"
 TRIES = 3
 """A neighbour's burst may hide a gain in one run; it does not hide it in three."""
 
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+
 
 @dataclass(frozen=True)
 class Proven:
-    """The fix that a trial must confirm on a script."""
+    """The fix that a trial must confirm on a script, with a gain above `ratio`."""
 
     script: Path
     fix: str
     options: tuple[str, ...] = ()
+    ratio: float = 1.0
+
+
+def _stem(case: Proven) -> str:
+    return case.script.stem
 
 
 PROVEN = [
@@ -47,6 +54,12 @@ PROVEN = [
         EXAMPLES / "checkpoint_every_batch.py",
         "keras_callback_per_batch",
         ("--allow-semantic",),
+    ),
+    Proven(EXAMPLES / "torch_slow_transform.py", "torch_workers", ratio=1.2),
+    Proven(EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2),
+    pytest.param(
+        Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),
+        marks=pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
     ),
     Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
     Proven(SEEDS / "resnet_eager.py", "tf_function"),
@@ -87,21 +100,23 @@ def copied(case: Path, to: Path) -> Path:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("case", PROVEN, ids=lambda case: case.script.stem)
+@pytest.mark.parametrize("case", PROVEN, ids=_stem)
 def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     case: Proven, tmp_path: Path
 ) -> None:
     for attempt in range(TRIES):
         folder = copied(case.script, tmp_path / str(attempt))
         report = diagnosed(folder, case.script.name, "--budget", BUDGET, *case.options)
-        if report["stack"] and case.fix in report["stack"]["fixes"]:
+        kept = [one for one in report["trials"] if one["fix"] == case.fix and one["kept"]]
+        stacked = report["stack"]["fixes"] if report["stack"] else ()
+        if case.fix in stacked and kept and kept[0]["speedup"] > case.ratio:
             break
     else:
         pytest.fail(f"{case.fix} was not kept: {report['trials']}")
-    (trial,) = [one for one in report["trials"] if one["fix"] == case.fix]
+    (trial,) = kept
     assert trial["low"] <= trial["speedup"] <= trial["high"]
-    assert trial["kept"]
     assert trial["low"] > 1
+    _the_best_variant_is_written_out(trial, report)
     assert report["stack"]["low"] > 1
     assert report["control"]["pairs"] >= 3
     assert set(report["stack"]["fixes"]) == set(report["patch"]["findings"])
@@ -114,11 +129,33 @@ def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     assert after != before
     compile(after, case.script.name, "exec", dont_inherit=True)
     again = diagnosed(folder, case.script.name, "--no-trials")
-    assert case.fix not in [one["id"] for one in again["findings"]]
+    if not trial["variant"]:  # of a number a neighbour's load may have picked another
+        assert case.fix not in [one["id"] for one in again["findings"]]
+
+
+def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any]) -> None:
+    """Of the ways to make a change each has its trial; the patch and the text show the best."""
+    if not kept["variant"]:
+        return
+    name, number = kept["variant"].split("=")
+    tried = [one for one in report["trials"] if one["fix"] == kept["fix"]]
+    assert len({one["variant"] for one in tried}) == len(tried) > 1
+    assert [one for one in tried if one["kept"]] == [kept]
+    assert [one for one in tried if one["speedup"] is None] == []
+    assert f"num_{name}={number}" in report["patch"]["diff"]
+    (finding,) = [one for one in report["findings"] if one["id"] == kept["fix"]]
+    assert f"num_{name}={number}" in finding["snippet"]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("path", [EXAMPLES / "healthy.py", SEEDS / "numpy_fit.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        EXAMPLES / "healthy.py",
+        EXAMPLES / "torch_healthy.py",
+        SEEDS / "numpy_fit.py",
+    ],
+)
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:
     report = diagnosed(copied(path, tmp_path / "code"), path.name)
     assert [one for one in report["trials"] if one["kept"]] == []

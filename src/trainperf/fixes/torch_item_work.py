@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.fixes import Fix
+from trainperf.fixes._cases import stage
 from trainperf.fixes._pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
 from trainperf.fixes._torch_input_cases import WITH_WORKERS, made, starved
@@ -14,6 +15,7 @@ from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
+    Function,
     FunctionCost,
     Loader,
     Missing,
@@ -43,6 +45,8 @@ FUNCTIONS = (
     FunctionCost("__getitem__", "data.py", 31, 0.12, "main", 48),
     FunctionCost("main", "train.py", 21, 0.20, "main", 80),
 )
+
+COLLATING = Function("Collate.__call__", "data.py", 52)
 
 
 class ItemWork(Fix):
@@ -84,6 +88,11 @@ class ItemWork(Fix):
         starved(functions=FUNCTIONS),
         starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
         starved(WITH_WORKERS, stages=made(0.300)),
+        # a collate function of the user's, and a plain list
+        starved(
+            replace(LOADER, dataset="list", item=None),
+            stages=(stage("dataset item", 1e-5), stage("collate", 0.079, function=COLLATING)),
+        ),
         starved(replace(LOADER, item=None, dataset="")),
     ]
 
@@ -144,9 +153,9 @@ def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
 
 def _collate_place(evidence: Evidence) -> Site | None:
     """The user's own collate function, None if it is PyTorch's or not known."""
-    for stage in evidence.stages if is_taken(evidence.stages_) else ():
-        if stage.op == COLLATE and stage.by_user and stage.function and stage.function.line:
-            return Site(stage.function.file, stage.function.line, stage.function.name)
+    for one in evidence.stages if is_taken(evidence.stages_) else ():
+        if one.op == COLLATE and one.by_user and one.function and one.function.line:
+            return Site(one.function.file, one.function.line, one.function.name)
     return None
 
 

@@ -131,7 +131,11 @@ def _diagnose(script: str, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "trainperf", "diagnose", "--no-trials"]
     command += ["--json", "report.json"]
     command += ["--patch", "fixes.patch", "--output-dir", str(folder / "runs"), script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # PyTorch leaves a folder of its own in the temporary one, observed or not.
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "inductor")}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))

@@ -72,7 +72,9 @@ def command(*words: str) -> tuple[str, ...]:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "100"}
+    # PyTorch leaves a folder of its own in the temporary one, observed or not.
+    inductor = str(folder.parent / "inductor")
+    environment = {**os.environ, "COLUMNS": "100", "TORCHINDUCTOR_CACHE_DIR": inductor}
     return subprocess.run(
         command(*words), cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from legs import LOOP, PLAIN, base_run, changed, clock, side_by_side, states, written
+from observing import gone
 from trainperf.stopping import Guard
 from trainperf.trial import leg as leg_module
 from trainperf.trial.leg import Leg, LegFailed
@@ -253,7 +254,7 @@ with side_by_side(run, folder) as engine:
 """
 
 
-def test_no_stopped_process_remains_after_kill_9_of_trainperf_itself(tmp_path):
+def test_no_stopped_process_remains_after_kill_9_of_trainperf_itself(tmp_path, mark):
     written(tmp_path, PLAIN.format(0.02))
     tests = os.path.dirname(os.path.dirname(__file__))
     env = {**os.environ, "PYTHONPATH": tests}
@@ -268,6 +269,7 @@ def test_no_stopped_process_remains_after_kill_9_of_trainperf_itself(tmp_path):
     while any(str(tmp_path) in command for _, command in running()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    assert gone(mark, 20.0)  # the guard as well, which cleans up last
 
 
 def running():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -87,3 +88,17 @@ def gone(mark: str, seconds: float) -> bool:
 def kill_strays(mark: str) -> None:
     for process in strays(mark):
         process.kill()
+
+
+def drop_inductor_cache() -> None:
+    """Remove PyTorch's own cache from `TMPDIR`: it leaves one there, observed or not."""
+    for folder in Path(os.environ["TMPDIR"]).glob("torchinductor_*"):
+        shutil.rmtree(folder)
+
+
+def patient() -> dict[str, str]:
+    """The environment, with OpenMP's threads asleep where they wait for one another.
+
+    They spin otherwise, and beside busy neighbours a step takes ten times as long.
+    """
+    return {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from observing import drop_inductor_cache, patient
+
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -131,11 +133,10 @@ def _diagnose(script: str, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "trainperf", "diagnose", "--no-trials"]
     command += ["--json", "report.json"]
     command += ["--patch", "fixes.patch", "--output-dir", str(folder / "runs"), script]
-    # PyTorch leaves a folder of its own in the temporary one, observed or not.
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "inductor")}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        command, cwd=folder, env=patient(), capture_output=True, text=True, check=False
     )
+    drop_inductor_cache()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))

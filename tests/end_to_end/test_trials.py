@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from legs import states
-from observing import script, strays
+from observing import drop_inductor_cache, patient, script, strays
 from trainperf import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -72,12 +71,12 @@ def command(*words: str) -> tuple[str, ...]:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # PyTorch leaves a folder of its own in the temporary one, observed or not.
-    inductor = str(folder.parent / "inductor")
-    environment = {**os.environ, "COLUMNS": "100", "TORCHINDUCTOR_CACHE_DIR": inductor}
-    return subprocess.run(
+    environment = {**patient(), "COLUMNS": "100"}
+    done = subprocess.run(
         command(*words), cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
+    drop_inductor_cache()
+    return done
 
 
 def diagnosed(

@@ -54,7 +54,7 @@ PROVEN = [
         "keras_callback_per_batch",
         ("--allow-semantic",),
     ),
-    Proven(EXAMPLES / "torch_slow_transform.py", "torch_workers", ratio=1.2),
+    Proven(EXAMPLES / "torch_slow_transform.py", "torch_workers"),
     Proven(EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2),
     pytest.param(
         Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),

@@ -97,8 +97,9 @@ def drop_inductor_cache() -> None:
 
 
 def patient() -> dict[str, str]:
-    """The environment, with OpenMP's threads asleep where they wait for one another.
+    """The environment, with one OpenMP thread.
 
-    They spin otherwise, and beside busy neighbours a step takes ten times as long.
+    Several spin where they wait for one another: beside busy neighbours a step of
+    PyTorch takes ten times as long, and no two steps the same.
     """
-    return {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    return {**os.environ, "OMP_NUM_THREADS": "1"}

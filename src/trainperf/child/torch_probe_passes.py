@@ -90,7 +90,7 @@ def compiled(probing: Probing) -> None:
     if found.device == "cpu" and shutil.which(compiler) is None:
         raise NotOffered(f"there is no C++ compiler ({compiler}) to compile it with")
     if time.monotonic() + COMPILE_S > probing.deadline:
-        raise NotOffered("compiling takes longer than there was time for; the trial tells")
+        raise NotOffered("compiling takes longer than there was time for")
     with _compiling_here():
         faster = torch.compile(found.module)
         probing.compare(

@@ -50,6 +50,10 @@ class Loops:
 
     # ------------------------------------------------- what the frameworks fill in
 
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+        raise NotImplementedError
+
     def facts(self, driver: LoopDriver) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch, replicas."""
         raise NotImplementedError
@@ -82,6 +86,16 @@ class Loops:
         return UpdateDriver(self)
 
     # ------------------------------------------------------------ from the hooks
+
+    def watching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make the wrapper of an iterator's `__next__`."""
+
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            if self.passive():
+                return original(iterator)
+            return self.next(iterator, original)
+
+        return __next__
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""

@@ -66,26 +66,10 @@ def _datasets(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def _iterators(loops: TensorFlowLoops, module: Any) -> None:
-    def make(original: Any) -> Any:
-        def __next__(self: Any) -> Any:  # noqa: N807
-            if loops.passive():
-                return original(self)
-            return loops.next(self, original)
-
-        return __next__
-
-    replace(module.OwnedIterator, "__next__", make)
+    replace(module.OwnedIterator, "__next__", loops.watching)
 
 
 def _distributed(loops: TensorFlowLoops, module: Any) -> None:
-    def make_next(original: Any) -> Any:
-        def __next__(self: Any) -> Any:  # noqa: N807
-            if loops.passive():
-                return original(self)
-            return loops.next(self, original)
-
-        return __next__
-
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
@@ -97,7 +81,7 @@ def _distributed(loops: TensorFlowLoops, module: Any) -> None:
 
         return __iter__
 
-    replace(module.DistributedIteratorBase, "__next__", make_next)
+    replace(module.DistributedIteratorBase, "__next__", loops.watching)
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
         if "__iter__" in vars(getattr(module, name)):
             replace(getattr(module, name), "__iter__", make_iter)

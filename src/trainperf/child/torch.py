@@ -73,21 +73,16 @@ def _autograd(loops: TorchLoops, torch: Any) -> None:
 def _loaders(loops: TorchLoops, module: Any) -> None:
     from . import torch_loaders
 
-    def make_next(original: Any) -> Any:
-        def __next__(self: Any) -> Any:  # noqa: N807
-            if loops.passive():
-                return original(self)
-            return loops.next(self, original)
-
-        return __next__
-
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
-            if getattr(self, "num_workers", 0):
-                # Workers have their sockets in the folder of the process that starts
-                # them, if it has one: ours is known, and removed when it is stopped.
-                sys.modules["multiprocessing.util"].get_temp_dir()
-                loops.observer.record_temporary()
+            try:
+                if getattr(self, "num_workers", 0):
+                    # Workers have their sockets in the folder of the process that starts
+                    # them, if it has one: ours is known, and removed when it is stopped.
+                    sys.modules["multiprocessing.util"].get_temp_dir()
+                    loops.observer.record_temporary()
+            except Exception as error:
+                loops.observer.failed("the folder of workers' sockets", error)
             iterator = original(self)
             try:
                 kept = getattr(self, "persistent_workers", False)  # it holds its iterator
@@ -100,7 +95,7 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
 
         return __iter__
 
-    replace(module._BaseDataLoaderIter, "__next__", make_next)
+    replace(module._BaseDataLoaderIter, "__next__", loops.watching)
     replace(module.DataLoader, "__iter__", make_iter)
     torch_loaders.watch(loops, module)
 

@@ -100,8 +100,8 @@ class Stack:
     `interaction` is the speed-up of the whole over the product of the parts: below 1
     the fixes share a gain, None for a single fix. Steps are those of the unchanged
     script, in samples: `before_step_s` and `after_step_s` are seconds for as many
-    samples as one of its steps holds. Epochs are steps of an epoch times that, None
-    where the length of an epoch is not known.
+    samples as one of its steps holds. Epochs are steps of an epoch times that, and
+    what passes between two of them; None where either is not known.
     """
 
     fixes: tuple[str, ...]

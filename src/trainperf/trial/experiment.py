@@ -140,7 +140,7 @@ def _stack(
     lasting = all(by_id()[name].lasting for name in stacked.fixes)
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     pause = evidence.between_epochs
-    between = pause.seconds if pause is not None else 0.0
+    between = pause.seconds if pause is not None else None
     return Stack(
         fixes=stacked.fixes,
         speedup=whole.speedup,
@@ -153,8 +153,8 @@ def _stack(
         after_step_s=after,
         before_samples_per_s=batch / before if batch else None,
         after_samples_per_s=batch / after if batch else None,
-        before_epoch_s=steps * before + between if steps else None,
-        after_epoch_s=steps * after + between if steps else None,
+        before_epoch_s=steps * before + between if steps and between is not None else None,
+        after_epoch_s=steps * after + between if steps and between is not None else None,
     )
 
 

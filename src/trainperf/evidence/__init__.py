@@ -13,6 +13,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
+from trainperf.evidence.parallel import parallel
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.stacks import functions
 from trainperf.evidence.timing import between_epochs, probes, startup, times
@@ -50,6 +51,7 @@ def read(recording: Recording, machine: Machine) -> Evidence:
         use=usage(recording, observed),
         facts={event["k"]: event["v"] for event in observed.process if event["e"] == "fact"},
         torch_=torch(observed),
+        parallel_=parallel(recording, observed, machine),
     )
 
 

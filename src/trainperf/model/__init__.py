@@ -35,6 +35,18 @@ from trainperf.model.facts import (
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.machine import Gpu, Machine
+from trainperf.model.parallel import (
+    AllReduce,
+    Ddp,
+    Exchange,
+    Link,
+    Overlap,
+    Parallel,
+    Rank,
+    ScalingPoint,
+    Straggler,
+    Strategy,
+)
 from trainperf.model.pipeline import Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
@@ -55,12 +67,14 @@ from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
 __all__ = [
     "FORMAT_VERSION",
     "INPUT_BOUND_BELOW",
+    "AllReduce",
     "BetweenEpochs",
     "Bottleneck",
     "CallbackCost",
     "Category",
     "ChangingNumber",
     "Control",
+    "Ddp",
     "Device",
     "Diagnosis",
     "Ending",
@@ -68,6 +82,7 @@ __all__ = [
     "Evaluation",
     "Event",
     "Evidence",
+    "Exchange",
     "Finding",
     "Framework",
     "Function",
@@ -77,6 +92,7 @@ __all__ = [
     "HostSample",
     "LayerFacts",
     "Leg",
+    "Link",
     "Loader",
     "Loop",
     "Machine",
@@ -87,11 +103,14 @@ __all__ = [
     "Operator",
     "Outcome",
     "Overhead",
+    "Overlap",
     "Padding",
+    "Parallel",
     "Patch",
     "PatchedFile",
     "PhaseUse",
     "Probe",
+    "Rank",
     "Ratio",
     "Recording",
     "ReportedStage",
@@ -99,6 +118,7 @@ __all__ = [
     "Retracing",
     "Run",
     "Sample",
+    "ScalingPoint",
     "Site",
     "Stack",
     "Stage",
@@ -106,6 +126,8 @@ __all__ = [
     "StepCalls",
     "StepFunction",
     "StepPart",
+    "Straggler",
+    "Strategy",
     "SyncPoint",
     "Times",
     "Torch",

@@ -20,6 +20,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.machine import Machine
+from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
@@ -58,6 +59,7 @@ class Evidence:
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
+    parallel_: Parallel | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -160,3 +162,10 @@ class Evidence:
         real = self.times.real
         floor = max(real - max(0.0, seconds), 1e-9)
         return real / floor
+
+    @property
+    def parallel(self) -> Parallel:
+        """The job's processes and devices; raises `NotMeasured` where it has but one."""
+        if self.parallel_ is None:
+            raise NotMeasured("one process trains on one device")
+        return self.parallel_

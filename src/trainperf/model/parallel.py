@@ -1,0 +1,197 @@
+"""Training on several devices or in several processes: ranks, exchange, skew, scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.timing import Measure
+
+NO_STEP = Missing("it recorded no step")
+NOT_TIMED = Missing("it was not timed")
+NO_SINGLE = Missing("the step was not timed on one device")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One process of the job. Times are seconds per step of this process.
+
+    `local` is the step with the exchange of gradients switched off, the ranks running
+    free of each other. `ended` is "measured", or in words why it is not ("never
+    reported", "killed by SIGKILL in the real phase").
+    """
+
+    rank: int
+    host: str
+    pid: int | None
+    ended: str
+    local_rank: int | None = None
+    device: str = ""  # "CPU", "cuda:1", "2 logical CPUs"
+    real: Measure | Missing = NO_STEP
+    resident: Measure | Missing = NO_STEP
+    local: Measure | Missing = NO_STEP
+    input_: Measure | Missing = NO_STEP
+    batch_size: int | None = None  # samples per step of this rank
+    epoch_steps: int | None = None
+    threads: int | None = None  # intra-op threads of the framework
+    cores: tuple[int, ...] | None = None  # the cores it may run on
+
+
+@dataclass(frozen=True)
+class Link:
+    """What connects the devices. `bytes_s` is what it can give one device, one way."""
+
+    kind: str  # "loopback", "shared memory", "PCIe", "NVLink", "EFA", "network"
+    bytes_s: float | None
+    source: str  # how it is known: "measured in this run", "package data", …
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """All-reduces of the gradients' own sizes, timed alone, nothing else running.
+
+    `seconds` is for all of a step's gradients, one call after another: a lower bound of
+    what the exchange costs while training. `calls` are (bytes, seconds) of each size.
+    """
+
+    bytes: int
+    seconds: float
+    calls: tuple[tuple[int, float], ...]
+    devices: int
+
+    @property
+    def bus_bytes_s(self) -> float:
+        """Bus bandwidth, bytes per second: 2 (n - 1) / n times the bytes over the seconds.
+
+        As NVIDIA's nccl-tests define it, to be set beside what the links can give.
+        """
+        return 2 * (self.devices - 1) / self.devices * self.bytes / self.seconds
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """DDP's own logging: mean seconds per step of backward, exchange, and both at once."""
+
+    compute_s: float
+    exchange_s: float
+    overlap_s: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How gradients are exchanged, and what that costs a step.
+
+    `seconds_` is by difference: the real step less the slowest rank's step with the
+    exchange switched off (or the probe of one process: with less without). `waiting_`
+    is what the mean rank waits for the slowest in each step. Both in seconds; they do
+    not overlap.
+    """
+
+    method: str  # "DistributedDataParallel", "MirroredStrategy", …
+    backend: str  # "gloo", "nccl", "NcclAllReduce", …
+    replicas: int
+    seconds_: Measure | Missing
+    waiting_: float | Missing
+    bytes: int | None = None  # gradients that a replica gives away in a step
+    buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
+    all_reduce: AllReduce | Missing = NOT_TIMED
+    link: Link | None = None
+    overlap: Overlap | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a step that the exchange adds; raises `NotMeasured`."""
+        return taken(self.seconds_).seconds
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A rank that the others wait for. `behind_s` is against the median rank's step.
+
+    `phase` is where it shows: "input", "step". `cause` is in words, with its numbers;
+    empty where nothing tells.
+    """
+
+    rank: int
+    phase: str
+    behind_s: float
+    share: float  # of the real step
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """The same script on fewer devices, with the same batch per device.
+
+    `efficiency` is its samples per second and device over those of one device.
+    """
+
+    devices: int
+    real_s: float
+    samples_per_s: float | None
+    efficiency: float | None = None
+
+
+@dataclass(frozen=True)
+class Ddp:
+    """A `DistributedDataParallel` as it was built, and what was seen of it.
+
+    `unused` is how many parameters got no gradient in a step, None if not looked at.
+    `synced` counts the backward passes with exchange per update, `micro_steps` all.
+    """
+
+    model: str
+    where: Site | None = None
+    settings: dict[str, Any] = field(default_factory=dict)  # the keywords' effective values
+    given: tuple[str, ...] = ()  # keywords that the call gives
+    comm_hook: str = ""
+    unused: int | None = None
+    graph_is_static: bool | None = None
+    micro_steps: float | None = None
+    synced: float | None = None
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A `tf.distribute` strategy as it was built, and what was seen of it."""
+
+    cls: str
+    where: Site | None = None
+    replicas: int = 1
+    workers: int = 1
+    devices: tuple[str, ...] = ()
+    cross_device_ops: str = ""
+    cross_device_ops_given: bool = False
+    auto_shard: str = ""  # the policy that took effect: "AUTO", "FILE", "DATA", "OFF"
+    files: int | None = None  # files at the dataset's root, None if it has none
+    scopes: int = 0  # how often its scope was entered
+    models_outside: tuple[Site, ...] = ()  # models built outside of its scope
+    distributed: bool | None = None  # whether the loop's dataset is a distributed one
+    dataset_where: Site | None = None  # the user's call that made the loop's dataset
+    batch_where: Site | None = None  # the `batch(…)` call of it
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """A job of several processes, or one process on several devices.
+
+    `expected` is the number of processes the launcher announced; `absent` are the ranks
+    of which there is no record. `replicas` counts model copies over the whole job.
+    """
+
+    expected: int
+    replicas: int
+    launcher: str  # "torchrun", "multiprocessing", "TF_CONFIG", "mpirun", "srun", ""
+    hosts: int
+    processes: tuple[Rank, ...]
+    absent: tuple[int, ...] = ()
+    exchange: Exchange | None = None
+    stragglers: tuple[Straggler, ...] = ()
+    scaling: tuple[ScalingPoint, ...] = ()
+    scaling_reason: str = ""  # why there are no, or not all, points
+    break_even_batch_: float | Missing = NO_SINGLE
+    ddp: tuple[Ddp, ...] = ()
+    strategy: Strategy | None = None
+    notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short

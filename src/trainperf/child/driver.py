@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP, Plan
+from . import ranks
+from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Plan
 from .stacks import StackSampler
 
 if TYPE_CHECKING:
     from .observer import Observer
+    from .ranks import World
 
 MIN_DRAINED = 4
 DRAINED_EPOCHS = 8
@@ -28,6 +30,9 @@ out of the times; from then on an epoch has but one step, and opening is part of
 GAPS = 3
 GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
+
+
+ALONE = "not taken where several processes train together"
 
 
 class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
@@ -48,6 +53,8 @@ class Driver:
         self.observer = observer
         self.record = observer.record
         self.clock = observer.clock
+        self.world: World | None = self._place()
+        self.exchange: Any = None
         self.plan: Any = self._plan(settings, phases)
         self.busy = 0.0
         self.disturbed = False
@@ -74,13 +81,26 @@ class Driver:
 
     def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
         if settings.get("leg") is None:
-            return Plan(self.clock, settings["measure_s"], settings.get("steps"), phases)
+            limits = (self.clock, settings["measure_s"], settings.get("steps"), phases)
+            if self.world is None:
+                return Plan(*limits)
+            from .schedule import RankPlan
+
+            return RankPlan(*limits, self.world.agreement(self.kind))
         from . import leg
 
         plan = leg.Slices(self.observer, settings["leg"])
         plan.epochs = lambda: self.epochs_ended
         plan.describe = lambda: leg.describe(self)
         return plan
+
+    def _place(self) -> World | None:
+        """Where this process stands in its job; known once its group was made."""
+        try:
+            self.observer.world = ranks.find(self.observer)
+        except Exception as error:
+            self.observer.failed("finding the job's ranks", error)
+        return self.observer.world
 
     # ---------------------------------------------------- what the subclasses say
 
@@ -105,6 +125,14 @@ class Driver:
     def describe(self) -> dict[str, Any]:
         """Facts about the loop that are known once it runs."""
         return {}
+
+    def find_exchange(self) -> Any:
+        """What can switch the exchange of gradients off and on, None if there is none."""
+        return None
+
+    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """What is to be measured of the exchange alone; the ranks do it in step."""
+        return []
 
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""
@@ -159,6 +187,10 @@ class Driver:
         elif self._reopened_at is not None:
             self._block_gap += now - self._reopened_at  # the old iterator was torn down
         self._reopened_at = None
+        if self.exchange is None and self.plan.phase == WARM_UP:
+            self._look_for_exchange()
+        if self.plan.arrived() and self.plan.phase not in (INPUT, DONE):
+            self._end_block()
         while self.plan.phase == INPUT:
             self._input_phase()
         if self.plan.phase == DONE and not self._closed:
@@ -261,9 +293,12 @@ class Driver:
         if not plan.counts_only:
             phase = block.phase + ("~" if plan.settling else "")
             self.record.step(phase, block.index, began, now, self.busy)
-        if not plan.step_ended(now - began, usual=not self.disturbed):
-            return
-        if block.phase != WARM_UP and block.started is not None:
+        if plan.step_ended(now - began, usual=not self.disturbed):
+            self._end_block()
+
+    def _end_block(self) -> None:
+        block = self.plan.block
+        if block.phase != WARM_UP and block.started is not None and block.steps:
             self.sync()
             self.record.write(
                 "block",
@@ -276,13 +311,24 @@ class Driver:
             )
         self._next_block()
 
+    def _look_for_exchange(self) -> None:
+        if self.observer.settings.get("leg") is not None:
+            return
+        self.exchange = self.find_exchange()
+        if self.exchange is not None:
+            self.plan.exchanges()
+
     def _next_block(self) -> None:
         if self._stacks is not None:
             self._profiled()
+        if self.plan.phase == LOCAL:
+            self.exchange.on()
         self.plan.advance()
         self._enter_block()
 
     def _enter_block(self) -> None:
+        if self.plan.phase == LOCAL:
+            self._enter_local()
         if self.plan.phase == RESIDENT:
             try:
                 reason = self.prepare_resident()
@@ -296,6 +342,15 @@ class Driver:
             self._stacks.start()
             self.profile_begins()
         self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
+
+    def _enter_local(self) -> None:
+        try:
+            reason = self.exchange.off() if self.exchange is not None else "nothing is exchanged"
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        if reason:
+            self.record.write("missing", what=LOCAL, reason=reason)
+            self.plan.give_up(LOCAL)
 
     def _profiled(self) -> None:
         if self._stacks is not None:
@@ -353,7 +408,7 @@ class Driver:
         self._closed = True
         self.record.write("facts", **self._safely(self.describe))
         deadline = self.clock() + self.observer.settings["extra_s"]
-        for name, extra in self.extras:
+        for name, extra in self._extras():
             if self.clock() > deadline and name != "facts":  # they cost little, and all need them
                 self.record.write("missing", what=name, reason="no time was left for it")
                 continue
@@ -368,7 +423,9 @@ class Driver:
             finally:
                 self.observer.off = False
         self.record.write("measured")
-        if self.epochs_ended and self.can_end():
+        if self.world is not None:
+            self.record.write("missing", what="between epochs", reason=ALONE)
+        elif self.epochs_ended and self.can_end():
             self.ending = True
             self._ending_from = self.clock()
             self.record.write("phase", p="between", b=0)
@@ -376,6 +433,14 @@ class Driver:
             self.ending_begins()
             return
         self.observer.finish()
+
+    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """What is measured last; several ranks leave out what they cannot do in step."""
+        if self.world is None:
+            return [*self.exchange_extras(), *self.extras]
+        self.record.write("missing", what="probes", reason=ALONE)
+        alone = [(name, extra) for name, extra in self.extras if name != "probes"]
+        return [*self.exchange_extras(), *alone]
 
     def can_end(self) -> bool:
         """Whether the loop can be let end here, to see what comes between epochs."""

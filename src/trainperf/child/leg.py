@@ -112,6 +112,10 @@ class Slices:
         """Whether the next step counts for nobody."""
         return self.block.settle > 0
 
+    def arrived(self) -> bool:
+        """A slice ends with a step, not before one."""
+        return False
+
     def begin_if_settled(self) -> bool:
         """Start the clock of the slice if it has settled and is not running yet."""
         if self.block.phase == WARM_UP or self.settling or self.block.started is not None:

@@ -1,6 +1,6 @@
 """The phases of an observed training loop, and when each begins and ends.
 
-    warm-up, then rounds of (real, resident, input), after the first one profile, done
+    warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
 Phases alternate so that drift of the machine falls on all of them alike. A block
 counts its steps only after a few settling steps: after the input phase the
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 WARM_UP = "warmup"
 REAL = "real"
 RESIDENT = "resident"
+LOCAL = "local"
+"""The step without the exchange of gradients between replicas."""
 INPUT = "input"
 PROFILE = "profile"
 DONE = "done"
@@ -87,6 +89,14 @@ class Plan:
     def settling(self) -> bool:
         """Whether the next step is still a settling step of its block."""
         return self.block.settle > 0
+
+    def exchanges(self) -> None:
+        """Gradients are exchanged between replicas: time the step without it as well."""
+        self._phases = (*self._phases, LOCAL)
+
+    def arrived(self) -> bool:
+        """Count the step that begins now; whether its block ends before it by number."""
+        return False
 
     def begin_if_settled(self) -> bool:
         """Start the clock of the block if it has settled and is not running yet."""
@@ -161,9 +171,9 @@ class Plan:
         slow = self.slow
         rounds = 2 if slow else 3
         self._ends_by = self._clock() + 3 * self._measure_s
-        shares = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24}
+        shares = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24}
         for index in range(rounds):
-            for phase in (REAL, RESIDENT, INPUT):
+            for phase in (REAL, LOCAL, RESIDENT, INPUT):
                 if phase in self._phases:
                     self._queue.append(
                         self._block(phase, index, self._measure_s * shares[phase] / rounds, slow)
@@ -175,7 +185,7 @@ class Plan:
         block = Block(phase, index, seconds, min_steps=2 if slow else MIN_STEPS)
         if phase in (REAL, PROFILE):
             block.settle = 0 if slow or (index == 0 and phase == REAL) else SETTLE_REAL
-        elif phase == RESIDENT:
+        elif phase in (RESIDENT, LOCAL):
             block.settle = SETTLE_RESIDENT
         if phase == REAL and self._steps is not None:
             rounds = 2 if slow else 3

@@ -38,6 +38,15 @@ class LoopDriver(Driver):
         facts: dict[str, Any] = self.loops.facts(self)
         return facts
 
+    def find_exchange(self) -> Any:
+        """What the framework's loops know of it."""
+        return self.loops.exchange
+
+    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """What the framework's loops know to measure of it."""
+        extras: list[tuple[str, Callable[[float], None]]] = self.loops.exchange_extras(self)
+        return extras
+
     def dataset(self) -> Any:
         """The dataset or loader the loop iterates, or None."""
         return None

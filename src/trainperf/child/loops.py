@@ -62,6 +62,15 @@ class Loops:
         """Record what is known of models, device and settings."""
         raise NotImplementedError
 
+    @property
+    def exchange(self) -> Any:
+        """What switches the exchange of gradients off (`off() -> str`) and on, or None."""
+        return None
+
+    def exchange_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+        """What to measure of the exchange alone."""
+        return []
+
     def stages(self, driver: LoopDriver, deadline: float) -> None:
         """Time the stages of the input."""
         raise NotImplementedError

@@ -18,6 +18,7 @@ from .writing_modules import add_hooks
 if TYPE_CHECKING:
     from .driver import Driver
     from .losses import Losses
+    from .ranks import World
 
 OWN_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
@@ -38,6 +39,7 @@ class Observer:
         self.clock = time.monotonic
         self.off = False
         self.driver: Driver | None = None
+        self.world: World | None = None  # the job this process is a rank of
         self.losses: Losses | None = None
         self.pid = os.getpid()
         self.facts: dict[str, Any] = {}
@@ -93,6 +95,9 @@ class Observer:
         script in a launcher's script is run.
         """
         self.record_temporary()
+        self.record.flush()
+        if self.world is not None:
+            self.world.meet("finish")  # who goes first takes the others' store along
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):

@@ -1,0 +1,161 @@
+"""The phases of a loop of several ranks: blocks of so many steps, the same on all ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .loop import DONE, INPUT, LOCAL, MIN_STEPS, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
+from .ranks import Agreement, missing_text
+
+SETTLE = 3
+IDLE = "idle"
+"""A block whose phase turned out to be impossible here: its steps count for nobody."""
+
+SHARES = {REAL: 0.40, RESIDENT: 0.18, LOCAL: 0.24, INPUT: 0.18, PROFILE: 0.10}
+"""Of the time for all blocks."""
+
+
+class RankPlan(Plan):
+    """The plan of one rank. Rank 0 makes the schedule once its warm-up has settled.
+
+    A block is over at a step that all ranks know from the start, whatever their clocks
+    say: `begins` counts the steps that were begun.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        measure_s: float,
+        steps: int | None,
+        phases: tuple[str, ...],
+        agreement: Agreement,
+    ) -> None:
+        super().__init__(clock, measure_s, steps, phases)
+        self.begun = 0
+        self.silent: tuple[int, ...] = ()
+        self._agreement = agreement
+        self._leads = agreement.world.rank == 0
+        self._settled_once = False
+        self._ends = math.inf
+        self._entered = 0
+        self._blocks: list[dict[str, Any]] = []
+
+    @property
+    def settling(self) -> bool:
+        """Whether the step that begins now is still a settling step of its block."""
+        return self.begun < self._entered + self.block.settle
+
+    def begin_if_settled(self) -> bool:
+        """Start the clock of the block if it has settled and is not running yet."""
+        if self.settling or self.block.started is not None:
+            return False
+        self.block.started = self._clock()
+        return True
+
+    def arrived(self) -> bool:
+        """Count the step that begins now; whether the block ends before it.
+
+        Raises:
+            RuntimeError: Rank 0 asked for the schedule to begin, and then fell silent.
+        """
+        self.begun += 1
+        if self.block.phase == WARM_UP and self._ends == math.inf:
+            self._agree()
+        return self.begun >= self._ends
+
+    def step_ended(self, seconds: float, usual: bool = True) -> bool:
+        """Count a step that has ended; blocks end where `arrived` says so, not here."""
+        if self.block.phase != WARM_UP:
+            if self.block.started is not None:
+                self.block.steps += 1
+            return False
+        if usual:
+            self._durations.append(seconds)
+        self.block.steps += 1
+        self._settled_once = self._settled_once or self._settled()
+        return False
+
+    def advance(self) -> None:
+        """Go to the next block, or to the end."""
+        if not self._blocks:
+            self.block = Block(DONE, 0, 0.0)
+            return
+        told = self._blocks.pop(0)
+        self.block = Block(told["p"], told["b"], told["s"], settle=told["settle"])
+        self._entered = self.begun
+        self._ends = self.begun + told["settle"] + told["n"]
+
+    def give_up(self, phase: str) -> None:
+        """Take the steps of such blocks, as the other ranks do, but measure nothing."""
+        if phase == INPUT:
+            self._blocks = [one for one in self._blocks if one["p"] != INPUT]
+            if self.block.phase == INPUT:
+                self.advance()
+            return
+        for one in self._blocks:
+            if one["p"] == phase:
+                one["p"] = IDLE
+        if self.block.phase == phase:
+            self.block.phase = IDLE
+
+    # ------------------------------------------------------------------ internal
+
+    def _agree(self) -> None:
+        agreement = self._agreement
+        if not self._leads:
+            heard = agreement.hear(self.begun)
+            if heard is not None:
+                self._take(heard)
+            return
+        if self._settled_once:
+            agreement.ask()
+        if not agreement.asked:
+            return
+        start = agreement.verdict(self.begun)
+        if start is not None:
+            schedule = {
+                "from": start,
+                "blocks": self._made(agreement.silent),
+                "silent": list(agreement.silent),
+            }
+            agreement.publish(schedule)
+            self._take(schedule)
+
+    def _take(self, schedule: dict[str, Any]) -> None:
+        self._ends = schedule["from"]
+        self._blocks = [dict(one) for one in schedule["blocks"]]
+        self.silent = tuple(schedule["silent"])
+
+    def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
+        """All blocks, in steps; nothing but real steps where ranks did not answer."""
+        rounds = 2 if self.slow else 3
+        phases = [p for p in (REAL, LOCAL, RESIDENT, INPUT) if p in self._phases]
+        if silent:
+            phases = [REAL]
+        blocks = []
+        for index in range(rounds):
+            for phase in phases:
+                blocks.append(self._in_steps(phase, index, rounds))
+            if index == 0 and not silent:
+                blocks.append(self._in_steps(PROFILE, 0, 1))
+        return blocks
+
+    def _in_steps(self, phase: str, index: int, rounds: int) -> dict[str, Any]:
+        seconds = self._measure_s * SHARES[phase] / rounds
+        least = 2 if self.slow else MIN_STEPS
+        steps = max(least, math.ceil(seconds / max(self.step_estimate(), 1e-5)))
+        if phase == REAL and self._steps is not None:
+            steps = max(1, -(-self._steps // rounds))
+        first = phase == REAL and index == 0
+        settle = 0 if first or phase == INPUT else 1 if self.slow else SETTLE
+        n = 0 if phase == INPUT else steps
+        return {"p": phase, "b": index, "s": seconds, "n": n, "settle": settle}
+
+
+def silent_text(plan: RankPlan) -> str:
+    """Why nothing but real steps was timed, "" if all ranks answered."""
+    if not plan.silent:
+        return ""
+    return f"{missing_text(plan.silent)} did not answer when the phases were to begin"

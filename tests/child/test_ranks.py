@@ -1,0 +1,196 @@
+"""Ranks begin and end every phase at the same step, however far apart they run."""
+
+import json
+import random
+import threading
+import time
+
+import pytest
+
+from looping import Watcher
+from trainperf.child import ranks
+from trainperf.child.loop import INPUT, LOCAL, REAL, RESIDENT
+from trainperf.child.ranks import Agreement, FileBoard, World
+from trainperf.child.schedule import IDLE, RankPlan
+
+PHASES = (REAL, RESIDENT, INPUT)
+
+
+class Coupled:
+    """Ranks that meet in an exchange: none is more than `apart` steps ahead of another."""
+
+    def __init__(self, size, apart):
+        self.at = [0] * size
+        self.apart = apart
+        self.moved = threading.Condition()
+
+    def step(self, rank):
+        with self.moved:
+            self.at[rank] += 1
+            self.moved.notify_all()
+            self.moved.wait_for(lambda: self.at[rank] - min(self.at) <= self.apart, timeout=20)
+
+
+def train(folder, size, apart, seed, silent=()):
+    """Run the plans of all ranks against each other; what each began at which step."""
+    coupled = Coupled(size, apart)
+    began = [[] for _ in range(size)]
+    faults = []
+
+    def one(rank):
+        chance = random.Random(seed * 100 + rank)
+        world = World(rank, size, FileBoard(folder))
+        plan = RankPlan(time.monotonic, 0.05, None, (*PHASES, LOCAL), world.agreement("iterator"))
+        try:
+            while plan.wants_more:
+                if plan.arrived() and plan.phase != INPUT:
+                    plan.advance()
+                    began[rank].append((plan.phase, plan.block.index, plan.begun))
+                while plan.phase == INPUT:
+                    plan.drained()
+                    began[rank].append((plan.phase, plan.block.index, plan.begun))
+                plan.begin_if_settled()
+                time.sleep(chance.random() * 0.002)
+                plan.step_ended(0.001)
+                coupled.step(rank)
+        except Exception as error:
+            faults.append(error)
+        coupled.at[rank] = 10**9
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not faults
+    return began
+
+
+@pytest.mark.parametrize("apart", [1, 3, 40])
+def test_all_ranks_change_phases_at_the_same_steps(tmp_path, apart):
+    began = train(str(tmp_path / "board"), 3, apart, seed=apart)
+    assert began[0] == began[1] == began[2]
+    assert {phase for phase, _, _ in began[0]} >= {REAL, RESIDENT, LOCAL, INPUT}
+
+
+def test_an_agreement_of_one_loop_is_not_taken_for_the_next(tmp_path):
+    world = World(1, 2, FileBoard(str(tmp_path)))
+    leader = World(0, 2, FileBoard(str(tmp_path)))
+    first = leader.agreement("fit")
+    first.ask()
+    assert world.agreement("fit").hear(3) is None  # asked; the answer is on its way
+    assert world.agreement("fit").hear(9) is None  # of the second loop nobody has asked
+    assert first.verdict(4) == 4 + Agreement.AHEAD
+
+
+def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
+    world = World(0, 3, FileBoard(str(tmp_path)))
+    plan = RankPlan(time.monotonic, 0.05, None, PHASES, world.agreement("fit"))
+    began = []
+    for _ in range(400):
+        if not plan.wants_more:
+            break
+        if plan.arrived():
+            plan.advance()
+            began.append(plan.phase)
+        plan.begin_if_settled()
+        plan.step_ended(0.01)
+    assert plan.silent == (1, 2)
+    assert began == [REAL, REAL, REAL, "done"]
+
+
+def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Agreement, "ANSWER_S", 0.01)
+    leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
+    leader.ask()
+    other = World(1, 2, FileBoard(str(tmp_path))).agreement("fit")
+    assert other.hear(5) is None
+    with pytest.raises(RuntimeError, match="rank 0 did not say"):
+        other.hear(5 + Agreement.AHEAD)
+
+
+def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
+    world = World(1, 2, FileBoard(str(tmp_path)))
+    leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
+    block = {"b": 0, "s": 1.0, "settle": 1}
+    leader.publish(
+        {
+            "from": 1,
+            "blocks": [
+                {"p": RESIDENT, "n": 4, **block},
+                {"p": REAL, "n": 2, **block},
+            ],
+            "silent": [],
+        }
+    )
+    leader.ask()
+    plan = RankPlan(time.monotonic, 1.0, None, PHASES, world.agreement("fit"))
+    assert plan.arrived()
+    plan.advance()
+    plan.give_up(RESIDENT)
+    assert plan.phase == IDLE
+    steps = 0
+    while not plan.arrived():
+        steps += 1
+    assert steps == 4  # the one that began with the block, and four more before the next
+    plan.advance()
+    assert plan.phase == REAL
+
+
+def test_ranks_meet_or_say_that_they_did_not(tmp_path):
+    worlds = [World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2)]
+    assert not worlds[0].meet("a", timeout_s=0.01)
+    assert worlds[1].meet("a", timeout_s=0.01)
+    assert worlds[0].meet("a", timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        (
+            {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"},
+            ("torchrun", 1, 4, 1),
+        ),
+        (
+            {
+                "OMPI_COMM_WORLD_RANK": "2",
+                "OMPI_COMM_WORLD_SIZE": "4",
+                "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+            },
+            ("mpirun", 2, 4, 0),
+        ),
+        (
+            {
+                "SLURM_STEP_ID": "0",
+                "SLURM_PROCID": "3",
+                "SLURM_NTASKS": "8",
+                "SLURM_LOCALID": "1",
+            },
+            ("srun", 3, 8, 1),
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, ("", 0, 2, None)),
+    ],
+)
+def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
+    for names in ranks.LAUNCHERS:
+        for name in names[1:]:
+            monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    watcher = Watcher()
+    assert ranks.find(watcher) is None  # nothing ties it to the others
+    (event,) = watcher.record.of("rank")
+    named = (event["launcher"], event["rank"], event["world_size"], event["local_rank"])
+    assert named == place
+    assert event["tied"] is False
+
+
+def test_a_process_by_itself_has_no_rank(monkeypatch):
+    for names in ranks.LAUNCHERS:
+        for name in names[1:]:
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
+    watcher = Watcher()
+    assert ranks.find(watcher) is None
+    assert not watcher.record.of("rank")

@@ -26,6 +26,8 @@ VIEW = "view"
 """Folder of a run: what it wrote into folders that it saw copy-on-write."""
 SCRATCH = "scratch"
 """Folder of a run: what its writers were sent to, as `child.writers` names it."""
+BOARD = "board"
+"""Folder of a run: what its ranks said to each other, as `child.ranks` names it."""
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0
@@ -171,7 +173,7 @@ def clear(folder: str) -> None:
 
     The folder of a leg goes altogether: nothing of it is kept. Never raises.
     """
-    for name in (VIEW, SCRATCH):
+    for name in (VIEW, SCRATCH, BOARD):
         remove(os.path.join(folder, name))
     if os.path.basename(folder).startswith(LEG):
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,7 @@ from types import TracebackType
 
 import psutil
 
+from trainperf.mpi_sessions import remove_sessions
 from trainperf.shm import remove_shm
 from trainperf.view import remove
 
@@ -65,6 +66,7 @@ def stop_session(leader: int, run_file: str) -> None:
             break
         time.sleep(0.01)
     remove_shm(stopped)
+    remove_sessions(stopped)
 
 
 def _processes(leader: int, run_file: str) -> list[psutil.Process]:

@@ -21,7 +21,8 @@ def test_other_jobs_and_other_users_keep_theirs(tmp_path):
     mine, theirs = session(tmp_path, 41), session(tmp_path, 42)
     other = session(tmp_path, 41, uid=os.getuid() + 1)
     assert remove_sessions({41}, str(tmp_path)) == [str(mine)]
-    assert theirs.exists() and other.exists()
+    assert theirs.exists()
+    assert other.exists()
 
 
 def test_a_name_that_is_no_number_is_left_alone(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from recordings import FIT, recording
 from trainperf import report
 from trainperf.fixes._cases import SITE, evidence, machine, measure, stage
+from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.fixes._torch_cases import split, torch_evidence
 from trainperf.model import (
     BetweenEpochs,
@@ -271,3 +272,33 @@ def test_without_a_loop_the_framework_is_the_first_that_was_imported(imported, n
 def test_calls_that_wait_are_written_as_in_the_source(what, said):
     (sync,) = report.sync_points(torch_evidence(torch={"syncs": (SyncPoint(what, SITE, 1, 0.1),)}))
     assert sync.what == said
+
+
+def test_the_ranks_of_a_job_are_reported_with_what_they_wait():
+    found = report.parallel(
+        parallel_evidence(
+            parallel={"processes": (rank(0, local=measure(0.03)), rank(1, local=measure(0.05)))}
+        )
+    )
+    assert [one.waits_s for one in found.ranks] == [pytest.approx(0.02), 0.0]
+    assert found.exchange.share == pytest.approx(0.02)
+    assert (found.break_even_batch, found.exchange.all_reduce) == (None, None)
+    assert report.parallel(evidence()) is None
+
+
+def test_a_job_says_what_of_its_exchange_was_not_measured():
+    unknown = parallel_evidence(parallel={"exchange": exchange(None)})
+    assert reasons(unknown)["gradient exchange"] == "not measured in this case"
+    assert reasons(unknown)["all-reduces by themselves"] == "it was not timed"
+    assert "the batch from which more devices pay" not in reasons(unknown)
+    known = reasons(parallel_evidence(parallel={"scaling_reason": "one device only was free"}))
+    assert "gradient exchange" not in known
+    assert known["the step on fewer devices"] == "one device only was free"
+    none = reasons(parallel_evidence(parallel={"exchange": None}))
+    assert "no exchange of gradients" in none["gradient exchange"]
+    assert reasons(evidence())["gradient exchange"] == "the script trains on one device"
+
+
+def test_what_is_odd_about_ranks_is_noted():
+    uneven = parallel_evidence(parallel={"notes": ("the shards are uneven",)})
+    assert "the shards are uneven" in report.notes(recording(FIT), uneven)

@@ -222,6 +222,7 @@ def assemble(
         sync_points=report.sync_points(evidence),
         device_memory=report.device_memory(evidence),
         operators=report.operators(evidence),
+        parallel=report.parallel(evidence),
         kernels=report.kernels(evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,

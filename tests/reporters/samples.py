@@ -13,6 +13,7 @@ from reporters.samples_observed import (
     PARTIAL,
     TWO_GPUS,
 )
+from reporters.samples_parallel import PARALLEL, hostile
 from reporters.samples_torch import TORCH
 from reporters.samples_tried import (
     ALL_OUTCOMES,
@@ -50,6 +51,7 @@ NASTY = "[red]x[/red]\x1b[31mred\x1b[0m\x07\u202e[/] :smile: \udce9"
 
 HOSTILE = replace(
     INPUT_BOUND,
+    parallel=hostile(NASTY),
     script=NASTY,
     cwd=f"/tmp/{NASTY}",
     ending=Ending.FAILED,
@@ -105,5 +107,6 @@ SAMPLES = {
     "trials_interrupted": TRIALS_INTERRUPTED,
     "none_possible": NONE_POSSIBLE,
     **TORCH,
+    **PARALLEL,
     "hostile": HOSTILE,
 }

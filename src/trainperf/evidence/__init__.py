@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.facts import (
     callbacks,
@@ -13,29 +15,34 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
-from trainperf.evidence.parallel import parallel
+from trainperf.evidence.parallel import joined, parallel, whole_job
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.stacks import functions
 from trainperf.evidence.timing import between_epochs, probes, startup, times
 from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage
-from trainperf.model import Evidence, Machine, Missing, Recording
+from trainperf.model import Evidence, Machine, Missing, Rank, Recording
 
 
-def read(recording: Recording, machine: Machine) -> Evidence:
+def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = None) -> Evidence:
     """Read the evidence off a recording.
 
-    Raises `NoLoop` if no training loop was seen in it.
+    `ranks` are those of the whole job where each has a recording of its own, None where
+    all are in this one. Raises `NoLoop` if no training loop was seen in it.
     """
     observed = choose(recording)
     probe_values = probes(observed)
     taken = times(observed)
     found = stages(observed, taken.input_)
+    if ranks is None:
+        job = parallel(recording, observed, machine)
+    else:
+        job = joined(ranks, observed, recording.samples)
     return Evidence(
         framework=framework(observed),
         device=device(observed, machine),
         machine=machine,
-        loop=loop(observed),
+        loop=whole_job(loop(observed), job),
         times=taken,
         stages_=found,
         stage_input_s=_pipeline(found),
@@ -51,7 +58,7 @@ def read(recording: Recording, machine: Machine) -> Evidence:
         use=usage(recording, observed),
         facts={event["k"]: event["v"] for event in observed.process if event["e"] == "fact"},
         torch_=torch(observed),
-        parallel_=parallel(recording, observed, machine),
+        parallel_=job,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
@@ -32,7 +33,21 @@ class Observed:
 
     def of(self, kind: str) -> Iterator[Event]:
         """The events of the loop of one kind, in order."""
-        return (event for event in self.loop if event["e"] == kind)
+        return iter(self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = {}
+        for event in self.loop:
+            found.setdefault(event["e"], []).append(event)
+        return found
+
+    @cached_property
+    def place(self) -> Event | None:
+        """The last word of the process on which rank of a job it is; None if it is none."""
+        return next(
+            (one for one in reversed(self.process) if one["e"] == "rank" and "rank" in one), None
+        )
 
     def first(self, kind: str) -> Event | None:
         """The first event of the whole process of one kind."""
@@ -73,19 +88,31 @@ class Observed:
 def choose(recording: Recording) -> Observed:
     """Return the loop with most steps of the process with most steps.
 
-    Raises `NoLoop` with what was seen instead.
+    Where several ranks trained, the lowest of them that was timed is taken: what a job
+    says of itself, rank 0 says. Raises `NoLoop` with what was seen instead.
     """
-    loops = [observed for events in recording.events.values() for observed in _loops(events)]
-    if not loops:
+    found = [observed for events in recording.events.values() for observed in loops(events)]
+    if not found:
         raise _no_loop(recording)
-    return max(loops, key=lambda one: (_complete(one), sum(1 for _ in one.of("step"))))
+    return max(found, key=_worth)
+
+
+def main_loop(events: tuple[Event, ...]) -> Observed | None:
+    """Return the loop with most steps of one process; None if it had none."""
+    return max(loops(events), key=_worth, default=None)
+
+
+def _worth(one: Observed) -> tuple[bool, float, int]:
+    lowest = -math.inf if one.place is None else -float(one.place["rank"])
+    return _complete(one), lowest, sum(1 for _ in one.of("step"))
 
 
 def _complete(observed: Observed) -> bool:
     return any(event["p"] == "real" for event in observed.of("block"))
 
 
-def _loops(events: tuple[Event, ...]) -> Iterator[Observed]:
+def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
+    """The training loops of one process, each with the events up to the next one."""
     starts = [index for index, event in enumerate(events) if event["e"] == "loop"]
     for start, end in zip(starts, [*starts[1:], len(events)], strict=False):
         yield Observed(events, events[start], events[start + 1 : end])

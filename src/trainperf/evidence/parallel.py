@@ -2,10 +2,127 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
 from trainperf.evidence.events import Observed
-from trainperf.model import Machine, Parallel, Recording
+from trainperf.evidence.exchange import ddp, exchange, last, strategy
+from trainperf.evidence.ranks import summarise
+from trainperf.evidence.scaling import break_even, with_scaling
+from trainperf.evidence.skew import stragglers
+from trainperf.model import Event, Loop, Machine, Measure, Parallel, Rank, Recording, Sample
 
 
 def parallel(recording: Recording, observed: Observed, machine: Machine) -> Parallel | None:
     """The job's ranks, their exchange and skew; None for one process on one device."""
-    return None
+    records: Iterable[tuple[Event, ...]] = (observed.process,)  # others train by themselves
+    if observed.place is not None:
+        records = (one for one in recording.events.values() if Observed(one, {}, ()).place)
+    ranks = [found for events in records if (found := summarise(events)) is not None]
+    here = [rank if rank.host else replace(rank, host=machine.hostname) for rank in ranks]
+    return joined(here, observed, recording.samples)
+
+
+def joined(
+    ranks: Sequence[Rank], lead: Observed, samples: Sequence[Sample] = ()
+) -> Parallel | None:
+    """Join the ranks of a job; None for one process on one device.
+
+    `lead` is what one of them recorded, best rank 0: it is asked for what concerns the
+    whole job. `samples` are those of its host. Of two records of one rank (a launcher
+    may start one again) the one with more steps counts. Linear in the ranks, but for
+    stragglers, each of which is compared with the ranks of its host.
+    """
+    place = lead.place or {}
+    processes = tuple(sorted(_best(ranks).values(), key=lambda rank: rank.rank))
+    expected = max(int(place.get("world_size") or 1), 1)
+    replicas = _replicas(lead, expected)
+    found_strategy = strategy(lead)
+    if expected < 2 and replicas < 2 and (found_strategy is None or found_strategy.replicas < 2):
+        return None
+    found = Parallel(
+        expected=expected,
+        replicas=replicas,
+        launcher=str(place.get("launcher") or ""),
+        hosts=max(1, len({rank.host for rank in processes})),
+        processes=processes,
+        absent=tuple(sorted(set(range(expected)) - {rank.rank for rank in processes})),
+        exchange=exchange(processes, lead, replicas),
+        stragglers=stragglers(processes, samples),
+        ddp=ddp(lead),
+        strategy=found_strategy,
+        notes=tuple(_notes(processes, expected, lead)),
+    )
+    return replace(found, break_even_batch_=break_even(found))
+
+
+def whole_job(loop: Loop, job: Parallel | None) -> Loop:
+    """Return the loop with replicas and samples per step of all ranks together.
+
+    The size of the batch is not known where a rank's is not, unless those that are known
+    are all alike: then the others' is the same.
+    """
+    if job is None:
+        return loop
+    strategy_ = loop.strategy or ("" if job.exchange is None else job.exchange.method)
+    loop = replace(loop, replicas=job.replicas, strategy=strategy_)
+    if job.expected < 2 or job.replicas < job.expected:
+        return loop
+    known = [rank.batch_size for rank in job.processes if rank.batch_size]
+    if len(known) == job.expected:
+        return replace(loop, batch_size=sum(known))
+    alike = len(set(known)) == 1
+    return replace(loop, batch_size=known[0] * job.expected if alike else None)
+
+
+def _best(ranks: Sequence[Rank]) -> dict[int, Rank]:
+    found: dict[int, Rank] = {}
+    for rank in ranks:
+        other = found.get(rank.rank)
+        if other is None or _steps(rank) > _steps(other):
+            found[rank.rank] = rank
+    return found
+
+
+def _steps(rank: Rank) -> int:
+    return rank.real.steps if isinstance(rank.real, Measure) else -1
+
+
+def _replicas(lead: Observed, expected: int) -> int:
+    """Copies of the model over the whole job.
+
+    A strategy of TensorFlow counts those of all workers, a process of PyTorch its own. Of
+    processes that nothing ties together each counts for itself.
+    """
+    event = last(lead, "exchange")
+    if event is not None and event.get("replicas"):
+        return int(event["replicas"])
+    own = int(lead.facts.get("replicas") or 1)
+    return own if own >= expected or _untied(lead) else own * expected
+
+
+def _untied(lead: Observed) -> bool:
+    """Whether nothing that trainperf knows ties the processes of a launcher together."""
+    return lead.place is not None and lead.place.get("tied") is False
+
+
+def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str]:
+    """What is odd about the ranks, beside their times."""
+    if expected > 1 and _untied(lead) and last(lead, "exchange") is None:
+        yield (
+            f"the launcher started {expected} processes, but no process group that trainperf knows "
+            f"ties them together: steps and samples are those of one"
+        )
+    more = [rank.rank for rank in ranks if rank.rank >= expected]
+    if more:
+        yield f"rank {more[0]} reported, where the job was to have {expected} ranks"
+    lengths = {rank.epoch_steps: rank.rank for rank in reversed(ranks) if rank.epoch_steps}
+    if len(lengths) > 1:
+        shortest, longest = min(lengths), max(lengths)
+        yield (
+            f"the ranks' shards are uneven: an epoch of rank {lengths[shortest]} has "
+            f"{shortest:,} steps, one of rank {lengths[longest]} {longest:,}"
+        )
+
+
+__all__ = ["joined", "parallel", "summarise", "whole_job", "with_scaling"]

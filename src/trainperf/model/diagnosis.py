@@ -10,6 +10,7 @@ from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost,
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Function
+from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
@@ -183,3 +184,4 @@ class Diagnosis:
     device_memory: DeviceMemory | None = None
     operators: tuple[ReportedOperator, ...] = ()  # the dearest first
     kernels: ReportedKernels | None = None
+    parallel: ReportedParallel | None = None  # None: one process on one device

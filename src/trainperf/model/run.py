@@ -14,11 +14,12 @@ class Leg:
     """How a leg of a trial warms up before its first slice.
 
     After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
-    stops by itself and waits for its turn.
+    stops by itself and waits for its turn. `ranks` is how many processes of it train.
     """
 
     warm_up_steps: int
     warm_up_epochs: int = 0
+    ranks: int = 1
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Run:
     `sources` are file contents to run in place of those at their (absolute) paths;
     the folders in `guarded` are seen copy-on-write. `seed` seeds Python and the
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
-    up, stops, and goes on slice by slice.
+    up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
+    agree on their phases where each has a trainperf of its own; None: all are in this run.
+    `devices` lets a process see so many devices only.
     """
 
     command: tuple[str, ...]
@@ -50,6 +53,8 @@ class Run:
     guarded: tuple[str, ...] = ()
     seed: int | None = None
     leg: Leg | None = None
+    board: str | None = None
+    devices: int | None = None
 
 
 class Ending(StrEnum):

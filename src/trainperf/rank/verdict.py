@@ -17,6 +17,7 @@ from trainperf.model import (
 )
 from trainperf.rank import torch
 from trainperf.rank.culprit import input_culprit
+from trainperf.rank.sync import sync_bound
 
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
@@ -50,12 +51,15 @@ def _bottleneck(
 ) -> tuple[Bottleneck, str]:
     if findings and findings[0].category == "environment" and findings[0].bound is None:
         return "environment", f"{findings[0].title}: nothing else matters until that is repaired."
-    if utilization is None:
-        return _without_resident(evidence, findings)
-    if findings and findings[0].id in ENDS_OF_EPOCHS:
+    if utilization is not None and findings and findings[0].id in ENDS_OF_EPOCHS:
         found = _between(evidence)
         if found is not None:
             return found
+    found = sync_bound(evidence)
+    if found is not None:
+        return found
+    if utilization is None:
+        return _without_resident(evidence, findings)
     if evidence.input_bound:
         return _input(evidence)
     for judge in (_eager, _host, _tracing, torch.outside):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.report.absent import not_measured, nothing_measured
 from trainperf.report.notes import notes, run_notes
+from trainperf.report.parallel import parallel
 from trainperf.report.parts import device_memory, kernels, operators, step_parts, sync_points
 from trainperf.report.seen import framework_seen
 from trainperf.report.stages import stages
@@ -17,6 +18,7 @@ __all__ = [
     "notes",
     "nothing_measured",
     "operators",
+    "parallel",
     "run_notes",
     "stages",
     "step_parts",

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from trainperf.model import Ending, Evidence, Missing, NotTaken, Recording
 
+NO_SCALING = "no run on fewer devices was made"
+
 
 def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
     """Everything that was not measured, each with its reason."""
@@ -40,8 +42,30 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         steps = evidence.loop.epoch_steps
         length = f"an epoch has {steps:,} steps; " if steps else ""
         yield NotTaken("the time between epochs", f"{length}none ended while it was observed")
-    if evidence.device.count < 2 and evidence.loop.replicas < 2:
-        yield NotTaken("gradient exchange", "the script trains on one device")
+    yield from _exchange(evidence)
+
+
+def _exchange(evidence: Evidence) -> Iterator[NotTaken]:
+    """What is not known of the exchange of gradients, and why."""
+    what, job = "gradient exchange", evidence.parallel_
+    if job is None:
+        if evidence.device.count < 2 and evidence.loop.replicas < 2:
+            yield NotTaken(what, "the script trains on one device")
+        return
+    if job.exchange is None:
+        yield NotTaken(what, "no exchange of gradients that trainperf knows was seen")
+        return
+    if isinstance(job.exchange.seconds_, Missing):
+        yield NotTaken(what, job.exchange.seconds_.reason)
+    if isinstance(job.exchange.all_reduce, Missing):
+        yield NotTaken("all-reduces by themselves", job.exchange.all_reduce.reason)
+    if not job.scaling:
+        yield NotTaken("the step on fewer devices", job.scaling_reason or NO_SCALING)
+    elif job.scaling_reason:
+        yield NotTaken("the step on some numbers of devices", job.scaling_reason)
+    even = job.break_even_batch_
+    if isinstance(even, Missing) and not isinstance(job.exchange.seconds_, Missing):
+        yield NotTaken("the batch from which more devices pay", even.reason)
 
 
 def nothing_measured(recording: Recording, reason: str) -> tuple[NotTaken, ...]:

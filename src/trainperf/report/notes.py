@@ -60,6 +60,8 @@ def _notes(evidence: Evidence) -> Iterator[str]:
         yield (
             f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
         )
+    if evidence.parallel_ is not None:
+        yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
 

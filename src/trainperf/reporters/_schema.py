@@ -23,6 +23,7 @@ _NOT_NEGATIVE = (
     *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "calls_per_step"),
     *("calls_per_pass", "seconds_per_pass", "launches_per_pass"),
     *("allocated_peak", "reserved_peak", "total", "retries", "ooms"),
+    *("expected", "replicas", "hosts", "bytes", "break_even_batch", "efficiency", "devices"),
 )
 
 

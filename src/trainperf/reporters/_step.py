@@ -19,12 +19,10 @@ from trainperf.model import (
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
+from trainperf.reporters._shares import Part, shares
 
 LABEL = 16
 """Columns of the labels at the left of the facts."""
-
-WORTH_NAMING = 0.05
-"""Share of a step below which what neither model nor data explain is left out as noise."""
 
 _PARTIAL = {
     Ending.FAILED: "The script failed",
@@ -70,7 +68,7 @@ def step(diagnosis: Diagnosis, paper: Paper) -> None:
     times = diagnosis.times
     if times.real_s is not None:
         _fact(paper, "One step", _one_step(times))
-        _taken_apart(times, paper)
+        _taken_apart(shares(times, diagnosis.parallel), paper)
     if diagnosis.verdict.utilization is not None:
         _fact(paper, "Utilisation", _utilization(diagnosis.verdict, paper))
     if times.input_s is not None:
@@ -98,8 +96,7 @@ def _one_step(times: ReportedTimes) -> str:
     return f"{units.seconds(times.real_s)}{noise}{speed}"
 
 
-def _taken_apart(times: ReportedTimes, paper: Paper) -> None:
-    parts = _parts(times)
+def _taken_apart(parts: list[Part], paper: Paper) -> None:
     if len(parts) < 2:
         return
     indent = 2 + LABEL
@@ -113,26 +110,6 @@ def _taken_apart(times: ReportedTimes, paper: Paper) -> None:
         for name, seconds, sign, style in parts
     ]
     paper.table(rows, right=(2, 3), elastic=(1,), indent=indent)
-
-
-def _parts(times: ReportedTimes) -> list[tuple[str, float, str, str]]:
-    """Split the real step into (name, seconds, sign, style); empty if it cannot be."""
-    real, resident = times.real_s, times.resident_s
-    if real is None or resident is None or real <= 0:
-        return []
-    busy = min(resident, real)
-    host = None if times.host_s is None else min(times.host_s, busy)
-    gap = real - busy
-    waiting = gap if times.input_s is None else min(gap, times.input_s)
-    if gap - waiting < WORTH_NAMING * real:
-        waiting = gap
-    parts = [("model", busy - (host or 0.0), "█", "green")]
-    if host is not None:
-        parts.append(("host work: Python, callbacks", host, "▒", "blue"))
-    parts.append(("waiting for data", waiting, "░", "yellow"))
-    if gap > waiting:
-        parts.append(("not explained", gap - waiting, "▚", "magenta"))
-    return parts
 
 
 def _utilization(verdict: Verdict, paper: Paper) -> Text:

@@ -9,8 +9,10 @@ from trainperf.reporters import (
     _closing,
     _costs,
     _devices,
+    _exchange,
     _findings,
     _operators,
+    _parallel,
     _parts,
     _stack,
     _step,
@@ -35,6 +37,7 @@ def render(
     """
     paper = Paper(console)
     _step.partial(diagnosis, paper)
+    _parallel.absent(diagnosis, paper)
     _step.verdict(diagnosis, paper)
     _step.last_output(diagnosis, paper)
     _taken_apart(diagnosis, paper)
@@ -57,6 +60,9 @@ def _taken_apart(diagnosis: Diagnosis, paper: Paper) -> None:
     left = Paper(paper.console, half - GUTTER) if wide else paper
     right = Paper(paper.console, half) if wide else paper
     _step.step(diagnosis, left)
+    _parallel.ranks(diagnosis, left)
+    _exchange.exchange(diagnosis, left)
+    _parallel.scaling(diagnosis, left)
     _parts.step_parts(diagnosis, left)
     _parts.sync_points(diagnosis, left)
     _operators.operators(diagnosis, left)

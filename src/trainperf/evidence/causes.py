@@ -1,0 +1,134 @@
+"""What is different about a rank that is late."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from trainperf.fixes._words import ms
+from trainperf.model import Measure, Missing, Rank, Sample
+
+EXPLAINS = 0.5
+"""What takes at least this share of a rank's delay is where the delay comes from."""
+
+SLOWER_CLOCK = 0.95
+"""A GPU whose clock is below this share of another's is told apart from it."""
+
+FULLER_BATCH = 1.05
+"""A batch larger than another by less is larger by a rest of samples."""
+
+
+def phase(rank: Rank, middle: Rank, behind: float) -> str:
+    """Where a delay against the median rank shows: "input" or "step"."""
+    if isinstance(rank.input_, Missing) or isinstance(middle.input_, Missing):
+        return "step"
+    longer = rank.input_.seconds - middle.input_.seconds
+    return "input" if longer >= EXPLAINS * behind else "step"
+
+
+def causes(
+    rank: Rank,
+    middle: Rank,
+    ranks: Sequence[Rank],
+    late: dict[int, float],
+    samples: Sequence[Sample],
+) -> Iterator[str]:
+    """What is different about the rank against the median one, likeliest first."""
+    if phase(rank, middle, late[rank.rank]) == "input":
+        assert isinstance(rank.input_, Measure)
+        assert isinstance(middle.input_, Measure)
+        own, other = ms(rank.input_.seconds), ms(middle.input_.seconds)
+        yield f"its input takes {own} a step, that of rank {middle.rank} {other}"
+    own_batch, usual_batch = rank.batch_size, middle.batch_size
+    if own_batch and usual_batch and own_batch > FULLER_BATCH * usual_batch:
+        yield (f"its batch holds {own_batch:,} samples, that of rank {middle.rank} {usual_batch:,}")
+    if rank.threads and middle.threads and rank.threads < middle.threads:
+        own_threads = "1 thread" if rank.threads == 1 else f"{rank.threads} threads"
+        yield f"it computes with {own_threads}, rank {middle.rank} with {middle.threads}"
+    yield from _cores(rank, middle, ranks)
+    yield from _gpu(rank, middle, ranks, samples)
+    yield from _host(rank, ranks, late)
+
+
+def _cores(rank: Rank, middle: Rank, ranks: Sequence[Rank]) -> Iterator[str]:
+    """Fewer cores than the median rank has, or cores that more threads want than there are."""
+    if rank.cores is None or middle.cores is None:
+        return
+    if len(rank.cores) < len(middle.cores):
+        own = "1 core" if len(rank.cores) == 1 else f"{len(rank.cores)} cores"
+        yield f"it may run on {own}, rank {middle.rank} on {len(middle.cores)}"
+    sharing = _sharing(rank, ranks)
+    if len(sharing) > len(_sharing(middle, ranks)) and sharing:
+        yield f"{_ranks(sharing)} may run on its cores as well"
+
+
+def _sharing(rank: Rank, ranks: Sequence[Rank]) -> list[int]:
+    """The other ranks of its host that may run on cores of this one."""
+    own = set(rank.cores or ())
+    return [
+        other.rank
+        for other in ranks
+        if other.rank != rank.rank
+        and other.host == rank.host
+        and own.intersection(other.cores or ())
+    ]
+
+
+def _gpu(
+    rank: Rank, middle: Rank, ranks: Sequence[Rank], samples: Sequence[Sample]
+) -> Iterator[str]:
+    """A slower clock, or a reason to slow down, that the GPU of the median rank has not.
+
+    Only where it is sure which rank has which GPU: as many were sampled as are in use.
+    """
+    used = [_index(one) for one in ranks if one.host == rank.host]
+    seen = {gpu.index for sample in samples for gpu in sample.gpus}
+    if rank.host != middle.host or None in used or set(used) != seen or len(used) != len(seen):
+        return
+    own, other = _index(rank), _index(middle)
+    clock, usual = _clock(own, samples), _clock(other, samples)
+    slowed = _throttle(own, samples) - _throttle(other, samples)
+    if clock and usual and clock < SLOWER_CLOCK * usual:
+        why = f" ({', '.join(sorted(slowed))})" if slowed else ""
+        yield f"its GPU ran at {clock:.0f} MHz, that of rank {middle.rank} at {usual:.0f}{why}"
+    elif slowed:
+        yield f"its GPU was slowed down by {', '.join(sorted(slowed))}"
+
+
+def _index(rank: Rank) -> int | None:
+    kind, _, number = rank.device.partition(":")
+    return int(number) if kind == "cuda" and number.isdigit() else None
+
+
+def _clock(index: int | None, samples: Sequence[Sample]) -> float | None:
+    clocks = [
+        gpu.sm_clock_mhz
+        for sample in samples
+        for gpu in sample.gpus
+        if gpu.index == index and gpu.sm_clock_mhz
+    ]
+    return statistics.fmean(clocks) if clocks else None
+
+
+def _throttle(index: int | None, samples: Sequence[Sample]) -> set[str]:
+    return {
+        reason
+        for sample in samples
+        for gpu in sample.gpus
+        if gpu.index == index
+        for reason in gpu.throttle or ()
+    }
+
+
+def _host(rank: Rank, ranks: Sequence[Rank], late: dict[int, float]) -> Iterator[str]:
+    """All ranks of its host are late, and none of any other."""
+    here = {one.rank for one in ranks if one.host == rank.host}
+    if 1 < len(here) < len(ranks) and here == set(late):
+        yield f"all ranks on host {rank.host} are behind, and no others"
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    """Ranks in words: "rank 3", "ranks 3 and 4"."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -1,0 +1,197 @@
+"""What the exchange of gradients costs a step, and by what it is made."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from trainperf.evidence.events import Observed, site
+from trainperf.evidence.ranks import NOT_SWITCHED
+from trainperf.evidence.timing import student
+from trainperf.model import (
+    AllReduce,
+    Ddp,
+    Event,
+    Exchange,
+    Link,
+    Measure,
+    Missing,
+    Overlap,
+    Rank,
+    Strategy,
+)
+from trainperf.model.parallel import NOT_TIMED
+
+DDP = "DistributedDataParallel"
+
+
+def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange | None:
+    """The exchange of gradients; None if none that trainperf knows was seen.
+
+    `ranks` are those that reported, `lead` is what one of them recorded of the job.
+    """
+    event = last(lead, "exchange") or _built(lead)
+    if event is None:
+        return None
+    return Exchange(
+        method=str(event["method"]),
+        backend=str(event.get("backend") or ""),
+        replicas=int(event.get("replicas") or replicas),
+        seconds_=cost(ranks),
+        waiting_=waiting(ranks),
+        bytes=event.get("bytes"),
+        buckets=tuple(event.get("buckets") or ()),
+        all_reduce=_all_reduce(lead),
+        link=_link(lead),
+        overlap=_overlap(lead),
+    )
+
+
+def cost(ranks: Sequence[Rank]) -> Measure | Missing:
+    """Seconds that the exchange adds to a step: real less local, of the slowest rank.
+
+    All ranks wait for the one whose own work takes longest, so what its step has beyond
+    that work is the exchange itself. Both times are of one process and of phases that
+    alternate, so the interval is that of their pairs: what drifts, drifts in both.
+    Never below 0; `low` is 0 where the interval contains it.
+    """
+    slowest = _slowest(ranks)
+    if slowest is None:
+        return _why(ranks)
+    rank, local = slowest
+    if isinstance(rank.real, Missing):
+        return rank.real
+    seconds = rank.real.seconds - local.seconds
+    half = _half(rank.real, local)
+    return Measure(
+        max(0.0, seconds),
+        min(rank.real.steps, local.steps),
+        (),
+        None if half is None else max(0.0, seconds - half),
+        None if half is None else max(0.0, seconds + half),
+    )
+
+
+def waiting(ranks: Sequence[Rank]) -> float | Missing:
+    """Seconds that the mean rank waits for the slowest in each step.
+
+    By the steps without exchange, in which no rank waits for another.
+    """
+    own = [rank.local.seconds for rank in ranks if isinstance(rank.local, Measure)]
+    if len(ranks) < 2:
+        return Missing("one process runs all replicas")
+    if len(own) < 2:
+        return _why(ranks)
+    return max(own) - statistics.fmean(own)
+
+
+def last(lead: Observed, kind: str) -> Event | None:
+    """The last event of the process of one kind: later ones replace earlier ones."""
+    return next((one for one in reversed(lead.process) if one["e"] == kind), None)
+
+
+def ddp(lead: Observed) -> tuple[Ddp, ...]:
+    """The `DistributedDataParallel`s of the process; of each, what was said last."""
+    found: dict[Any, Ddp] = {}
+    for event in lead.process:
+        if event["e"] == "ddp":
+            where = site(event.get("where"))
+            found[event.get("model"), where] = Ddp(
+                model=str(event.get("model") or ""),
+                where=where,
+                settings=dict(event.get("settings") or {}),
+                given=tuple(event.get("given") or ()),
+                comm_hook=str(event.get("comm_hook") or ""),
+                unused=event.get("unused"),
+                graph_is_static=event.get("graph_is_static"),
+                micro_steps=event.get("micro_steps"),
+                synced=event.get("synced"),
+            )
+    return tuple(found.values())
+
+
+def strategy(lead: Observed) -> Strategy | None:
+    """The `tf.distribute` strategy of the process, by what was said of it last."""
+    event = last(lead, "tf_strategy")
+    if event is None:
+        return None
+    outside = (site(one) for one in event.get("models_outside") or ())
+    return Strategy(
+        cls=str(event["cls"]),
+        where=site(event.get("where")),
+        replicas=int(event.get("replicas") or 1),
+        workers=int(event.get("workers") or 1),
+        devices=tuple(event.get("devices") or ()),
+        cross_device_ops=str(event.get("cross_device_ops") or ""),
+        cross_device_ops_given=bool(event.get("cross_device_ops_given")),
+        auto_shard=str(event.get("auto_shard") or ""),
+        files=event.get("files"),
+        scopes=int(event.get("scopes") or 0),
+        models_outside=tuple(one for one in outside if one is not None),
+        distributed=event.get("distributed"),
+        dataset_where=site(event.get("dataset_where")),
+        batch_where=site(event.get("batch_where")),
+    )
+
+
+def _built(lead: Observed) -> Event | None:
+    """What is known of an exchange that was not looked at closer."""
+    strategies, wrapped = last(lead, "tf_strategy"), last(lead, "ddp")
+    if strategies is not None and int(strategies.get("replicas") or 1) > 1:
+        return {"method": strategies["cls"], "backend": strategies.get("cross_device_ops")}
+    if wrapped is not None and lead.place is not None:
+        return {"method": DDP, "backend": lead.place.get("backend")}
+    return None
+
+
+def _slowest(ranks: Sequence[Rank]) -> tuple[Rank, Measure] | None:
+    timed = [(rank, rank.local) for rank in ranks if isinstance(rank.local, Measure)]
+    return max(timed, key=lambda one: one[1].seconds, default=None)
+
+
+def _why(ranks: Sequence[Rank]) -> Missing:
+    """Why the step was not timed without exchange: in the words of the first rank."""
+    for rank in ranks:
+        if isinstance(rank.local, Missing):
+            return rank.local
+    return Missing(NOT_SWITCHED)
+
+
+def _half(real: Measure, local: Measure) -> float | None:
+    """Half the width of the 95 % interval of real less local."""
+    if len(real.blocks) == len(local.blocks) > 1 and not real.stalls and not local.stalls:
+        return student([one - other for one, other in zip(real.blocks, local.blocks, strict=True)])
+    halves = [
+        (one.high - one.low) / 2
+        for one in (real, local)
+        if one.low is not None and one.high is not None
+    ]
+    return math.hypot(*halves) if len(halves) == 2 else None
+
+
+def _all_reduce(lead: Observed) -> AllReduce | Missing:
+    event = last(lead, "all_reduce")
+    if event is None or not event.get("seconds") or int(event.get("devices") or 0) < 2:
+        return lead.missing("all_reduce", NOT_TIMED.reason)
+    return AllReduce(
+        bytes=int(event["bytes"]),
+        seconds=float(event["seconds"]),
+        calls=tuple((int(size), float(seconds)) for size, seconds in event.get("calls") or ()),
+        devices=int(event["devices"]),
+    )
+
+
+def _link(lead: Observed) -> Link | None:
+    event = last(lead, "link")
+    if event is None:
+        return None
+    return Link(str(event["kind"]), event.get("bytes_s"), str(event.get("source") or ""))
+
+
+def _overlap(lead: Observed) -> Overlap | None:
+    event = last(lead, "overlap")
+    if event is None:
+        return None
+    return Overlap(event["compute_s"], event["exchange_s"], event["overlap_s"], int(event["steps"]))

@@ -1,0 +1,110 @@
+"""Verdicts on a job of several ranks or replicas: their exchange, and who waits for whom."""
+
+from __future__ import annotations
+
+from trainperf.fixes._words import ms, percent
+from trainperf.model import (
+    Bottleneck,
+    Evidence,
+    Exchange,
+    Measure,
+    Missing,
+    Parallel,
+    Rank,
+    Straggler,
+)
+
+EXPOSED = 0.10
+"""An exchange beyond this share of a step is what it is bound by (tb_plugin: 10 %)."""
+
+MOST = 0.5
+"""A straggler's input is what a job waits for if it is so much of all waiting for input."""
+
+
+def sync_bound(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    """The step is bound by exchanging gradients, or by waiting for a rank that is late.
+
+    None where neither takes more than a tenth of it, beyond the noise, or where more of
+    it is lost to the input of all ranks.
+    """
+    job, real = evidence.parallel_, evidence.times.real_
+    if job is None or isinstance(real, Missing) or real.seconds <= 0:
+        return None
+    exchange, late = _exchange_s(job, real.seconds), _latest(job)
+    lost = _input_s(evidence)
+    if late is not None and late.behind_s >= exchange:
+        own = MOST * lost if late.phase == "input" else lost
+        if late.behind_s >= own:
+            return "sync", _waiting(job, late)
+    if exchange and exchange >= lost:
+        assert job.exchange is not None
+        return "sync", _exchanging(job, job.exchange, exchange / real.seconds)
+    return None
+
+
+def _exchange_s(job: Parallel, real: float) -> float:
+    """Seconds of a step that the exchange surely takes; 0 where it is within the noise."""
+    cost = None if job.exchange is None else job.exchange.seconds_
+    if not isinstance(cost, Measure) or not cost.low:
+        return 0.0
+    return cost.seconds if cost.seconds > EXPOSED * real else 0.0
+
+
+def _latest(job: Parallel) -> Straggler | None:
+    """The rank that is furthest behind, if by more than a tenth of a step."""
+    late = (one for one in job.stragglers if one.share > EXPOSED)
+    return max(late, key=lambda one: one.behind_s, default=None)
+
+
+def _input_s(evidence: Evidence) -> float:
+    """Seconds of a step that are lost to the input, if it is bound by that."""
+    resident = evidence.times.resident_
+    if isinstance(resident, Missing) or not evidence.input_bound:
+        return 0.0
+    return evidence.times.real - resident.seconds
+
+
+def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
+    many = f"{job.expected} ranks" if job.expected > 1 else f"{exchange.replicas} replicas"
+    if 1 < job.expected < exchange.replicas:
+        many = f"{exchange.replicas} replicas in {many}"
+    how = ", ".join(filter(None, (exchange.method, exchange.backend)))
+    text = (
+        f"Sync-bound: {percent(share)} of each step passes in the exchange of gradients between "
+        f"{many} ({how})"
+    )
+    if exchange.bytes:
+        return f"{text}; each gives away {_size(exchange.bytes)} a step."
+    return f"{text}."
+
+
+def _waiting(job: Parallel, late: Straggler) -> str:
+    text = (
+        f"Sync-bound: {percent(min(1.0, late.share))} of each step passes in waiting for rank "
+        f"{late.rank}"
+    )
+    others = [one for one in job.stragglers if one.rank != late.rank and one.share > EXPOSED]
+    if others:
+        text += f" (and {len(others)} more)"
+    rank = next((one for one in job.processes if one.rank == late.rank), None)
+    own = _own_s(rank)
+    if own is not None:
+        text += f", whose step takes {ms(own)} where the median takes {ms(own - late.behind_s)}"
+    if late.cause:
+        return f"{text}: {late.cause}."
+    return f"{text}: its input." if late.phase == "input" else f"{text}."
+
+
+def _own_s(rank: Rank | None) -> float | None:
+    """A step of the rank without exchange, waiting for nobody."""
+    return None if rank is None or isinstance(rank.local, Missing) else rank.local.seconds
+
+
+def _size(count: int) -> str:
+    """Bytes in words: "12.6 MiB"."""
+    size, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    whole = units[0] == "bytes"
+    return f"{size:.0f} bytes" if whole else f"{size:#.3g}".rstrip(".") + f" {units[0]}"

@@ -1,0 +1,39 @@
+"""A way out of runs that failed before their first step for a reason that is known."""
+
+from __future__ import annotations
+
+from trainperf.model import Event, Recording
+
+MULTI_WORKER = "MultiWorkerMirroredStrategy"
+
+PER_REPLICA = "Attempt to convert a value (PerReplica"
+"""How Keras 3's `fit` fails under several workers (tried with Keras 3.15; keras#20585)."""
+
+KERAS_FIT = (
+    "The `fit` of Keras 3 does not work under MultiWorkerMirroredStrategy (keras#20585). Two ways "
+    "out: a loop of your own with `strategy.experimental_distribute_dataset` and "
+    "`strategy.run`, or Keras 2: install tf_keras and set TF_USE_LEGACY_KERAS=1"
+)
+
+
+def way_out(recording: Recording) -> str | None:
+    """Say what to do instead of what failed, in a sentence or two; None if it is not known.
+
+    Read off the error and the strategies of each process, and off the last lines of the
+    output: processes that were spawned print their errors themselves.
+    """
+    events = [event for one in recording.events.values() for event in one]
+    if _failed_with(events, recording, PER_REPLICA) and _several_workers(events, recording):
+        return KERAS_FIT
+    return None
+
+
+def _failed_with(events: list[Event], recording: Recording, text: str) -> bool:
+    errors = (str(event.get("text", "")) for event in events if event["e"] == "error")
+    return any(text in error for error in errors) or text in recording.output_tail
+
+
+def _several_workers(events: list[Event], recording: Recording) -> bool:
+    """Whether a strategy of several workers was built; a lone worker's fails as well."""
+    built = {event.get("cls") for event in events if event["e"] == "tf_strategy"}
+    return MULTI_WORKER in built if built else MULTI_WORKER in recording.output_tail

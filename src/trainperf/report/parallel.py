@@ -1,0 +1,93 @@
+"""The ranks of a job and the exchange between them, as reported."""
+
+from __future__ import annotations
+
+from trainperf.model import AllReduce, Evidence, Exchange, Measure, Missing, Parallel, Rank
+from trainperf.model.reported_parallel import (
+    ReportedAllReduce,
+    ReportedExchange,
+    ReportedParallel,
+    ReportedRank,
+)
+
+
+def parallel(evidence: Evidence) -> ReportedParallel | None:
+    """The job's ranks and their exchange; None for one process on one device."""
+    job = evidence.parallel_
+    if job is None:
+        return None
+    real = evidence.times.real_
+    even = job.break_even_batch_
+    return ReportedParallel(
+        expected=job.expected,
+        replicas=job.replicas,
+        hosts=job.hosts,
+        launcher=job.launcher,
+        absent=job.absent,
+        ranks=_ranks(job),
+        exchange=None if job.exchange is None else _exchange(job.exchange, _seconds(real)),
+        stragglers=job.stragglers,
+        scaling=job.scaling,
+        scaling_reason=job.scaling_reason,
+        break_even_batch=None if isinstance(even, Missing) else even,
+        ddp=job.ddp,
+        strategy=job.strategy,
+    )
+
+
+def _ranks(job: Parallel) -> tuple[ReportedRank, ...]:
+    own = [rank.local.seconds for rank in job.processes if isinstance(rank.local, Measure)]
+    slowest = max(own) if len(own) > 1 else None
+    return tuple(_rank(rank, slowest) for rank in job.processes)
+
+
+def _rank(rank: Rank, slowest: float | None) -> ReportedRank:
+    local = _seconds(rank.local)
+    return ReportedRank(
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.pid,
+        ended=rank.ended,
+        local_rank=rank.local_rank,
+        device=rank.device,
+        real_s=_seconds(rank.real),
+        resident_s=_seconds(rank.resident),
+        local_s=local,
+        input_s=_seconds(rank.input_),
+        waits_s=None if slowest is None or local is None else slowest - local,
+        batch_size=rank.batch_size,
+        epoch_steps=rank.epoch_steps,
+        threads=rank.threads,
+        cores=rank.cores,
+    )
+
+
+def _exchange(found: Exchange, real: float | None) -> ReportedExchange:
+    cost = found.seconds_ if isinstance(found.seconds_, Measure) else None
+    return ReportedExchange(
+        method=found.method,
+        backend=found.backend,
+        replicas=found.replicas,
+        seconds_per_step=None if cost is None else cost.seconds,
+        low_s=None if cost is None else cost.low,
+        high_s=None if cost is None else cost.high,
+        share=None if cost is None or not real else cost.seconds / real,
+        waiting_s=None if isinstance(found.waiting_, Missing) else found.waiting_,
+        bytes=found.bytes,
+        buckets=found.buckets,
+        all_reduce=_all_reduce(found.all_reduce),
+        link=found.link,
+        overlap=found.overlap,
+    )
+
+
+def _all_reduce(found: AllReduce | Missing) -> ReportedAllReduce | None:
+    if isinstance(found, Missing):
+        return None
+    return ReportedAllReduce(
+        found.bytes, found.seconds, found.bus_bytes_s, found.devices, found.calls
+    )
+
+
+def _seconds(measure: Measure | Missing) -> float | None:
+    return measure.seconds if isinstance(measure, Measure) else None

@@ -1,0 +1,64 @@
+"""The real step split into what can be told apart: model, host, exchange, waiting."""
+
+from __future__ import annotations
+
+from trainperf.model import ReportedTimes
+from trainperf.model.reported_parallel import ReportedParallel
+
+WORTH_NAMING = 0.05
+"""Share of a step below which what neither model nor data explain is left out as noise."""
+
+Part = tuple[str, float, str, str]
+"""Name, seconds, sign and style of a part of the bar."""
+
+
+def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Part]:
+    """Split the real step into parts; empty if it cannot be split.
+
+    The resident step of a job of several ranks holds their exchange, and the wait for a
+    rank whose own work takes longer; the wait for one whose input is late is in the real
+    step only.
+    """
+    real, resident = times.real_s, times.resident_s
+    if real is None or resident is None or real <= 0:
+        return []
+    busy = min(resident, real)
+    host = None if times.host_s is None else min(times.host_s, busy)
+    gap = real - busy
+    waiting = gap if times.input_s is None else min(gap, times.input_s)
+    in_gap, in_step, late = _waits(times, job)
+    others = min(gap - waiting, in_gap)
+    if gap - waiting - others < WORTH_NAMING * real:
+        waiting = gap - others
+    model = busy - (host or 0.0)
+    exchange = min(_exchange(job), model)
+    held_up = min(in_step, model - exchange)
+    parts: list[Part] = [("model", model - exchange - held_up, "█", "green")]
+    if host is not None:
+        parts.append(("host work: Python, callbacks", host, "▒", "blue"))
+    if exchange > 0:
+        parts.append(("exchange of gradients", exchange, "▓", "red"))
+    if others + held_up > 0:
+        parts.append((f"waiting for {late}", others + held_up, "▞", "magenta"))
+    parts.append(("waiting for data", waiting, "░", "yellow"))
+    if gap - waiting - others > 1e-9:
+        parts.append(("not explained", gap - waiting - others, "▚", "magenta"))
+    return parts
+
+
+def _exchange(job: ReportedParallel | None) -> float:
+    """Seconds of a step that the exchange takes; 0 where none stands out of the noise."""
+    if job is None or job.exchange is None or not job.exchange.low_s:
+        return 0.0
+    return job.exchange.seconds_per_step or 0.0
+
+
+def _waits(times: ReportedTimes, job: ReportedParallel | None) -> tuple[float, float, str]:
+    """What the rank that was timed waits for a late one, for its input and for its step."""
+    if job is None or not job.stragglers:
+        return 0.0, 0.0, ""
+    first = job.stragglers[0]
+    own = next((one for one in job.ranks if one.real_s == times.real_s), None)
+    waits = 0.0 if own is None or own.waits_s is None else own.waits_s
+    name = f"rank {first.rank}"
+    return (waits, 0.0, name) if first.phase == "input" else (0.0, waits, name)

@@ -1,0 +1,166 @@
+"""When a job is called sync-bound, and by what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainperf.evidence.skew import stragglers
+from trainperf.fixes._cases import measure
+from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
+from trainperf.model import Equivalence, Evidence, Finding, Measure, Missing, Rank, Verdict
+from trainperf.rank import verdict
+
+
+def said(**fields: Any) -> Verdict:
+    return verdict(parallel_evidence(**fields), ())
+
+
+def held_up(seconds: float, input: float = 0.010, **fields: Any) -> Evidence:
+    """Two ranks with a step of 100 ms, of which rank 1 takes so long by itself."""
+    ranks: tuple[Rank, ...] = (
+        rank(0, local=measure(0.030)),
+        rank(1, local=measure(seconds), input_=measure(input)),
+    )
+    parallel = {"processes": ranks, "stragglers": stragglers(ranks), **fields.pop("job", {})}
+    return parallel_evidence(parallel=parallel, **fields)
+
+
+# ------------------------------------------------------------------- what must stay silent
+
+
+def test_an_exchange_of_less_than_a_tenth_is_not_what_it_is_bound_by() -> None:
+    assert said(parallel={"exchange": exchange(0.009)}).bottleneck == "none"
+
+
+def test_an_exchange_within_the_noise_is_nothing() -> None:
+    unsure = replace(exchange(), seconds_=Measure(0.030, 30, (), low=0.0, high=0.08))
+    assert said(parallel={"exchange": unsure}).bottleneck == "none"
+
+
+def test_an_exchange_without_an_interval_is_nothing() -> None:
+    unsure = replace(exchange(), seconds_=Measure(0.030, 30, ()))
+    assert said(parallel={"exchange": unsure}).bottleneck == "none"
+
+
+@pytest.mark.parametrize("found", [None, exchange(None)])
+def test_an_exchange_that_was_not_timed_is_nothing(found: Any) -> None:
+    assert said(parallel={"exchange": found}).bottleneck == "none"
+
+
+def test_input_that_costs_all_ranks_more_than_the_exchange_stays_the_verdict() -> None:
+    answer = said(parallel={"exchange": exchange(0.030)}, resident=0.050, input=0.055)
+    assert answer.bottleneck == "input"
+
+
+def test_an_input_late_on_all_ranks_is_no_straggler_because_one_is_a_little_later() -> None:
+    evidence = held_up(0.045, input=0.060, resident=0.030)
+    evidence = replace(evidence, times=replace(evidence.times, input_=measure(0.050)))
+    assert verdict(evidence, ()).bottleneck == "input"
+
+
+def test_a_straggler_that_costs_less_than_a_tenth_is_not_the_verdict() -> None:
+    assert verdict(held_up(0.038), ()).bottleneck == "none"
+
+
+def test_nothing_measured_is_no_sync() -> None:
+    answer = said(real=None, resident=None, parallel={"exchange": exchange(0.04)})
+    assert answer.text.startswith("Nothing was measured")
+
+
+# --------------------------------------------------------------------------- what is said
+
+
+def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -> None:
+    answer = said(parallel={"exchange": exchange(0.041, bytes=12_600_000)})
+    assert answer.bottleneck == "sync"
+    assert answer.text == (
+        "Sync-bound: 41 % of each step passes in the exchange of gradients between 2 ranks "
+        "(DistributedDataParallel, gloo); each gives away 12.0 MiB a step."
+    )
+    assert not answer.healthy
+
+
+def test_one_process_exchanges_between_replicas() -> None:
+    slow = exchange(0.041, method="MirroredStrategy", backend="NcclAllReduce", bytes=None)
+    answer = said(framework="tensorflow", parallel={"exchange": slow})
+    assert answer.text.endswith("between 2 replicas (MirroredStrategy, NcclAllReduce).")
+
+
+def test_replicas_of_several_ranks_are_both_counted() -> None:
+    slow = exchange(0.041, method="MultiWorkerMirroredStrategy", replicas=8)
+    assert "between 8 replicas in 2 ranks (" in said(parallel={"exchange": slow}).text
+
+
+@pytest.mark.parametrize(("size", "words"), [(900, "900 bytes"), (2**31, "2.00 GiB")])
+def test_bytes_are_said_in_their_unit(size: int, words: str) -> None:
+    assert words in said(parallel={"exchange": exchange(0.041, bytes=size)}).text
+
+
+def test_an_exchange_is_the_verdict_though_the_input_was_not_replayed() -> None:
+    answer = said(parallel={"exchange": exchange(0.041)}, resident=None)
+    assert answer.bottleneck == "sync"
+
+
+def test_a_straggler_is_named_with_its_step_and_its_cause() -> None:
+    answer = verdict(held_up(0.090, input=0.080), ())
+    assert answer.bottleneck == "sync"
+    assert answer.text == (
+        "Sync-bound: 60 % of each step passes in waiting for rank 1, whose step takes 90.0 ms "
+        "where the median takes 30.0 ms: its input takes 80.0 ms a step, that of rank 0 10.0 ms."
+    )
+
+
+def test_a_straggler_by_its_input_is_the_verdict_though_the_step_waits_for_input() -> None:
+    evidence = held_up(0.090, input=0.080, resident=0.030)
+    assert evidence.input_bound
+    assert "waiting for rank 1" in verdict(evidence, ()).text
+
+
+def test_a_straggler_without_a_cause_is_named_all_the_same() -> None:
+    assert verdict(held_up(0.090), ()).text.endswith("where the median takes 30.0 ms.")
+
+
+def test_the_larger_of_exchange_and_straggler_is_the_verdict() -> None:
+    behind = {"exchange": exchange(0.050)}
+    assert "exchange of gradients" in verdict(held_up(0.070, job=behind), ()).text
+    assert "waiting for rank 1" in verdict(held_up(0.090, job=behind), ()).text
+
+
+def test_other_stragglers_are_counted() -> None:
+    ranks = tuple(rank(number, local=measure(0.03 if number < 3 else 0.08)) for number in range(5))
+    evidence = parallel_evidence(
+        parallel={"processes": ranks, "expected": 5, "stragglers": stragglers(ranks)}
+    )
+    assert "waiting for rank 3 (and 1 more)" in verdict(evidence, ()).text
+
+
+def test_a_straggler_seen_by_its_input_alone_says_so() -> None:
+    ranks = tuple(
+        rank(
+            number,
+            local=Missing("not switched off"),
+            resident=measure(0.04),
+            input_=measure(0.09 if number else 0.01),
+        )
+        for number in range(2)
+    )
+    evidence = parallel_evidence(
+        parallel={"processes": ranks, "exchange": None, "stragglers": stragglers(ranks)},
+        resident=0.04,
+    )
+    text = verdict(evidence, ()).text
+    assert text == (
+        "Sync-bound: 60 % of each step passes in waiting for rank 1: its input takes 90.0 ms a "
+        "step, that of rank 0 10.0 ms."
+    )
+
+
+def test_a_gpu_that_is_not_used_comes_first_all_the_same() -> None:
+    unused = Finding(
+        "gpu_unused", "environment", "No GPU is used", "", None, "", Equivalence.ENVIRONMENT
+    )
+    slow = parallel_evidence(parallel={"exchange": exchange(0.041)})
+    assert verdict(slow, (unused,)).bottleneck == "environment"

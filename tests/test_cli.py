@@ -1,8 +1,10 @@
 """The command line: what is an option of ours, and what belongs to the script."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -137,6 +139,91 @@ def test_a_report_that_was_not_saved_does_not_say_where(asked, monkeypatch, tmp_
     assert result.exception is error
     assert "Input-bound" in result.output
     assert "trainperf show" not in result.output
+
+
+@pytest.fixture
+def joined(asked, monkeypatch):
+    """Catch what one rank would observe; it ends with exit status 3."""
+    caught = {}
+
+    def run(target, settings, place, console):
+        caught.update(target=target, settings=settings, place=place)
+        return 3
+
+    monkeypatch.setattr("trainperf.joining.run", run)
+    return lambda *words: {**caught, **asked(*words), **caught}
+
+
+def test_a_process_that_is_one_rank_of_a_job_observes_that_rank(joined, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    got = joined("--run-dir", "records", "train.py", "--epochs", "3")
+    assert got["result"].exit_code == 3
+    assert (got["place"].rank, got["place"].world_size) == (1, 2)
+    assert got["settings"].run_dir == Path("records")
+    assert got["target"].command[1:] == ("train.py", "--epochs", "3")
+
+
+def test_ranks_that_cannot_be_are_an_error_with_a_hint(joined, monkeypatch):
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "no such rank" in str(joined("train.py")["result"].exception)
+
+
+def test_a_run_dir_that_is_for_nobody_is_said_to_be_unused(asked):
+    got = asked("--run-dir", "records", "train.py")
+    assert got["result"].exit_code == 0
+    assert "--run-dir is not used" in got["result"].stderr
+
+
+@pytest.fixture
+def records(tmp_path, monkeypatch):
+    """A run directory whose records give a known diagnosis."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "records"
+    folder.mkdir()
+    monkeypatch.setattr("trainperf.merging.merge", lambda *given: INPUT_BOUND)
+    return folder
+
+
+def test_merge_prints_one_report_and_saves_it_with_the_records(records):
+    result = CliRunner().invoke(cli, ["merge", str(records)])
+    assert result.exit_code == 0, result.output
+    assert "Input-bound" in " ".join(result.output.split())
+    assert store.load(records / "diagnosis.json") == INPUT_BOUND
+    shown = CliRunner().invoke(cli, ["show", str(records)])
+    assert shown.exit_code == 0, shown.output
+
+
+def test_merge_can_save_it_elsewhere_and_print_json(records, tmp_path):
+    words = ["--json", "--output", "joined.json", "--patch", "joined.diff"]
+    result = CliRunner().invoke(cli, ["merge", *words, str(records)])
+    assert json.loads(result.stdout)["verdict"]["bottleneck"] == "input"
+    assert store.load(tmp_path / "joined.json") == INPUT_BOUND
+    assert (tmp_path / "joined.diff").read_text() == INPUT_BOUND.patch.diff
+    assert list(records.iterdir()) == []
+
+
+def test_what_cannot_be_saved_is_shown_first(records, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    result = CliRunner().invoke(cli, ["merge", "--output", "taken/joined.json", str(records)])
+    assert "Input-bound" in " ".join(result.output.split())
+    assert "trainperf show" not in result.output
+    assert "cannot be written" in str(result.exception)
+    assert "--output" in result.exception.hint
+
+
+def test_merge_can_fail_on_a_finding(records):
+    assert CliRunner().invoke(cli, ["merge", "--fail-on", "1.2", str(records)]).exit_code == 1
+
+
+def test_a_folder_without_records_is_one_line_and_a_hint(tmp_path):
+    result = called("merge", str(tmp_path))
+    assert result.returncode == 2
+    first, second = result.stderr.splitlines()
+    assert first == f"trainperf: {tmp_path} holds no records of ranks"
+    assert "trainperf diagnose" in second
 
 
 def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):

@@ -102,6 +102,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow-semantic = "yes"
         quiet = true
         output-dir = "runs"
+        run-dir = "records"
         json = "report.json"
         patch = "/elsewhere/fix.patch"
         fail-on = 1.2
@@ -122,6 +123,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow_semantic=True,
         quiet=True,
         output_dir=tmp_path / "runs",
+        run_dir=tmp_path / "records",
         json=tmp_path / "report.json",
         patch=Path("/elsewhere/fix.patch"),
         fail_on=1.2,

@@ -81,6 +81,8 @@ def cli() -> None:
 @click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
 @click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
               "~/.cache/trainperf/runs].")  # fmt: skip
+@click.option("--run-dir", metavar="DIR", help="Where the ranks of a job that each have a "
+              "trainperf leave their records [default: a folder named for the job].")  # fmt: skip
 @click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
               "least e.g. `1.2` times.")  # fmt: skip
 @click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
@@ -100,14 +102,26 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     that may help, beside the unchanged script. Your source files are not changed;
     `trainperf fix` does that. Nothing is uploaded.
 
+    Started once for each rank of a job, by torchrun --no-python, srun, mpirun or on each
+    host, it only observes its own rank; `trainperf merge` then makes one report.
+
     Exit status: 0 done, 1 `--fail-on` met, 2 wrong usage or no training loop seen,
     3 the script failed.
     """
-    from trainperf import exiting, session
+    from trainperf import exiting, place, session
 
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     settings = _settings(given)
     target = session.target(module, command, Path.cwd())
+    own = place.find(os.environ)
+    if own is not None:
+        from trainperf import joining
+
+        sys.exit(joining.run(target, settings, own, _console(stderr=True)))
+    place.check_alone(target.command, os.environ)
+    if "run_dir" in given:
+        click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
+                   "several ranks", err=True)  # fmt: skip
     diagnosis, folder, unsaved = session.run(target, settings, _console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
     saved = "" if unsaved else session.saved_name(folder, settings)
@@ -138,6 +152,42 @@ def show(run: Path | None, as_json: bool, patch: str | None) -> None:
     else:
         saved = session.saved_name(path.parent, settings)
         _print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
+@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
+              "least e.g. `1.2` times.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None:
+    """Join what the ranks of a job recorded in DIR into one report.
+
+    Each rank that was started as `trainperf diagnose` left a record there. Ranks that
+    are missing, and records that cannot be read, are named in the report.
+
+    Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
+    """
+    from trainperf import exiting, session
+
+    settings = _settings({name: value for name, value in flags.items() if value not in (None, ())})
+    diagnosis, path, unsaved = session.merge(
+        folder, Path(output) if output else None, settings, _console(stderr=True)
+    )
+    if as_json:
+        from trainperf.reporters.json import render
+
+        click.echo(render(diagnosis))
+    else:
+        saved = "" if unsaved else session.saved_name(path, settings)
+        given = str(settings.patch) if settings.patch is not None else ""
+        _print_report(diagnosis, settings, saved=saved, patch_file=given)
+    if unsaved is not None:
+        raise unsaved
+    session.write_outputs(diagnosis, settings)
+    sys.exit(exiting.exit_status(diagnosis, settings))
 
 
 @cli.command()

@@ -67,8 +67,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         try:
             evidence = read(recording, machine)
         except NoLoop as error:
-            return _without_loop(request, recording, machine, error, began), recording
-        first = _first_verdict(request, recording, evidence)
+            return without_loop(request, recording, machine, error, began), recording
+        first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
@@ -76,7 +76,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
-def _first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
+def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
     """What one observed run says: findings with upper bounds, none of them tried."""
     faults: list[str] = []
     found = [
@@ -246,7 +246,7 @@ SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 """Endings after which the reader wants to see what the script printed last."""
 
 
-def _without_loop(
+def without_loop(
     request: Request, recording: Recording, machine: Machine, error: NoLoop, began: float
 ) -> Diagnosis:
     """What can be said of a run in which no training loop was seen."""

@@ -136,6 +136,27 @@ def run(
     return diagnosis, folder, None
 
 
+def merge(
+    folder: Path, output: Path | None, settings: Settings, console: Console
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Join the records of a job's ranks in `folder`; save the diagnosis there, or as `output`.
+
+    Returns it with where `trainperf show` finds it, the folder or that file, and the
+    error where it could not be saved, as `run` does.
+    """
+    from trainperf.merging import merge as join
+
+    with Progress(console, settings.quiet) as progress:
+        progress.phase("reading the records")
+        diagnosis = join(folder, settings.ignore, progress.advance)
+    try:
+        store.save(diagnosis, output or folder / REPORT)
+    except TrainperfError as error:
+        error.hint = "free some space, or choose another place with --output"
+        return diagnosis, output or folder, error
+    return diagnosis, output or folder, None
+
+
 class _Shown:
     """Shows the events of a run as progress."""
 

@@ -19,6 +19,8 @@ FailOn = Literal["none", "any"] | float
 Color = Literal["auto", "always", "never"]
 
 PREFIX = "TRAINPERF_"
+NOT_SETTINGS = frozenset({"run"})
+"""Variables of ours that are no settings, in an observed process that starts trainperf."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Settings:
     it be in fresh processes one after another, `allow_semantic` that those that change
     the experiment be tried as well. `fail_on` is "none", "any" (any finding) or the
     speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
-    to report.
+    to report. `run_dir` is where the ranks of a job leave their records, None for a folder
+    of `output_dir` with the job's own name.
     """
 
     steps: int | None = None
@@ -45,6 +48,7 @@ class Settings:
     allow_semantic: bool = False
     quiet: bool = False
     output_dir: Path = field(default_factory=lambda: default_output_dir())
+    run_dir: Path | None = None
     json: Path | None = None
     patch: Path | None = None
     fail_on: FailOn = "none"
@@ -106,7 +110,7 @@ def _variables(env: Mapping[str, str]) -> dict[str, object]:
     for variable, text in env.items():
         key = variable.removeprefix(PREFIX).lower()
         known = key in _READERS or bool(difflib.get_close_matches(key, _READERS))
-        if variable.startswith(PREFIX) and known and text:
+        if variable.startswith(PREFIX) and known and text and key not in NOT_SETTINGS:
             given[key] = text
     return given
 
@@ -231,6 +235,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "allow_semantic": _flag,
     "quiet": _flag,
     "output_dir": _path,
+    "run_dir": _path,
     "json": _path,
     "patch": _path,
     "fail_on": fail_on,

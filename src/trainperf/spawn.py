@@ -32,6 +32,10 @@ COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 """Where torch.compile keeps what it made. Each leg has its own: the first step of a change
 takes what it will take the user, and nothing of it is left behind."""
 
+LOGS = "PET_LOG_DIR"
+"""Where torchrun makes a folder for each of its runs, in the temporary one unless it is told;
+`--log-dir` in its command is followed all the same."""
+
 Interrupted = Callable[[], bool]
 """Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
 
@@ -53,6 +57,8 @@ def prepare(run: Run, folder: Path) -> str:
         "guarded": list(run.guarded),
         "seed": run.seed,
         "leg": None if run.leg is None else dataclasses.asdict(run.leg),
+        "board": run.board,
+        "devices": run.devices,
     }
     file = folder / "run.json"
     try:
@@ -78,6 +84,7 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     trackers = tracker_environment(own / SCRATCH)
     given = {**GPU_MEMORY, **os.environ}
     compiled = {COMPILED: str(own / SCRATCH / "compiled")} if run.leg is not None else {}
+    given.setdefault(LOGS, str(own / SCRATCH / "torchrun"))
     env = {**given, **trackers, **compiled, **run.env, "TRAINPERF_RUN": run_file}
     before = env.get("PYTHONPATH")
     env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")

@@ -59,6 +59,16 @@ def load_recording(path: Path) -> Recording:
     return _read(path, _SavedRecording).recording
 
 
+def save_value(value: object, path: Path) -> None:
+    """Write a value with a `format_version` as JSON: whole, or not at all; errors as in `save`."""
+    _write(path, _plain(value, _refuse))
+
+
+def load_value(path: Path, kind: type[T]) -> T:
+    """Read a value of `kind`; raises `TrainperfError` if the file does not hold one."""
+    return _read(path, kind)
+
+
 def resolve_run(path: Path) -> Path:
     """Return the file of a saved diagnosis, given that file or the folder of its run.
 

@@ -208,6 +208,8 @@ def find(observer: Observer) -> World | None:
     )
     if found is None or found["world_size"] < 2:
         return None
+    settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
+    observer.fact("nccl_environment", settings)
     board = _board(observer.settings, found)
     return World(int(found["rank"]), int(found["world_size"]), board)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import torch_batches, torch_loaders
+from . import torch_batches, torch_digest, torch_loaders
 from .loop_drivers import IteratorDriver, LoopDriver, UpdateDriver
 
 if TYPE_CHECKING:
@@ -136,6 +137,13 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         """The loop waited so long for its batch."""
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
+
+    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As for every loop; and whether the ranks read the same data."""
+        extras = super().exchange_extras()
+        if self.world is not None:
+            extras.append(("digest", lambda deadline: torch_digest.record(self)))
+        return extras
 
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""

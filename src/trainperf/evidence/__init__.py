@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainperf.event_files import training
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.facts import (
     callbacks,
@@ -21,7 +22,7 @@ from trainperf.evidence.stacks import functions
 from trainperf.evidence.timing import between_epochs, probes, startup, times
 from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage
-from trainperf.model import Evidence, Machine, Missing, Rank, Recording
+from trainperf.model import Event, Evidence, Machine, Missing, Rank, Recording
 
 
 def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = None) -> Evidence:
@@ -56,10 +57,32 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         between_epochs=between_epochs(observed),
         startup=startup(observed),
         use=usage(recording, observed),
-        facts={event["k"]: event["v"] for event in observed.process if event["e"] == "fact"},
+        facts=_facts(observed.process) | of_all_ranks(recording),
         torch_=torch(observed),
         parallel_=job,
     )
+
+
+def _facts(events: Sequence[Event]) -> dict[str, object]:
+    return {event["k"]: event["v"] for event in events if event["e"] == "fact"}
+
+
+def of_all_ranks(recording: Recording) -> dict[str, object]:
+    """What only the facts of all ranks together tell; empty for a process by itself.
+
+    `ranks_writing` counts the ranks that saved something while they trained,
+    `ranks_same_data` says whether all read the very same dataset.
+    """
+    told = [_facts(events) for events in training(recording.events).values()]
+    if len(told) < 2:
+        return {}
+    found: dict[str, object] = {
+        "ranks_writing": sum(bool(one.get("checkpoint_writes")) for one in told)
+    }
+    digests = {one.get("data_digest") for one in told}
+    if None not in digests:
+        found["ranks_same_data"] = len(digests) == 1
+    return found
 
 
 def _pipeline(found: object) -> float | None:

@@ -58,7 +58,7 @@ class Observed:
         """The framework that the loop trains with, by the name of its module."""
         return str(self.start.get("framework") or "tensorflow")
 
-    @property
+    @cached_property
     def facts(self) -> Event:
         """What the loop said of itself; empty if it ended before that."""
         found: Event = {}

@@ -149,7 +149,8 @@ class Evidence:
         takes alone (both want the same cores), the saving grows with it.
         """
         real, resident = self.times.real, self.times.resident
-        if is_taken(self.times.input_):
+        waits = self.parallel_ is not None and self.parallel_.stragglers
+        if is_taken(self.times.input_) and not waits:  # a rank's wait is not its input's doing
             seconds *= max(1.0, (real - resident) / max(self.times.input, 1e-9))
         return real / max(resident, real - max(0.0, seconds))
 

@@ -1,0 +1,57 @@
+"""The commands that start the ranks of a job: their arguments, read and written. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+MPIRUN = ("mpirun", "mpiexec", "orterun", "mpiexec.hydra")
+FLAGS_BEFORE_THE_SCRIPT = ("-m", "--module", "--no-python", "--no_python")
+
+Command = tuple[str, ...]
+
+
+def after(command: Sequence[str], launchers: Sequence[str]) -> int | None:
+    """Where in a command the arguments of a launcher begin; None if it has none of them."""
+    for index, word in enumerate(command):
+        if os.path.basename(word) in launchers:
+            return index + 1
+    return None
+
+
+def options(command: Sequence[str], at: int) -> Sequence[str]:
+    """A launcher's own arguments, which begin at `at`: those before what it starts."""
+    for index in range(at, len(command)):
+        word = command[index]
+        if word.endswith(".py") or os.path.basename(word).startswith("python"):
+            return command[at:index]
+        following = command[index + 1] if index + 1 < len(command) else ""
+        if word in FLAGS_BEFORE_THE_SCRIPT and not following.startswith("-"):
+            return command[at:index]
+    return command[at:]
+
+
+def value(command: Sequence[str], at: int, names: Sequence[str]) -> str | None:
+    """What an option of the launcher is given, `--name value` or `--name=value`; None if not."""
+    own = options(command, at)
+    for index, word in enumerate(own):
+        name, equals, given = word.partition("=")
+        if name in names:
+            if equals:
+                return given
+            return own[index + 1] if index + 1 < len(own) else None
+    return None
+
+
+def replaced(command: Command, at: int, names: Sequence[str], value: str) -> Command:
+    """The command with another value of an option that the launcher is given."""
+    made = list(command)
+    end = at + len(options(command, at))
+    for index in range(at, end):
+        name, equals, _ = command[index].partition("=")
+        if name in names and equals:
+            made[index] = f"{name}={value}"
+        elif name in names and index + 1 < end:
+            made[index + 1] = value
+    return tuple(made)

@@ -1,0 +1,61 @@
+"""Which rank of a job this process is, from what its launcher put into the environment."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from trainperf.errors import TrainperfError
+from trainperf.place._values import Place
+from trainperf.place.clusters import RESOURCES, sagemaker, tf_config
+from trainperf.place.ranks import open_mpi, pmi, slurm, torchrun
+
+SAGEMAKER_CONFIG = "/opt/ml/input/config"
+TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+
+
+def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
+    """Return the place of this process; None where it is not one of several.
+
+    torchrun's variables go first, then those of Open MPI, of MPICH's and Intel's
+    mpirun, of srun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
+    another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
+    """
+    readers: tuple[Callable[[], Place | None], ...] = (
+        lambda: torchrun(environ),
+        lambda: open_mpi(environ),
+        lambda: pmi(environ),
+        lambda: slurm(environ),
+        lambda: tf_config(environ),
+        lambda: sagemaker(environ, Path(sagemaker_dir)),
+    )
+    for read in readers:
+        found = read()
+        if found is not None:
+            return found if found.world_size > 1 else None
+    return None
+
+
+def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Refuse a torchrun over several hosts where nothing ties the trainperfs on them.
+
+    Each would take its own host for the whole job, and try fixes on it alone.
+    """
+    named = [Path(word).name in TORCHRUN for word in command]
+    if True not in named:
+        return
+    rest = command[named.index(True) + 1 :]
+    words = list(itertools.takewhile(lambda word: not word.endswith(".py"), rest))
+    given = [word.partition("=")[2] for word in words if word.startswith("--nnodes=")]
+    pairs = itertools.pairwise(words)
+    given += [value for word, value in pairs if word == "--nnodes"]
+    nodes = (given or [environ.get("PET_NNODES", "1")])[0].rpartition(":")[2]
+    if nodes.isdigit() and int(nodes) > 1:
+        raise TrainperfError(
+            f"torchrun trains on {nodes} hosts here, and this trainperf would see one of them",
+            "start one for each rank: torchrun … --no-python trainperf diagnose --run-dir DIR …",
+        )
+
+
+__all__ = ["RESOURCES", "Place", "check_alone", "find"]

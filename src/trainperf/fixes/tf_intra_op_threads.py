@@ -7,6 +7,7 @@ from typing import Any
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
 from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._torch_loader import ranks
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding
 
@@ -58,7 +59,7 @@ class IntraOpThreads(Fix):
         """Find a pool of fewer threads than cores, set by the environment."""
         given = evidence.facts.get("intra_op_threads")
         threads = int(given) if isinstance(given, str) and given.strip().isdigit() else 0
-        cores = int(evidence.machine.cores)
+        cores = int(evidence.machine.cores) // ranks(evidence)
         if not 0 < threads < cores or evidence.device.kind != "CPU":
             return None
         saved = evidence.times.resident * (1 - threads / cores)

@@ -1,0 +1,215 @@
+"""Loops under `no_sync()`, and the call that wraps a model: what is edited, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriting import marked, result, script_of
+from trainperf.errors import CannotRewrite
+from trainperf.fixes._ddp_edits import drop_ddp, register_hook, set_ddp
+from trainperf.fixes._no_sync_edits import put_under_no_sync
+from trainperf.fixes.torch_ddp_bucket_size import choices
+
+LOOP = """\
+{before}
+for i, x in enumerate(loader):
+    loss = ▸model(x)◂
+    {between}
+    ▸loss.backward()◂
+    {after}
+    if {test}:
+        ▸optimizer.step()◂
+"""
+
+IN_A_BRANCH = """\
+for x in loader:
+    if x:
+        loss = ▸model(x)◂
+    ▸loss.backward()◂
+    if t % 4 == 0:
+        ▸optimizer.step()◂
+"""
+
+IN_AN_INNER_LOOP = """\
+for i, x in enumerate(loader):
+    for part in x:
+        loss = ▸model(part)◂
+        ▸loss.backward()◂
+    if i % 4 == 0:
+        ▸optimizer.step()◂
+"""
+
+
+def refusal(text: str) -> str:
+    """Why the loop in `text` is not edited; the sites are forward, backward, step."""
+    script, (forward, backward, step) = script_of(text)
+    with pytest.raises(CannotRewrite) as caught:
+        put_under_no_sync(script, forward, backward, step, None)
+    assert result(script) is None
+    return str(caught.value)
+
+
+def loop(test: str, before: str = "n = 4", between: str = "pass", after: str = "pass") -> str:
+    return LOOP.format(before=before, between=between, after=after, test=test)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (loop("True"), "does not count turns"),
+        (loop("i + 1 == n"), "does not count turns"),
+        (loop("clock() % n == 0"), "more than a comparison"),
+        (loop("turns[0] % n == 0"), "more than a comparison"),
+        (loop("i % n == 0", after="i += 1"), "i changes between"),
+        (loop("i % n == 0", between="n = 3"), "n changes between"),
+        (loop("self.turn % n == 0", after="self.turn += 1"), "self.turn changes between"),
+        (loop("i % n == 0", after="clip_grad_norm_(weights)"), "reads gradients"),
+        (loop("i % n == 0", after="norms.append(weight.grad.norm())"), "reads gradients"),
+        (loop("i % n == 0", after="other.backward()"), "not one backward"),
+        (loop("i % n == 0", before="# no_sync would be better"), "sets no_sync itself"),
+        (loop("i % n == 0").replace("model(x)", "models[0](x)"), "no plain name"),
+        (loop("i % n == 0") + "    else:\n        pass\n", "plain `if`"),
+        (
+            IN_A_BRANCH,
+            "do not run in every turn",
+        ),
+        (
+            IN_AN_INNER_LOOP,
+            "do not stand in one loop",
+        ),
+    ],
+)
+def test_a_loop_of_another_shape_is_left_alone_and_says_why(text: str, reason: str) -> None:
+    assert reason in refusal(text)
+
+
+def edited(text: str) -> str:
+    """The source with `no_sync()`; the sites are DDP's call, forward, backward, step."""
+    script, (wrapped, forward, backward, step) = script_of(text)
+    put_under_no_sync(script, forward, backward, step, wrapped)
+    made = result(script)
+    assert made is not None
+    return made
+
+
+def test_a_model_that_is_surely_wrapped_is_asked_for_no_sync_at_once() -> None:
+    made = edited("model = ▸DDP(Net()).to(device)◂\n" + loop("(i + 1) % n == 0"))
+
+    assert "with contextlib.nullcontext() if (i + 1) % n == 0 else model.no_sync():\n" in made
+
+
+def test_a_model_that_is_not_always_wrapped_may_have_no_such_method() -> None:
+    wrapped = "if ranks > 1:\n    model = ▸DDP(model)◂\n"
+    made = edited(wrapped + loop("(i + 1) % n == 0"))
+
+    assert 'or not hasattr(model, "no_sync") else model.no_sync():\n' in made
+
+
+def test_what_runs_as_the_main_program_counts_as_always() -> None:
+    body = "".join(
+        f"    {line}\n" for line in ("model = ▸DDP(Net())◂\n" + loop("i % 2 == 1")).split("\n")
+    )
+    made = edited(f'if __name__ == "__main__":\n{body}')
+
+    assert "hasattr" not in made
+
+
+def test_both_ways_of_adding_up_give_the_same_turns() -> None:
+    """The loop before and after, run with a model that counts what it is asked for."""
+    text = "model = ▸wrap()◂\n" + loop("(i + 1) % n == 0 or i + 1 == len(loader)")
+    before, _ = marked(text)
+
+    assert _turns(before) == (0, 10, 3)
+    assert _turns(edited(text)) == (7, 10, 3)
+
+
+class _Model:
+    """A model whose output is itself."""
+
+    def __init__(self) -> None:
+        self.spared = self.backwards = 0
+
+    def __call__(self, batch: object) -> _Model:
+        return self
+
+    def backward(self) -> None:
+        self.backwards += 1
+
+    def no_sync(self) -> _Model:
+        return self
+
+    def __enter__(self) -> None:
+        self.spared += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _turns(source: str) -> tuple[int, int, int]:
+    """Turns without exchange, backward passes and updates of the loop in `source`."""
+    model, updates = _Model(), []
+
+    class Optimizer:
+        def step(self) -> None:
+            updates.append(1)
+
+    names = {"wrap": lambda: model, "loader": range(10), "optimizer": Optimizer()}
+    exec(compile(source, "train.py", "exec"), names)
+    return model.spared, model.backwards, len(updates)
+
+
+# --------------------------------------------------------------------- DDP's own call
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("model = ▸wrap(net)◂\n", "wrapped by wrap"),
+        ("model = ▸DistributedDataParallel(net, static_graph=flag)◂\n", "where it is chosen"),
+        ("model = ▸DistributedDataParallel(net, **more)◂\n", "**keywords"),
+    ],
+)
+def test_a_setting_that_is_chosen_elsewhere_stays(text: str, reason: str) -> None:
+    script, (site,) = script_of(text)
+
+    with pytest.raises(CannotRewrite) as caught:
+        set_ddp(script, site, "static_graph", "True")
+
+    assert reason in str(caught.value)
+
+
+def test_the_class_is_known_under_the_name_the_file_gives_it() -> None:
+    script, (site,) = script_of(
+        "from torch.nn.parallel import DistributedDataParallel as Wrapped\nm = ▸Wrapped(n)◂\n"
+    )
+    set_ddp(script, site, "static_graph", "True")
+
+    assert "Wrapped(n, static_graph=True)" in (result(script) or "")
+
+
+def test_only_what_is_written_out_as_true_is_taken_out() -> None:
+    script, (site,) = script_of("m = ▸DDP(n, find_unused_parameters=False)◂\n")
+
+    with pytest.raises(CannotRewrite):
+        drop_ddp(script, site, "find_unused_parameters")
+
+
+def test_a_hook_needs_a_model_with_a_name() -> None:
+    script, (site,) = script_of("m = compile(▸DDP(n)◂)\n")
+
+    with pytest.raises(CannotRewrite):
+        register_hook(script, site, "fp16_compress_hook")
+
+
+# ------------------------------------------------------------------------ bucket sizes
+
+MIB = 1024**2
+
+
+def test_sizes_that_cut_no_other_way_are_not_offered() -> None:
+    assert choices(MIB // 2, 25) == []
+    assert choices(20 * MIB, 25) == [10, 5]
+
+
+def test_large_gradients_are_offered_larger_and_smaller_buckets() -> None:
+    assert choices(400 * MIB, 25) == [50, 10]

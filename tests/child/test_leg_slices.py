@@ -23,11 +23,15 @@ class Record:
 def slices(tmp_path):
     made = []
 
-    def make():
+    def make(rank=0, size=1, now=(0.0,)):
         words = leg.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, flush=lambda: None)
         observer = SimpleNamespace(
-            clock=lambda: 0.0, settings={"folder": str(tmp_path)}, losses=losses, record=Record()
+            clock=lambda: now[0],
+            settings={"folder": str(tmp_path)},
+            losses=losses,
+            record=Record(),
+            world=SimpleNamespace(rank=rank, size=size) if size > 1 else None,
         )
         plan = leg.Slices(observer, {"warm_up_steps": 1, "warm_up_epochs": 0})
         made.append((plan, words))
@@ -39,10 +43,10 @@ def slices(tmp_path):
         words.close()
 
 
-def begin(plan, words, steps, calls):
+def begin(plan, words, steps, calls, settle=0):
     """End the warm-up of a loop with so many steps per call; begin its first slice."""
     plan.describe = lambda: setattr(plan, "steps_per_call", calls)
-    words[leg.STEPS], words[leg.SETTLE], words[leg.TURN] = steps, 0, 1
+    words[leg.STEPS], words[leg.SETTLE], words[leg.TURN] = steps, settle, 1
     plan.advance()
     plan.begin_if_settled()
 
@@ -89,6 +93,69 @@ def test_a_second_loop_of_a_leg_says_so_once_the_first_was_measured(slices):
     begin(plan, words, 2, calls=1)
     slices()
     assert words[leg.ANEW] == 1
+
+
+def test_ranks_warm_up_for_the_same_number_of_steps_whatever_their_clocks_say(slices):
+    now = [0.0]
+    ready = []
+    for rank, took in ((0, [0.1] * 20), (1, [9.0, 0.1, 3.0, 0.2] * 5)):
+        plan, *_ = slices(rank, 2, now)
+        for count, seconds in enumerate(took):
+            if plan.arrived():
+                ready.append(count)
+                break
+            now[0] += seconds
+            assert not plan.step_ended(seconds)
+    assert ready == [leg.WARM_UP_OF_RANKS] * 2
+
+
+def test_ranks_wait_for_the_epochs_of_their_warm_up(slices):
+    plan, *_ = slices(0, 2)
+    plan._warm_up_epochs = 1
+    plan.epochs = lambda: int(plan._begun > 30)
+    assert next(count for count in range(100) if plan.arrived()) == 30
+
+
+def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(slices):
+    ended = {}
+    for rank, left_out in ((0, ()), (1, (2,))):
+        plan, words, *_ = slices(rank, 2)
+        begin(plan, words, 4, calls=1, settle=2)
+        for count in range(20):
+            if count and plan.arrived():
+                break
+            plan.begin_if_settled()
+            if count not in left_out:
+                plan.step_ended(0.1)
+        ended[rank] = count, plan.block.steps
+    assert ended == {0: (6, 4), 1: (6, 3)}
+
+
+def test_a_single_process_decides_by_its_clock(slices):
+    plan, *_ = slices()
+    assert [plan.step_ended(0.1) for _ in range(4)] == [False, False, False, True]
+
+
+def test_each_rank_has_a_word_of_its_own_and_none_stops_itself(slices, monkeypatch):
+    stopped = []
+    monkeypatch.setattr(leg.os, "killpg", lambda *given: stopped.append(given))
+    plans = [slices(rank, 3) for rank in range(3)]
+    for plan, words, *_ in (plans[0], plans[2]):
+        words[leg.ALONE] = 0
+        begin(plan, words, 2, calls=1)
+    words = plans[0][1]
+    assert [words[leg.OVER + rank] for rank in range(3)] == [1, 0, 1]
+    assert [plan.block.max_steps for plan, *_ in (plans[0], plans[2])] == [2, 2]
+    assert stopped == []
+    assert words[leg.ANEW] == 0  # another rank's slices are not those of an earlier loop
+    slices(2, 3)
+    assert words[leg.ANEW] == 1
+
+
+def test_the_largest_rank_fits_into_the_shared_file(slices):
+    plan, words, *_ = slices(leg.MOST_RANKS - 1, leg.MOST_RANKS)
+    begin(plan, words, 2, calls=1)
+    assert words[leg.OVER + leg.MOST_RANKS - 1] == 1
 
 
 def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatch):

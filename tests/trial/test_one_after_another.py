@@ -6,10 +6,11 @@ from legs import LOOP, PLAIN, base_run, bench, changed, clock, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import one_after_another, turns
 from trainperf.trial.budget import LATE, Clock
-from trainperf.trial.leg import LegFailed, Slice
+from trainperf.trial.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother, Process
 from trainperf.trial.outcome import trial
 from trainperf.trial.parity import Losses
+from trainperf.trial.slices import Slice
 
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 

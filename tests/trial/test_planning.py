@@ -1,3 +1,4 @@
+import socket
 from dataclasses import replace
 
 import pytest
@@ -69,6 +70,21 @@ def names(made):
 
 def reasons(made):
     return {one.fix: one.reason for one in made.skipped}
+
+
+def job(*places):
+    """The events of ranks that trained on this host, by process id."""
+    return {100 + n: (place, {"e": "loop"}) for n, place in enumerate(places)}
+
+
+def place(rank, size=2, host="", launcher="torchrun"):
+    host = host or socket.gethostname()
+    return {"e": "rank", "rank": rank, "world_size": size, "host": host, "launcher": launcher}
+
+
+def torchrun(subject, words="torchrun --nproc_per_node 2 train.py"):
+    run = replace(subject.recording.run, command=tuple(words.split()), cwd=subject.root)
+    return replace(subject, recording=replace(subject.recording, run=run))
 
 
 def test_where_nothing_was_found_there_is_nothing_to_try(subject):
@@ -207,6 +223,8 @@ def test_legs_that_write_into_the_same_real_folders_start_one_after_another(subj
     [
         ({"ending": Ending.FINISHED}, "ends by itself before it can be compared"),
         ({"events": {1: ({"e": "loop"},), 2: ({"e": "loop"},)}}, "2 processes train"),
+        ({"events": job(place(0, 4), place(1, 4))}, "2 of them were seen to train here"),
+        ({"events": job(place(0), place(1, host="other"))}, "run on several hosts"),
     ],
 )
 def test_what_cannot_be_stopped_and_let_go_on_is_not_started(subject, changes, reason):
@@ -214,3 +232,26 @@ def test_what_cannot_be_stopped_and_let_go_on_is_not_started(subject, changes, r
     assert made.chosen == ()
     assert reason in made.how.reason
     assert reason in reasons(made)["tf_map_parallel"]
+
+
+def test_the_ranks_of_a_job_are_tried_together_side_by_side(subject):
+    made = planned(torchrun(subject(PARALLEL, changes={"events": job(place(0), place(1))})))
+    assert made.how.mode == "side by side"
+    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    assert {run.leg.ranks for run in runs} == {2}
+    assert made.edits.join(("tf_map_parallel",)).run.leg.ranks == 2
+    assert planned(subject(PARALLEL)).edits.run.leg.ranks == 1
+
+
+def test_a_leg_of_several_ranks_wants_as_many_cores(subject):
+    many = {"events": job(*(place(n, 8) for n in range(8)))}
+    assert costs_of(subject(changes=many)).cores <= max(1.0, costs_of(subject()).cores / 8)
+
+
+def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(subject):
+    ranks = job(*(place(n, launcher="multiprocessing") for n in range(2)))
+    made = planned(torchrun(subject(PARALLEL, changes={"events": ranks}), "python train.py"))
+    assert made.how.mode == "one after another"
+    assert "meet at the same port" in made.how.mode_reason
+    assert made.chosen
+    assert not made.costs.together

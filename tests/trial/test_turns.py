@@ -3,8 +3,9 @@ import math
 import pytest
 
 from trainperf.model import Ratio
-from trainperf.trial.leg import LegFailed, Slice
+from trainperf.trial.leg import LegFailed
 from trainperf.trial.ratio import Pair
+from trainperf.trial.slices import Slice
 from trainperf.trial.turns import (
     MAX_PAIRS,
     MIN_PAIRS,

@@ -7,13 +7,18 @@ sides, so that the question "go on?" costs a step nothing that could be measured
     settle   steps of it that count for nobody       written by trainperf
     steps    steps of it that are timed              written by trainperf
     alone    1 if one process of the leg trains      written by trainperf
-    over     the slice that is complete, 0: warm-up  written by the leg
-    anew     1 if the loop ended, and another began  written by the leg
+    anew     1 if a loop ended, and another began    written by the leg
+    over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
 
 A slice ends at the boundary of a step. The leg waits for the device, writes down what
 the slice took, says so, and stops itself with SIGSTOP, together with its process
 group: neither queued kernels nor busy prefetchers run on into the neighbour's slice.
 trainperf stops whatever else belongs to the leg, and wakes all with SIGCONT.
+
+The ranks of a job wait for each other in every step, so all must warm up for, and run,
+the same number of steps: no rank decides by its clock, and none stops itself, as that
+could stop another of its process group within a step. Each waits until trainperf, once
+all have said that their slice is complete, stops them together.
 """
 
 from __future__ import annotations
@@ -34,13 +39,17 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, OVER, ANEW = range(6)
-SIZE = 64
+TURN, SETTLE, STEPS, ALONE, ANEW, OVER = range(6)
+"""The words; that of rank r is `OVER + r`."""
+MOST_RANKS = 256
+SIZE = 8 * (OVER + MOST_RANKS)
 WORD = struct.Struct("=q")
 
 SETTLED_WITHIN = 0.25
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up."""
+WARM_UP_OF_RANKS = 12
+"""So many steps the ranks of a job warm up for at least, whatever steps take."""
 ASK_AGAIN_S = 0.0005
 
 
@@ -94,8 +103,22 @@ class Slices:
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
         self.block = Block(WARM_UP, 0, 0.0)
-        if self._words[OVER]:  # slices of an earlier loop, or of another process, were taken
+        self._begun = self._entered = self._of_slice = 0
+        self._announced = int(settings.get("ranks") or 1)
+        if self._words[self._over]:  # slices of an earlier loop, or of another process
             self._words[ANEW] = 1
+
+    @property
+    def ranks(self) -> int:
+        """How many processes take the same steps."""
+        world = self._observer.world
+        return max(self._announced, world.size if world is not None else 1)
+
+    @property
+    def _over(self) -> int:
+        """The word by which this process says that its slice is complete."""
+        world = self._observer.world
+        return OVER + (min(int(world.rank), MOST_RANKS - 1) if world is not None else 0)
 
     @property
     def losses(self) -> Losses | None:
@@ -110,11 +133,9 @@ class Slices:
     @property
     def settling(self) -> bool:
         """Whether the next step counts for nobody."""
+        if self.ranks > 1:
+            return self._begun < self._entered + self.block.settle
         return self.block.settle > 0
-
-    def arrived(self) -> bool:
-        """A slice ends with a step, not before one."""
-        return False
 
     def begin_if_settled(self) -> bool:
         """Start the clock of the slice if it has settled and is not running yet."""
@@ -127,6 +148,24 @@ class Slices:
         """Seconds of a usual step, from the warm-up."""
         return statistics.median(self._durations[-5:]) if self._durations else 0.0
 
+    def exchanges(self) -> None:
+        """Gradients are exchanged between replicas: so they are in every step of a leg."""
+
+    def arrived(self) -> bool:
+        """Count the step that begins now; whether the warm-up or the slice ends before it.
+
+        Only so for ranks: they have to end at the same step, also where one of them
+        leaves a step out of its times that another does not (it traced).
+        """
+        if self.ranks == 1:
+            return False
+        self._begun += 1
+        done = self._begun - self._entered
+        if self.block.phase == WARM_UP:
+            least = max(WARM_UP_OF_RANKS, self._warm_up_steps)
+            return done > least and self.epochs() >= self._warm_up_epochs
+        return done >= self._of_slice
+
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
         """Count a step; return whether it completed the warm-up or the slice."""
         block = self.block
@@ -134,8 +173,13 @@ class Slices:
             block.steps += 1
             if usual:
                 self._durations.append(seconds)
-            return self._warm()
+            return self.ranks == 1 and self._warm()
         work = self._work_of_call()
+        if self.ranks > 1:
+            if block.started is not None:
+                block.steps += 1
+                self._work += work
+            return False
         if block.settle > 0:
             block.settle -= 1
             return False
@@ -155,13 +199,14 @@ class Slices:
             self._updates = self.losses.updates
         self._observer.record.flush()
         turn = self.block.index + 1
-        self._words[OVER] = turn
+        self._words[self._over] = turn
         while self._words[TURN] < turn:
             if self._words[ALONE]:
                 os.killpg(os.getpgrp(), signal.SIGSTOP)
             time.sleep(ASK_AGAIN_S)
         steps = max(1, self._words[STEPS])
         self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[SETTLE])
+        self._entered, self._of_slice = self._begun, self.block.settle + steps
 
     def give_up(self, phase: str) -> None:
         """Nothing but real steps is planned."""

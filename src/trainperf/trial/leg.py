@@ -1,4 +1,9 @@
-"""One leg of a trial as trainperf sees it: a process tree that runs when it is told to."""
+"""One leg of a trial as trainperf sees it: a process tree that runs when it is told to.
+
+Of a job of several ranks all take part: a slice is over when each has done its steps,
+it took as long as the slowest of them needed, and its work is that of one rank, as each
+step is one of the whole job. What the leg shows of its training is rank 0's.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +14,44 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from trainperf.child import leg as words
 from trainperf.errors import TrainperfError
-from trainperf.event_files import EventFiles, training
+from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
-from trainperf.spawn import OUTPUT, output_tail, prepare, start
+from trainperf.spawn import OUTPUT, prepare, start
 from trainperf.stopping import Guard, clear, stop_session
-from trainperf.trial.processes import carries, send, session_of, signal_name, stat
+from trainperf.trial.faults import ENDED, unpatched, why, why_rank
+from trainperf.trial.ports import with_own_port
+from trainperf.trial.processes import (
+    carries,
+    has_ended,
+    of_sessions,
+    send,
+    sessions_of,
+    stat,
+)
+from trainperf.trial.ranks import by_rank
+from trainperf.trial.slices import Slice, slice_of
 
 LOOK_EVERY_S = 0.0005
 WAKE_AGAIN_S = 0.01
 GONE_S = 5.0
+TOLD_S = 2.0
+TRIES = 3
+"""Ranks count every step of a slice: none may be left to time where an epoch began in it."""
 """A process that a driver or a file system does not let go is waited for no longer."""
-ENDED = "its loop ended before it could be measured"
+
+
+HEARTBEAT = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "86400"}
+"""NCCL's monitor must not take ranks that were stopped for minutes for ones that hang."""
 
 
 class LegFailed(Exception):  # noqa: N818 - an outcome, with its reason
     """A leg cannot go on: it ended, crashed, hung or was killed."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """What a leg did in its turn: `steps` turns of its loop in `seconds`.
-
-    `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
-    took of it.
-    """
-
-    seconds: float
-    steps: int
-    work: float
-    own_s: float
-
-    @property
-    def rate(self) -> float:
-        """Work per second."""
-        return self.work / self.seconds
 
 
 class Leg:
@@ -68,14 +71,14 @@ class Leg:
         self.ready_s: float | None = None
         self.slowest_s = 0.0  # the longest slice until now
         self._files = EventFiles(folder, self._note)
-        self._errors: list[Event] = []
         self._words: words.Words | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._log: IO[bytes] | None = None
         self._run_file = ""
+        self._sessions: set[int] = set()
         self._others: list[int] = []
-        self._training = 0
+        self._training: list[int] = []
 
     # ------------------------------------------------------------------- its life
 
@@ -85,14 +88,20 @@ class Leg:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._words = words.Words(str(self.folder.resolve()), create=True)
-            self._run_file = prepare(self.run, self.folder)
+            run = _beside_others(self.run)
+            self._run_file = prepare(run, self.folder)
             self._log = (self.folder / OUTPUT).open("wb")
-            self._process = start(self.run, self._run_file, self._log)
+            self._process = start(run, self._run_file, self._log)
         except (TrainperfError, OSError) as error:
             self.failure = f"could not be started: {error}"
             return
         self._guard = guard
         guard.watch(self._process.pid, self._run_file)
+
+    @property
+    def ranks(self) -> int:
+        """How many of its processes train, each step together."""
+        return self.run.leg.ranks if self.run.leg is not None else 1
 
     @property
     def alive(self) -> bool:
@@ -106,15 +115,14 @@ class Leg:
 
     @property
     def trained(self) -> Sequence[Event]:
-        """The events of the process that trains; empty if none does yet."""
-        return next(iter(training(self.events).values()), [])
+        """The events of the process that trains, rank 0's of several; empty if none does yet."""
+        return next(iter(by_rank(self.events).values()), [])
 
     def look(self) -> bool:
         """Whether it waits for a turn; what went wrong is in `failure`."""
         if not self.alive:
             return False
-        assert self._words is not None
-        if self._words[words.OVER] > self.turn:
+        if self._is_over():
             return True
         self._look_for_failure()
         return False
@@ -142,34 +150,24 @@ class Leg:
     def arrived(self) -> None:
         """It has warmed up and waits: stop all of it, and read what its loop is.
 
-        Raises `LegFailed` if several of its processes train: they would have to agree
-        on when to stop.
+        Raises `LegFailed` if another number of its processes train than in the observed run.
         """
         assert self._words is not None
         self.ready_s = time.monotonic() - self.started_s
         self._files.read()
-        several = len(training(self.events))
-        if several > 1:
-            self._fail(f"{several} processes train; only one can be stopped and let go on")
-        self._find_training()
-        self._words[words.ALONE] = 1
+        several = len(by_rank(self.events))
+        if several > self.ranks or several < self.ranks > 1:
+            seen = "one did" if self.ranks == 1 else f"{self.ranks} did"
+            self._fail(f"{several} processes train; in the observed run {seen}")
+        self._find_processes()
+        self._words[words.ALONE] = int(self.ranks == 1)
         self._stop_all()
-        self._check_patched()
+        path = unpatched(self.run.sources, self.events)
+        if path is not None:
+            self._fail(f"the change did not take effect: {path} is not run by Python's import")
         for event in self.trained:
             if event["e"] == "leg":
                 self.work_per_step = float(event["steps_per_call"])
-
-    def _check_patched(self) -> None:
-        """Make sure that the changed sources are what runs: a script may read its own."""
-        ran = {
-            os.path.realpath(event["file"])
-            for events in self.events.values()
-            for event in events
-            if event["e"] == "patched"
-        }
-        for path in self.run.sources:
-            if os.path.realpath(path) not in ran:
-                self._fail(f"the change did not take effect: {path} is not run by Python's import")
 
     def run_slice(
         self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]
@@ -180,6 +178,15 @@ class Leg:
         took longer than `limit_s` seconds and its start: what it opens anew when an
         epoch begins (a buffer to be filled) was in that as well.
         """
+        for _ in range(TRIES if self.ranks > 1 else 1):
+            if not self._run_turn(steps, settle, limit_s, asked):
+                return None
+            piece = self._read_slice()
+            if piece is not None:
+                return piece
+        raise LegFailed("the slice left no measurement")
+
+    def _run_turn(self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]) -> bool:
         assert self._words is not None
         self.turn += 1
         self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
@@ -190,16 +197,15 @@ class Leg:
         self._stop_all()
         if self._words[words.ANEW]:
             self._fail(ENDED)
-        if self._words[words.OVER] <= self.turn:
-            return None
-        took = time.monotonic() - began
-        self.slowest_s = max(self.slowest_s, took)
-        return self._read_slice()
+        if not self._is_over():
+            return False
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        return True
 
     def _wait(self, began: float, limit_s: float, asked: Callable[[], bool]) -> None:
         assert self._words is not None
         woken = began
-        while self._words[words.OVER] <= self.turn and not asked():
+        while not self._is_over() and not asked():
             if self._words[words.ANEW]:
                 return
             now = time.monotonic()
@@ -215,74 +221,58 @@ class Leg:
                 self._fail(f"made no {steps_text(self._words[words.STEPS])} in {limit_s:.0f} s")
             time.sleep(LOOK_EVERY_S)
 
-    def _read_slice(self) -> Slice:
+    def _is_over(self) -> bool:
+        """Whether each rank has done its steps."""
+        assert self._words is not None
+        return all(self._words[words.OVER + rank] > self.turn for rank in range(self.ranks))
+
+    def _read_slice(self) -> Slice | None:
         self._files.read()
         if self._files.lost:
             self._fail("its measurements could not be written: no space is left")
-        counted: int | None = None
-        for event in reversed(self.trained):
-            if event["e"] == "work" and event["b"] == self.turn:
-                counted = event["n"]
-            if event["e"] == "block" and event["b"] == self.turn:
-                if event["d"] <= 0:
-                    break
-                work = event["n"] * self.work_per_step if counted is None else float(counted)
-                return Slice(event["d"], event["n"], work, event["own"])
-        raise LegFailed("the slice left no measurement")
+        return slice_of(list(by_rank(self.events).values()), self.turn, self.work_per_step)
 
     def _fail(self, reason: str) -> None:
         self.failure = reason
         raise LegFailed(reason)
 
     def _look_for_failure(self) -> None:
-        if self._process is None or self._process.poll() is None:
+        if self._process is None:
             return
+        status = self._process.poll()
+        gone = [pid for pid in self._training if has_ended(pid)] if self.ranks > 1 else []
+        if status is None and not gone:
+            return
+        if gone:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(TOLD_S)  # it may tell what became of the rank
         self._files.read()
-        self.failure = self._why(self._process.returncode)
-
-    def _why(self, status: int) -> str:
-        if self._errors:
-            error = self._errors[-1]
-            text = str(error["text"]).strip().partition("\n")[0][:200]
-            return f"fails: {error['type']}: {text}" if text else f"fails: {error['type']}"
-        if status < 0:
-            return f"was killed by {signal_name(-status)}" + (
-                ", as when memory runs out" if -status == signal.SIGKILL else ""
-            )
-        if not self.trained:
-            tail = ""
-            with suppress(OSError):
-                tail = output_tail(self.folder).strip().rpartition("\n")[2][:200]
-            return "made no step" + (f": {tail}" if status and tail else "")
-        if status:
-            return f"ended with exit status {status}"
-        return ENDED
+        if gone:
+            self.failure = why_rank(gone[0], self.events, self.folder)
+        elif status is not None:
+            self.failure = why(status, self.events, self.folder, self.ranks)
 
     def _note(self, event: Event) -> None:
-        if event["e"] == "error":
-            self._errors.append(event)
-        elif event["e"] == "done" and not self.failure:
+        if event["e"] == "done" and not self.failure:
             self.failure = ENDED
 
     # ------------------------------------------------------------------ its processes
 
-    def _find_training(self) -> None:
-        """Find the process that trains: a launcher may have put it into another session."""
+    def _find_processes(self) -> None:
+        """Find what trains, and the sessions that launchers have put it into."""
         assert self._process is not None
-        self._training = self._process.pid
-        for pid in training(self.events):
-            if carries(pid, self._run_file):
-                self._training = pid
+        pids = [pid for pid in by_rank(self.events) if carries(pid, self._run_file)]
+        self._training = pids or [self._process.pid]
+        self._sessions = {self._process.pid} | sessions_of(self._run_file)
 
     def _stop_all(self) -> None:
-        assert self._process is not None
-        leaders = {self._process.pid}
-        if self._training:
-            leaders.add(stat(self._training)[1])
-        leaders.discard(0)
-        self._others = [pid for leader in leaders for pid in session_of(leader)]
+        # What started the ranks comes first: it must not take them for dead or hanging.
+        self._others = sorted(of_sessions(self._sessions), key=self._started_by_us)
         for pid in self._others:
             send(pid, signal.SIGSTOP)
+
+    def _started_by_us(self, pid: int) -> bool:
+        return self._process is None or pid != self._process.pid
 
     def _wake(self) -> None:
         assert self._process is not None
@@ -292,7 +282,14 @@ class Leg:
             send(pid, signal.SIGCONT)
 
     def _is_stopped(self) -> bool:
-        return self._process is not None and stat(self._training)[0] == "T"
+        return any(stat(pid)[0] == "T" for pid in self._training)
+
+
+def _beside_others(run: Run) -> Run:
+    """The run, so that it can live, and stand still, beside others."""
+    several = run.leg is not None and run.leg.ranks > 1
+    run = with_own_port(run, several)
+    return replace(run, env={**HEARTBEAT, **run.env}) if several else run
 
 
 def end_all(legs: Sequence[Leg]) -> None:

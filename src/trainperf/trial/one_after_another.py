@@ -11,11 +11,12 @@ from trainperf.model import Ratio, Run
 from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.side_by_side import Bench, first_step_s
+from trainperf.trial.slices import Slice
 from trainperf.trial.turns import take
 from trainperf.trial.warming import warm_up
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from trainperf.model import Control, Equivalence, Outcome, Ratio, Trial
 from trainperf.trial.budget import LATE
-from trainperf.trial.leg import Slice
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
+from trainperf.trial.slices import Slice
 from trainperf.trial.turns import SMALLEST_GAIN
 
 ONE_OFF_S = 0.3

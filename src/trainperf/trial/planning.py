@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.event_files import training
 from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
@@ -20,6 +20,8 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
+from trainperf.trial.ports import shared_port
+from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.room import Room, room
 
 SEED = 20261121
@@ -86,10 +88,11 @@ class Plan:
 
 def plan(subject: Subject, clock: Clock) -> Plan:
     """Choose what to try within the time and the memory there are, best bounds first."""
+    ranks = count(subject.recording.events)
     run = replace(
         subject.recording.run,
         seed=SEED,
-        leg=Leg(WARM_UP_STEPS),
+        leg=Leg(WARM_UP_STEPS, ranks=ranks),
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
     semantic = subject.allow_semantic
@@ -118,16 +121,16 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     how = replace(how, budget_needed_s=needed if late else None)
     if not chosen:
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
-    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen)))
+    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen), ranks))
     chosen = [replace(one, run=replace(one.run, leg=run.leg)) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 
 
 def _obstacle(recording: Recording) -> str:
     """Why no leg of this script can be stopped and let go on, or nothing."""
-    several = len(training(recording.events))
-    if several > 1:
-        return f"{several} processes train, which would have to agree on when to stop"
+    apart = obstacle(recording.events, socket.gethostname())
+    if apart:
+        return apart
     if recording.ending is Ending.FINISHED:
         return "the training ends by itself before it can be compared"
     return ""
@@ -145,11 +148,13 @@ def costs_of(subject: Subject, together: bool = True) -> Costs | str:
     step_s = real.seconds
     steps = evidence.loop.epoch_steps
     slowest = max(1.0, min(6.0, 20 * step_s))
+    cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
+    ranks = count(subject.recording.events)  # each wants a core of its own
     return Costs(
         start_s=first + max(slowest, WARM_UP_STEPS * step_s),
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
-        cores=max(1.0, min(subject.machine.cores, os.cpu_count() or 1)) if guarded else 1.0,
+        cores=max(1.0, cores / ranks) if guarded else 1.0,
         together=together,
     )
 
@@ -182,6 +187,11 @@ def _epochs(chosen: Sequence[Candidate]) -> int:
 def _how(subject: Subject, space: Room) -> Trials:
     if subject.sequential:
         return Trials("one after another", "as asked for with --sequential")
+    events = subject.recording.events
+    if count(events) > 1:
+        meeting = shared_port(subject.recording.run, launcher(events))
+        if meeting:
+            return Trials("one after another", meeting)
     if space.legs < LEAST_LEGS:
         return Trials("one after another", space.reason)
     return Trials("side by side")

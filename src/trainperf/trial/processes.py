@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
+ENDED = ("Z", "X")
 
-def session_of(leader: int) -> list[int]:
-    """The processes of a session, without those that have ended."""
+
+def of_sessions(leaders: Collection[int]) -> list[int]:
+    """The processes of some sessions, without those that have ended."""
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            state, session = stat(int(name))
-            if session == leader and state not in ("Z", "X"):
-                found.append(int(name))
+    for pid in _all():
+        state, session = stat(pid)
+        if session in leaders and state not in ENDED:
+            found.append(pid)
     return found
+
+
+def sessions_of(run_file: str) -> set[int]:
+    """The sessions of all processes of a run: launchers put each rank into one of its own."""
+    return {stat(pid)[1] for pid in _all() if carries(pid, run_file)} - {0, os.getsid(0)}
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its parent to notice."""
+    return stat(pid)[0] in ENDED
+
+
+def _all() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def stat(pid: int) -> tuple[str, int]:

@@ -12,9 +12,10 @@ from trainperf.model import Run
 from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import Leg, LegFailed, Slice, end_all
+from trainperf.trial.leg import Leg, LegFailed, end_all
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
+from trainperf.trial.slices import Slice
 from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, enough
 from trainperf.trial.warming import warm_up
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.model import Ratio
-from trainperf.trial.leg import Leg, LegFailed, Slice
+from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.ratio import FEWEST, Pair, ratio
+from trainperf.trial.slices import Slice
 
 SLICE_S = 0.3
 """A slice is about so long: short against a neighbour's bursts (seconds), long against

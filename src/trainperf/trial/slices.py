@@ -1,0 +1,56 @@
+"""What a leg did in its turn, read from what its processes wrote of it. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainperf.model import Event
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a leg did in its turn: `steps` turns of its loop in `seconds`.
+
+    `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
+    took of it, in the mean of the ranks.
+    """
+
+    seconds: float
+    steps: int
+    work: float
+    own_s: float
+
+    @property
+    def rate(self) -> float:
+        """Work per second."""
+        return self.work / self.seconds
+
+
+def slice_of(ranks: Sequence[Sequence[Event]], turn: int, work_per_step: float) -> Slice | None:
+    """The slice of one turn, from the events of the processes that train, rank 0's first.
+
+    None if one of them timed no step in it, as where each opened its input anew. It is
+    the slowest rank's; one may have left a step out of its times that others did not.
+    """
+    blocks = [_of_turn("block", events, turn) for events in ranks]
+    whole = [one for one in blocks if one is not None and one["d"] > 0]
+    if not blocks or len(whole) < len(blocks):
+        return None
+    slowest = max(whole, key=lambda one: float(one["d"] / one["n"]))
+    steps = int(slowest["n"])
+    counted = _of_turn("work", ranks[0], turn)
+    work = steps * work_per_step if counted is None else float(counted["n"])
+    own_s = statistics.fmean(one["own"] / one["n"] for one in whole) * steps
+    return Slice(slowest["d"], steps, work, own_s)
+
+
+def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:
+    """What a process wrote of a turn, among the last of its events."""
+    for event in reversed(events):
+        if event["e"] == kind and event["b"] == turn:
+            return event
+        if event["e"] == "block" and event["b"] < turn:
+            break
+    return None

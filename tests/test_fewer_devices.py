@@ -1,0 +1,221 @@
+"""The same script on fewer devices: which runs are made, and what is said of the others."""
+
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from observing import drop_inductor_cache, script
+from recordings import recording
+from trainperf import scaling
+from trainperf.evidence import read
+from trainperf.evidence.events import NoLoop
+from trainperf.fixes._cases import SITE, evidence
+from trainperf.launch import launch
+from trainperf.machine import inspect_machine
+from trainperf.model import (
+    Ending,
+    Loop,
+    Measure,
+    Missing,
+    Parallel,
+    Run,
+    StartUp,
+    Strategy,
+)
+
+TORCHRUN = Run(("torchrun", "--nproc_per_node", "4", "train.py"), "/p", "train.py")
+
+
+def job(replicas, expected=None, **fields):
+    expected = replicas if expected is None else expected
+    return Parallel(expected, replicas, "torchrun", fields.pop("hosts", 1), (), **fields)
+
+
+def seen(parallel, real_s=0.1, batch=None):
+    replicas = parallel.replicas if parallel is not None else 1
+    real = Measure(real_s, real_s, real_s, 50) if real_s else Missing("no step")
+    made = evidence(
+        startup=StartUp(2.0),
+        loop=Loop("iterator", where=SITE, batch_size=batch or 32 * replicas),
+    )
+    times = replace(made.times, real_=real)
+    return replace(made, times=times, parallel_=parallel)
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Measure with runs that are written down: `given` is what each run leaves behind."""
+
+    def make(run, whole, given, left=1000.0, interrupted=lambda: False):
+        runs, told, left_over = [], [], list(given)
+
+        def launched(run, folder, interrupted):
+            folder.mkdir()
+            runs.append(run)
+            first = left_over[0]
+            ending = left_over.pop(0) if isinstance(first, Ending) else Ending.MEASURED
+            return recording(ending=ending)
+
+        def read(recording, machine):
+            found = left_over.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        monkeypatch.setattr(scaling, "launch", launched)
+        monkeypatch.setattr(scaling, "read", read)
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        deadline = time.monotonic() + left
+        points, reason = scaling.measure(
+            run, recording(), whole, tmp_path, deadline, interrupted, told.append
+        )
+        assert list(tmp_path.iterdir()) == []
+        return points, reason, runs, told
+
+    return make
+
+
+def figures(points):
+    return [(point.devices, point.real_s, point.samples_per_s) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "command", "reason"),
+    [
+        (None, "python train.py", "one process trains on one device"),
+        (job(4, hosts=2), "torchrun --nproc_per_node 2 train.py", "several hosts"),
+        (job(4, absent=(3,)), "torchrun --nproc_per_node 4 train.py", "not all ranks"),
+        (job(2), "python train.py", "how many processes it starts is not said"),
+        (job(2), "torchrun train.py", "does not say --nproc-per-node"),
+        (job(2, 1), "python train.py", "the script itself says which devices"),
+        (
+            job(2, 1, strategy=Strategy("CentralStorageStrategy")),
+            "python train.py",
+            "the script itself says which devices",
+        ),
+    ],
+)
+def test_what_cannot_be_run_on_fewer_devices_is_not_run(measured, parallel, command, reason):
+    run = replace(TORCHRUN, command=tuple(command.split()))
+    points, why, runs, _ = measured(run, seen(parallel), [])
+    assert (points, runs) == ((), [])
+    assert reason in why
+
+
+def test_without_the_real_step_of_the_whole_there_is_nothing_to_compare(measured):
+    points, why, *_ = measured(TORCHRUN, seen(job(4), real_s=None), [])
+    assert (points, why) == ((), "the real step was not measured")
+
+
+def test_ranks_are_halved_and_the_whole_job_is_the_last_point(measured):
+    given = [seen(None, 0.08), seen(job(2), 0.09)]
+    points, why, runs, told = measured(TORCHRUN, seen(job(4), 0.1), given)
+    assert why == ""
+    assert figures(points) == [
+        (1, 0.08, pytest.approx(400)),
+        (2, 0.09, pytest.approx(64 / 0.09)),
+        (4, 0.1, pytest.approx(1280)),
+    ]
+    assert [run.command[2] for run in runs] == ["1", "2"]
+    assert {run.env["OMP_NUM_THREADS"] for run in runs} == {"1"}
+    assert {(run.extra_s, run.measure_s) for run in runs} == {(0.0, scaling.MEASURE_S)}
+    assert [event["text"] for event in told] == [
+        "the script on 1 device",
+        "the script on 2 devices",
+    ]
+
+
+def test_the_number_of_mpirun_is_changed_and_its_threads_are_not(measured):
+    run = replace(TORCHRUN, command=("mpirun", "-np", "2", "python", "train.py"))
+    points, _, runs, _ = measured(run, seen(job(2)), [seen(None)])
+    assert [point.devices for point in points] == [1, 2]
+    assert runs[0].command == ("mpirun", "-np", "1", "python", "train.py")
+    assert runs[0].env == {}
+
+
+def test_a_mirrored_strategy_is_shown_fewer_devices(measured):
+    mirrored = Strategy("MirroredStrategy", replicas=2)
+    whole = seen(job(2, 1, strategy=mirrored))
+    points, _, runs, _ = measured(TORCHRUN, whole, [seen(None)])
+    assert [point.devices for point in points] == [1, 2]
+    assert [run.devices for run in runs] == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([seen(None, batch=64)], "on 1 device: each device gets 64 samples a step, not 32"),
+        ([seen(job(2))], "on 1 device: it still ran on 2"),
+        ([seen(None, real_s=None)], "on 1 device: the real step was not measured"),
+        ([NoLoop("no", "", ())], "on 1 device: no training loop was seen"),
+        ([Ending.FAILED], "on 1 device: the run ended early: failed"),
+    ],
+)
+def test_a_run_that_cannot_be_compared_is_left_out_with_its_reason(measured, given, reason):
+    run = replace(TORCHRUN, command=("torchrun", "--nproc_per_node", "2", "train.py"))
+    points, why, *_ = measured(run, seen(job(2)), given)
+    assert points == ()
+    assert why.startswith(reason)
+
+
+def test_where_the_time_does_not_allow_it_nothing_is_started(measured):
+    points, why, runs, _ = measured(TORCHRUN, seen(job(4)), [], left=10.0)
+    assert (points, runs) == ((), [])
+    assert "on 1 device: not run: it needs" in why
+
+
+def test_an_interrupt_keeps_what_was_measured(measured):
+    asked = iter([False, True, True])
+    given = [seen(None, 0.08)]
+    points, why, *_ = measured(TORCHRUN, seen(job(4)), given, interrupted=lambda: next(asked))
+    assert [point.devices for point in points] == [1, 4]
+    assert why == "on 2 devices: not run: interrupted"
+
+
+DDP = """
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+dist.init_process_group("gloo")
+data = TensorDataset(torch.randn(4000, 16), torch.randn(4000, 1))
+loader = DataLoader(data, 8, sampler=DistributedSampler(data), drop_last=True)
+model = DistributedDataParallel(torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for epoch in range(1000):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        time.sleep(0.01 * dist.get_world_size())
+        optimizer.step()
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(240)
+@pytest.mark.usefixtures("nothing_left")
+def test_two_ranks_of_torchrun_are_measured_as_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path = script(tmp_path, DDP, "train.py")
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+    run = Run(
+        (*command, "--nproc-per-node=2", str(path)), str(tmp_path), "train.py",
+        measure_s=3.0, extra_s=0.0,
+    )  # fmt: skip
+    whole = launch(run, tmp_path / "whole")
+    found = read(whole, inspect_machine())
+    deadline = time.monotonic() + 120
+    points, why = scaling.measure(
+        run, whole, found, tmp_path, deadline, lambda: False, lambda event: None
+    )
+    drop_inductor_cache()
+    assert why == ""
+    assert [point.devices for point in points] == [1, 2]
+    assert points[1].real_s > points[0].real_s  # it sleeps twice as long
+    rates = [point.samples_per_s * point.real_s for point in points]
+    assert rates == [pytest.approx(8), pytest.approx(16)]

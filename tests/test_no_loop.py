@@ -1,0 +1,51 @@
+"""Runs that failed before their first step, and what to do instead."""
+
+from __future__ import annotations
+
+from recordings import recording
+from trainperf.model import Ending
+from trainperf.report.no_loop import KERAS_FIT, way_out
+
+ERROR = {
+    "e": "error",
+    "type": "ValueError",
+    "text": "Attempt to convert a value (PerReplica:{\n  0: <tf.Tensor ...",
+}
+STRATEGY = {"e": "tf_strategy", "cls": "MultiWorkerMirroredStrategy", "workers": 2}
+
+
+def test_an_error_that_is_not_known_has_no_way_out():
+    other = {"e": "error", "type": "ValueError", "text": "shapes (2,) and (3,)"}
+
+    assert way_out(recording(STRATEGY, other, ending=Ending.FAILED)) is None
+    assert way_out(recording(STRATEGY)) is None
+    assert way_out(recording()) is None
+
+
+def test_the_same_error_under_another_strategy_has_another_cause():
+    mirrored = {"e": "tf_strategy", "cls": "MirroredStrategy", "replicas": 2}
+
+    assert way_out(recording(mirrored, ERROR, ending=Ending.FAILED)) is None
+    assert way_out(recording(ERROR, ending=Ending.FAILED)) is None
+
+
+def test_fit_under_several_workers_has_two_ways_out():
+    found = way_out(recording(STRATEGY, ERROR, ending=Ending.FAILED))
+
+    assert found == KERAS_FIT
+    assert "strategy.run" in found
+    assert "TF_USE_LEGACY_KERAS=1" in found
+
+
+def test_an_error_that_a_spawned_process_printed_counts():
+    tail = (
+        "Traceback (most recent call last):\nValueError: Attempt to convert a value (PerReplica:{"
+    )
+
+    assert way_out(recording(STRATEGY, ending=Ending.FAILED, output_tail=tail)) == KERAS_FIT
+
+
+def test_a_strategy_that_only_the_output_names_counts():
+    tail = "in MultiWorkerMirroredStrategy\nValueError: Attempt to convert a value (PerReplica:{"
+
+    assert way_out(recording(ending=Ending.FAILED, output_tail=tail)) == KERAS_FIT

@@ -1,0 +1,119 @@
+"""Which processes of a job take turns, and what is said of one that is lost: pure parts."""
+
+import pytest
+
+from trainperf.trial.faults import ENDED, unpatched, why, why_rank
+from trainperf.trial.ranks import by_rank, count, launcher, obstacle
+
+LOOP = {"e": "loop", "t": 2.0}
+HELLO = {"e": "hello", "t": 0.0}
+
+
+def rank(number, size=2, host="here", **fields):
+    return {
+        "e": "rank", "t": 1.0, "rank": number, "world_size": size, "host": host,
+        "launcher": "torchrun", "tied": True, **fields,
+    }  # fmt: skip
+
+
+def job(*places, trains=True):
+    return {100 + n: [HELLO, place, *([LOOP] if trains else [])] for n, place in enumerate(places)}
+
+
+def error(text, at, kind="ValueError"):
+    return {"e": "error", "t": at, "type": kind, "text": text}
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ({1: [LOOP], 2: [LOOP]}, "2 processes train, and which of them belong together"),
+        ({1: [rank(0), LOOP], 2: [LOOP]}, "2 processes train, and which"),
+        (job(rank(0), rank(1, host="there")), "run on several hosts"),
+        (job(rank(0, host="there"), rank(1, host="there")), "run on several hosts"),
+        (job(rank(0, 4), rank(1, 4)), "has 4 ranks, and 2 of them were seen to train here"),
+        (job(rank(0)), "has 2 ranks, and 1 of them"),
+        (job(rank(0), rank(0)), "has 2 ranks, and 2 of them"),
+        (job(rank(0, tied=False), rank(1, tied=False)), "do not exchange gradients"),
+        (job(*(rank(n, 300) for n in range(300))), "up to 256 can take turns"),
+    ],
+)
+def test_what_cannot_take_turns_has_its_reason(events, reason):
+    assert reason in obstacle(events, "here")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        {1: [LOOP]},
+        {1: [HELLO], 2: [LOOP]},
+        {1: [rank(0, 1), LOOP]},
+        job(rank(0), rank(1)),
+        job(rank(1), rank(0)),
+        {**job(rank(0), rank(1)), 7: [HELLO]},
+        {1: [rank(1), rank(0), LOOP], 2: [rank(1), LOOP]},
+    ],
+)
+def test_one_process_or_all_ranks_of_this_host_can_take_turns(events):
+    assert obstacle(events, "here") == ""
+
+
+def test_rank_0_comes_first_whatever_its_process_id():
+    events = job(rank(1), rank(0))
+    assert list(by_rank(events)) == [101, 100]
+    assert (count(events), launcher(events)) == (2, "torchrun")
+    assert (count({}), count({1: [LOOP]}), launcher({1: [LOOP]})) == (1, 1, "")
+
+
+def test_the_first_error_of_several_ranks_is_the_cause(tmp_path):
+    events = job(rank(0), rank(1))
+    events[100].append(error("connection closed by peer", 9.0, "RuntimeError"))
+    events[101].append(error("bad sample\nmore", 8.0))
+    assert why(1, events, tmp_path, ranks=2) == "fails on rank 1: ValueError: bad sample"
+
+
+def test_of_a_single_process_the_last_error_is_the_cause(tmp_path):
+    events = {1: [error("a helper", 1.0)], 2: [LOOP, error("the script", 2.0)]}
+    assert why(1, events, tmp_path) == "fails: ValueError: the script"
+
+
+def test_what_torchrun_prints_tells_how_a_rank_was_lost(tmp_path):
+    events = job(rank(0), rank(1))
+    (tmp_path / "output.log").write_text(
+        "Signal 15 (SIGTERM) received by PID 100\n  Signal 9 (SIGKILL) received by PID 101\n"
+    )
+    lost = "lost rank 1, killed by SIGKILL, as when memory runs out"
+    assert why(1, events, tmp_path, ranks=2) == lost
+    assert why_rank(101, events, tmp_path) == lost
+    assert why_rank(100, events, tmp_path) == "lost rank 0, killed by SIGTERM"
+
+
+def test_a_rank_whose_loop_ended_is_not_lost(tmp_path):
+    events = job(rank(0), rank(1))
+    assert why_rank(101, events, tmp_path) == (
+        "lost rank 1, which was killed or ended without an error"
+    )
+    events[101].append({"e": "exit", "t": 9.0})
+    assert why_rank(101, events, tmp_path) == ENDED
+
+
+def test_each_rank_has_to_run_the_changed_file(tmp_path):
+    patched = {"e": "patched", "file": "/p/train.py"}
+    events = job(rank(0), rank(1))
+    events[100].append(patched)
+    assert unpatched(["/p/train.py"], events) == "/p/train.py"
+    events[101].append(patched)
+    assert unpatched(["/p/train.py"], events) is None
+    assert unpatched(["/p/other.py"], events) == "/p/other.py"
+
+
+def test_a_rank_that_was_forked_has_the_change_from_its_parent():
+    patched = {"e": "patched", "file": "/p/train.py"}
+    events = {1: [HELLO, patched], 2: [rank(0), LOOP], 3: [rank(1), LOOP]}
+    assert unpatched(["/p/train.py"], events) is None
+
+
+def test_of_a_single_process_any_may_have_read_the_changed_file():
+    patched = {"e": "patched", "file": "/p/train.py"}
+    assert unpatched(["/p/train.py"], {1: [HELLO, patched], 2: [HELLO, LOOP]}) is None
+    assert unpatched(["/p/train.py"], {1: [HELLO], 2: [HELLO, LOOP]}) == "/p/train.py"

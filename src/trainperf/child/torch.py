@@ -43,6 +43,12 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         "torch.nn.modules.module": _modules,
         "torch.utils.checkpoint": _checkpoints,
         "torch._dynamo.trace_rules": _dynamo,
+        "torch.distributed.distributed_c10d": _processes,
+        "torch.distributed.fsdp._fully_shard._fully_shard": _fully_shard,
+        "torch.distributed.fsdp.fully_sharded_data_parallel": _fsdp,
+        "torch.nn.parallel.data_parallel": _data_parallel,
+        "torch.nn.parallel.distributed": _ddp,
+        "torch.serialization": _saves,
     }[name](loops, module)
     observer.record.write("hook", name=name)
 
@@ -152,6 +158,44 @@ def _modules(loops: TorchLoops, module: Any) -> None:
 
 def _checkpoints(loops: TorchLoops, module: Any) -> None:
     torch_facts.watch_checkpointing(loops, module)
+
+
+def _ddp(loops: TorchLoops, module: Any) -> None:
+    from . import torch_ddp
+
+    torch_ddp.watch(loops, module)
+    loops.ddps = torch_ddp.ddps(loops)
+
+
+def _processes(loops: TorchLoops, module: Any) -> None:
+    from . import torch_gradient_sums
+
+    torch_gradient_sums.watch(loops, module)
+    loops.sums = torch_gradient_sums.sums(loops)
+
+
+def _data_parallel(loops: TorchLoops, module: Any) -> None:
+    from . import torch_placed
+
+    torch_placed.watch_data_parallel(loops, module)
+
+
+def _fsdp(loops: TorchLoops, module: Any) -> None:
+    from . import torch_placed
+
+    torch_placed.watch_fsdp(loops, module)
+
+
+def _fully_shard(loops: TorchLoops, module: Any) -> None:
+    from . import torch_placed
+
+    torch_placed.watch_fully_shard(loops, module)
+
+
+def _saves(loops: TorchLoops, module: Any) -> None:
+    from . import torch_placed
+
+    torch_placed.watch_saves(loops, module)
 
 
 def _dynamo(loops: TorchLoops, module: Any) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from . import torch_batches, torch_flags, torch_models, torch_optimizers
+from . import torch_batches, torch_exchange, torch_flags, torch_models, torch_optimizers
 from .torch_built import watch_checkpointing, watch_modules, watch_optimizers
 from .torch_flags import watch_flags
 
@@ -80,7 +80,7 @@ def _length(loader: Any) -> int | None:
 
 
 def record(driver: Any) -> None:
-    """Record what is known of device, models, optimizers, flags and CUDA's memory."""
+    """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
     driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
     for what, part in (
         ("the device", _framework),
@@ -88,6 +88,7 @@ def record(driver: Any) -> None:
         ("models", torch_models.record),
         ("optimizers", torch_optimizers.record),
         ("flags", torch_flags.record),
+        ("the exchange of gradients", torch_exchange.record),
     ):
         try:
             part(driver)

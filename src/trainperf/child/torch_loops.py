@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import torch_batches
@@ -12,7 +13,10 @@ from .loops import Loops
 
 if TYPE_CHECKING:
     from .observer import Observer
+    from .torch_ddp import Ddps
     from .torch_detail import Detail
+    from .torch_exchange import Exchange
+    from .torch_gradient_sums import Sums
 
 WITHOUT_OPTIMIZER = 3
 """So many backward calls in a process that built no optimizer, and each is an update."""
@@ -41,6 +45,8 @@ class TorchLoops(Loops):
         self.step_sites: dict[int, Any] = {}
         self.model_sites: dict[int, Any] = {}
         self.detail: Detail | None = None
+        self.ddps: Ddps | None = None
+        self.sums: Sums | None = None
         self._backwards = 0
         self._graphs = 0
 
@@ -65,6 +71,10 @@ class TorchLoops(Loops):
             if self.losses is not None:
                 groups = optimizer.param_groups
                 self.losses.weights([one for group in groups for one in group["params"]])
+        if self.ddps is not None:
+            self.ddps.stepped(optimizer)
+        if self.sums is not None:
+            self.sums.stepped(optimizer)
         self.weights_updated(("optimizer", key))
 
     def weights_updated(self, key: Any) -> None:
@@ -79,6 +89,8 @@ class TorchLoops(Loops):
         """The loop asks for the gradients of `tensors`: its loss."""
         if self.losses is not None:
             self.losses.derived(tensors)
+        if self.ddps is not None:
+            self.ddps.backward()
 
     def backward_ended(self) -> None:
         """Gradients were computed; without any optimizer the loop updates by itself."""
@@ -98,6 +110,19 @@ class TorchLoops(Loops):
         return bool(new)
 
     # ------------------------------------------------------- asked for by the drivers
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange of gradients with other processes, None if there is none."""
+        from . import torch_exchange
+
+        return torch_exchange.exchange(self)
+
+    def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """What is recorded and timed of it once all else is measured, by name."""
+        from . import torch_all_reduce
+
+        return torch_all_reduce.extras(driver)
 
     def iterator_driver(self, iterator: Any) -> Any:
         """A driver for the loop over a `DataLoader`."""

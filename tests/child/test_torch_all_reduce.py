@@ -1,0 +1,251 @@
+"""All-reduces of the gradients' own sizes: what is timed, and two ranks that time them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available():
+    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
+
+from observing import patient, script  # noqa: E402
+from processes import driver_of, hooked, process_group  # noqa: E402
+from trainperf.child import torch_all_reduce, torch_exchange  # noqa: E402
+from trainperf.child.torch_all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
+
+TESTS = Path(__file__).parents[1]
+
+
+# ------------------------------------------------------------------------ what is timed
+
+
+def test_each_size_is_timed_once():
+    assert torch_all_reduce.representatives([8, 4, 8]) == [4, 8]
+
+
+def test_some_of_many_sizes_stand_for_all():
+    sizes = torch_all_reduce.representatives(list(range(100, 200)))
+    assert len(sizes) == MOST_SIZES
+    assert (sizes[0], sizes[-1]) == (100, 199)
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_bucket_of_gigabytes_is_timed_in_part():
+    assert torch_all_reduce.representatives([10 * MOST_BYTES]) == [MOST_BYTES]
+    assert torch_all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
+
+
+def test_a_step_takes_the_sum_of_its_buckets():
+    calls = [(100, 1.0), (1000, 4.0)]
+    assert torch_all_reduce.in_all([100, 100, 1000], calls) == 6.0
+    assert torch_all_reduce.in_all([900], calls) == pytest.approx(3.6)
+
+
+# --------------------------------------------------------------------- where it cannot be
+
+
+def missing(loops, world=None):
+    driver = driver_of(loops)
+    driver.observer.world = world
+    torch_all_reduce.all_reduce(driver, driver.clock() + 5)
+    (event,) = loops.observer.record.of("missing")
+    assert event["what"] == "all_reduce"
+    return event["reason"]
+
+
+def never(name, timeout_s):
+    raise AssertionError("nobody is to be waited for")
+
+
+def test_one_process_has_nothing_to_time():
+    with hooked() as loops:
+        assert torch_all_reduce.extras(driver_of(loops)) == []
+        with process_group():
+            assert torch_all_reduce.extras(driver_of(loops)) == []
+
+
+def test_without_a_process_group_the_reason_is_told():
+    with hooked() as loops:
+        assert "process group" in missing(loops, SimpleNamespace(meet=never))
+
+
+def test_without_gradients_that_are_exchanged_the_reason_is_told():
+    with hooked() as loops, process_group():
+        assert "not known what is exchanged" in missing(loops, SimpleNamespace(meet=never))
+
+
+def test_ranks_that_cannot_agree_time_nothing():
+    with hooked() as loops, process_group():
+        assert "cannot agree" in missing(loops, None)
+
+
+def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
+    monkeypatch.setattr(torch_exchange, "sent", lambda loops: (4, [4]))
+    waited = []
+
+    def meet(name, timeout_s):
+        waited.append((name, timeout_s))
+        return False
+
+    with hooked() as loops, process_group():
+        assert "not all ranks came" in missing(loops, SimpleNamespace(meet=meet))
+    ((name, timeout_s),) = waited
+    assert name == "all_reduce"
+    assert 0 < timeout_s <= 5
+
+
+# ------------------------------------------------------------------------------ two ranks
+
+TWO_RANKS = """
+    import json, os, sys, time
+    from types import SimpleNamespace
+
+    from looping import Watcher
+    from trainperf.child import torch as hooks
+    from trainperf.child.importing import PostImport
+
+    watcher = Watcher()
+    watcher.clock = time.monotonic
+    watcher.driver = SimpleNamespace(kind="none", stale=lambda: False)
+    names = (
+        "torch",
+        "torch.distributed.distributed_c10d",
+        "torch.distributed.fsdp._fully_shard._fully_shard",
+        "torch.nn.parallel.distributed",
+        "torch.optim.optimizer",
+    )
+    PostImport(
+        dict.fromkeys(names, lambda module, seconds: hooks.hook(watcher, module, seconds)),
+        watcher.failed,
+    ).install()
+
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+
+    from processes import driver_of
+    from trainperf.child import torch_all_reduce, torch_exchange
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(rank)
+    loops = hooks.loops_of(watcher)
+    found = {}
+
+    def alike(tensor):
+        both = [torch.empty_like(tensor) for _ in range(2)]
+        watcher.off = True
+        dist.all_gather(both, tensor)
+        watcher.off = False
+        return bool(torch.equal(*both))
+
+    def step(net, weight, optimizer, reduce=lambda: None):
+        optimizer.zero_grad()
+        net(torch.rand(4, 64)).sum().backward()
+        reduce()
+        optimizer.step()
+        return alike(weight.grad)
+
+    # by hand
+    net = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
+
+    def reduce():
+        handles = [dist.all_reduce(one.grad.data, async_op=True) for one in net.parameters()]
+        for handle in handles:
+            handle.wait()
+
+    found["none yet"] = loops.exchange is None
+    found["by hand"] = [step(net, net.weight, optimizer, reduce) for _ in range(2)]
+    by_hand = loops.exchange
+    found["by hand, off"] = [by_hand.off(), step(net, net.weight, optimizer, reduce)]
+    by_hand.on()
+    found["by hand, on"] = step(net, net.weight, optimizer, reduce)
+
+    # DDP
+    model = nn.Sequential(nn.BatchNorm1d(64), *(nn.Linear(64, 64) for _ in range(4)))
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.03, SETTINGS)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-4)
+    weight = model[1].weight
+    found["ddp"] = [step(ddp, weight, optimizer) for _ in range(3)]
+    exchange = loops.exchange
+    found["ddp, off"] = [exchange.off(), *(step(ddp, weight, optimizer) for _ in range(3))]
+    found["buffers, off"] = alike(model[0].running_mean)
+    exchange.on()
+    step(ddp, weight, optimizer)
+    found["ddp, on"] = step(ddp, weight, optimizer)
+
+    # the probe
+    watcher.off = True
+    driver = driver_of(loops)
+    class World:
+        rank, size = dist.get_rank(), dist.get_world_size()
+        def meet(self, name, timeout_s):
+            dist.barrier()
+            return True
+
+    watcher.world = World()
+    for name, extra in torch_all_reduce.extras(driver):
+        extra(time.monotonic() + 20)
+    torch_exchange.record(driver)  # as with the other facts
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    found["after"] = total.item()
+    found["events"] = [one for one in watcher.record.events if one["e"] not in ("hook", "import")]
+    with open(f"{sys.argv[1]}/{rank}.json", "w") as file:
+        json.dump(found, file)
+    dist.barrier()
+    os._exit(0)  # with a DDP left, gloo's threads abort some interpreters as they end
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("settings", ["static_graph=True", "find_unused_parameters=True"])
+def test_two_ranks_exchange_nothing_while_off_and_time_their_exchange(tmp_path, settings):
+    written = script(tmp_path, TWO_RANKS.replace("SETTINGS", settings))
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    ran = subprocess.run(
+        (*command, str(written), str(tmp_path)),
+        env=patient() | {"PYTHONPATH": str(TESTS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout
+    for rank in range(2):
+        found = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
+        assert found["none yet"]
+        assert found["by hand"] == [True, True]
+        assert found["by hand, off"] == ["", False]
+        assert found["by hand, on"] is True
+        assert found["ddp"] == [True, True, True]
+        assert found["ddp, off"] == ["", False, False, False]
+        assert found["buffers, off"] is False
+        assert found["ddp, on"] is True
+        assert found["after"] == 2
+        check_events({event["e"]: event for event in found["events"]}, settings)
+
+
+def check_events(events, settings):
+    assert events["ddp"]["settings"][settings.split("=")[0]] is True
+    assert events["ddp"]["where"]["end_line"]
+    sizes = events["exchange"]["buckets"]
+    assert events["exchange"]["replicas"] == 2
+    assert events["exchange"]["bytes"] == sum(sizes) == (4 * (64 * 64 + 64) + 2 * 64) * 4
+    timed = events["all_reduce"]
+    assert [size for size, _ in timed["calls"]] == sorted(set(sizes))
+    assert timed["devices"] == 2
+    assert timed["bytes"] == sum(sizes)
+    assert timed["seconds"] > max(seconds for _, seconds in timed["calls"])
+    assert events["link"]["kind"] == "loopback"
+    assert events["link"]["bytes_s"] > 0
+    assert "note" not in events
+    assert list(events).index("ddp") < list(events).index("all_reduce")

@@ -1,0 +1,143 @@
+"""All-reduces of gradients in the user's own loop: which they are, and how they are left out."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available():
+    pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
+
+from torch import nn  # noqa: E402
+from torch.distributed import distributed_c10d as c10d  # noqa: E402
+
+from processes import hooked, process_group  # noqa: E402
+from trainperf.child.torch_gradient_sums import LOOKS  # noqa: E402
+
+
+class Counting:
+    """Stands for `all_reduce`; doubles what it is given and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
+        self.calls += 1
+        return "handle"
+
+
+@pytest.fixture
+def loops():
+    with process_group(), hooked() as found:
+        yield found
+
+
+def model() -> tuple[Any, Any]:
+    net = nn.Linear(3, 2)
+    return net, torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def backward(net: Any) -> None:
+    net(torch.ones(1, 3)).sum().backward()
+
+
+def one_update(loops: Any, net: Any, optimizer: Any, reduce: Any) -> None:
+    backward(net)
+    for parameter in net.parameters():
+        reduce(parameter.grad)
+    optimizer.step()
+    loops.stepped(optimizer)
+    optimizer.zero_grad()
+
+
+def test_all_reduces_of_other_tensors_are_no_exchange_of_gradients(loops):
+    net, optimizer = model()
+    backward(net)
+    c10d.all_reduce(torch.ones(5))
+    loops.stepped(optimizer)
+    assert loops.sums.sizes == []
+
+
+def test_other_tensors_are_exchanged_while_gradients_are_not(loops):
+    net, optimizer = model()
+    one_update(loops, net, optimizer, c10d.all_reduce)
+    loops.sums.off = True
+    original = Counting()
+    assert loops.sums.reduce(original, (torch.ones(5),), {}) == "handle"
+    assert original.calls == 1
+
+
+def test_our_own_calls_are_not_the_users(loops):
+    net, optimizer = model()
+    loops.observer.off = True
+    one_update(loops, net, optimizer, c10d.all_reduce)
+    assert loops.sums.sizes == []
+
+
+def test_the_function_looks_as_it_did(loops):
+    assert c10d.all_reduce.__name__ == "all_reduce"
+    assert next(iter(inspect.signature(c10d.all_reduce).parameters)) == "tensor"
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda grad: c10d.all_reduce(grad),
+        lambda grad: c10d.all_reduce(grad.data, op=c10d.ReduceOp.SUM),
+        lambda grad: c10d.all_reduce(tensor=grad),
+        lambda grad: c10d.all_reduce(grad.view(-1), async_op=True).wait(),
+    ],
+)
+def test_gradients_are_known_by_their_memory(loops, reduce):
+    net, optimizer = model()
+    one_update(loops, net, optimizer, reduce)
+    assert sorted(loops.sums.sizes) == [8, 24]
+
+
+def test_after_a_few_updates_nothing_more_is_kept(loops):
+    net, optimizer = model()
+    for _ in range(LOOKS + 2):
+        one_update(loops, net, optimizer, c10d.all_reduce)
+    backward(net)
+    c10d.all_reduce(net.weight.grad)
+    assert loops.sums._called == []
+
+
+def test_while_off_gradients_stay_what_they_are(loops):
+    net, optimizer = model()
+    one_update(loops, net, optimizer, c10d.all_reduce)
+    backward(net)
+    original = Counting()
+    loops.sums.off = True
+    assert loops.sums.reduce(original, (net.weight.grad.data,), {}) is None
+    assert original.calls == 0
+    loops.sums.off = False
+    loops.sums.reduce(original, (net.weight.grad.data,), {})
+    assert original.calls == 1
+
+
+def test_while_off_new_gradients_of_the_next_step_are_known_as_well(loops):
+    net, optimizer = model()
+    one_update(loops, net, optimizer, c10d.all_reduce)
+    loops.sums.off = True
+    original = Counting()
+    for _ in range(3):
+        one_update(loops, net, optimizer, lambda grad: loops.sums.reduce(original, (grad,), {}))
+    assert original.calls == 0
+
+
+def test_a_handle_that_is_asked_for_is_done(loops):
+    net, optimizer = model()
+    one_update(loops, net, optimizer, c10d.all_reduce)
+    backward(net)
+    loops.sums.off = True
+    grad = net.weight.grad
+    for args, kwargs in (((grad,), {"async_op": True}), ((grad, None, None, True), {})):
+        handle = loops.sums.reduce(Counting(), args, kwargs)
+        assert handle.wait() is True
+        assert handle.is_completed()
+        (result,) = handle.get_future().wait()
+        assert result.data_ptr() == grad.data_ptr()

@@ -1,0 +1,89 @@
+"""One process as a process group, and PyTorch with the hooks for exchanges, for a while."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from looping import Watcher
+
+
+@contextmanager
+def process_group() -> Iterator[Any]:
+    """A gloo group of this process alone."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    try:
+        yield dist
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def hooked() -> Iterator[Any]:
+    """The loops of a `Watcher`, and hooks for what exchanges gradients."""
+    import torch
+    from torch.distributed import distributed_c10d
+    from torch.distributed.fsdp import fully_sharded_data_parallel
+    from torch.nn.parallel import distributed
+
+    from trainperf.child import torch_ddp, torch_gradient_sums, torch_placed
+    from trainperf.child.patching import undo
+    from trainperf.child.torch_loops import TorchLoops
+
+    data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
+    loops = TorchLoops(Watcher())  # type: ignore[arg-type]
+    loops.observer.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
+    torch_ddp.watch(loops, distributed)
+    torch_gradient_sums.watch(loops, distributed_c10d)
+    torch_placed.watch_data_parallel(loops, data_parallel)
+    torch_placed.watch_fsdp(loops, fully_sharded_data_parallel)
+    torch_placed.watch_saves(loops, torch.serialization)
+    loops.ddps = torch_ddp.ddps(loops)
+    loops.sums = torch_gradient_sums.sums(loops)
+    try:
+        yield loops
+    finally:
+        loops.ddps.unhook()
+        undo(distributed.DistributedDataParallel, "__init__")
+        undo(distributed_c10d, "all_reduce")
+        undo(data_parallel.DataParallel, "__init__")
+        undo(fully_sharded_data_parallel.FullyShardedDataParallel, "__init__")
+        undo(torch.serialization, "save")
+
+
+def train(loops: Any, ddp: Any, optimizer: Any, batches: list[Any], synced: list[bool]) -> None:
+    """One update from some batches, with `no_sync` where `synced` says no.
+
+    The calls that PyTorch's hooks would make are made here.
+    """
+    from contextlib import nullcontext
+
+    for batch, sync in zip(batches, synced, strict=True):
+        with nullcontext() if sync else ddp.no_sync():
+            loss = ddp(batch).sum()
+            loops.backward_begins(loss)
+            loss.backward()
+    optimizer.step()
+    loops.stepped(optimizer)
+    optimizer.zero_grad()
+
+
+def driver_of(loops: Any) -> Any:
+    """As much of a driver as the records of an exchange need; `facts` has those recorded."""
+    observer, facts = loops.observer, {}
+    observer.fact = facts.__setitem__
+    return SimpleNamespace(
+        loops=loops,
+        observer=observer,
+        record=observer.record,
+        clock=observer.clock,
+        sync=lambda: None,
+        batch=None,
+        loader=None,
+        facts=facts,
+    )

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-POINTS = 65_536
-BATCH = 256
-EPOCHS = 40
+POINTS = 32_768
+BATCH = 128
+EPOCHS = 25
+QUANTILES = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 def make_points():
@@ -20,15 +21,16 @@ def make_points():
 
 
 def log(file, step, loss, model):
-    """Write the loss, and the size, spread and gradient of each weight."""
+    """Write the loss, and the size, spread and quantiles of each weight and its gradient."""
     line = {"step": step, "loss": loss.item()}
     for name, weight in model.named_parameters():
-        line[name] = {
-            "mean": weight.mean().item(),
-            "spread": weight.std(correction=0).item(),
-            "median": weight.median().item(),
-            "gradient": weight.grad.norm().item(),
-        }
+        for kind, values in (("weight", weight.detach()), ("gradient", weight.grad)):
+            line[f"{name}/{kind}"] = {
+                "mean": values.mean().item(),
+                "spread": values.std(correction=0).item(),
+                "norm": values.norm().item(),
+                "quantiles": values.quantile(QUANTILES).tolist(),
+            }
     file.write(json.dumps(line) + "\n")
     file.flush()
 
@@ -36,13 +38,13 @@ def log(file, step, loss, model):
 def main():
     """Train, and log each step."""
     model = nn.Sequential(
-        nn.Linear(8, 256),
+        nn.Linear(8, 128),
         nn.Tanh(),
-        nn.Linear(256, 256),
+        nn.Linear(128, 128),
         nn.Tanh(),
-        nn.Linear(256, 256),
+        nn.Linear(128, 128),
         nn.Tanh(),
-        nn.Linear(256, 1),
+        nn.Linear(128, 1),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loader = DataLoader(TensorDataset(*make_points()), batch_size=None, sampler=Batches())

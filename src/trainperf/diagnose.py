@@ -291,6 +291,9 @@ def without_loop(
     elif recording.ending is Ending.OUT_OF_BUDGET:
         text = f"The budget of {run.budget_s:.0f} s was over before the first step of a training."
         hint = "A longer --budget gives it the time, such as --budget 15min."
+    known = report.way_out(recording)
+    if known is not None:
+        text, hint = "The script ended before it trained.", ""
     return Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,

@@ -2,7 +2,9 @@
 
 import multiprocessing
 import pickle
+from multiprocessing import forkserver, resource_tracker, util
 
+import psutil
 import pytest
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
@@ -31,6 +33,22 @@ def observer():
     undo(worker, "_worker_loop")
 
 
+@pytest.fixture
+def helpers_end():
+    """End what multiprocessing keeps beside workers until Python ends: here, all tests.
+
+    In the order of Python's end: semaphores first, which would start the tracker once more
+    where they went later; the server of `forkserver`, which has the tracker's pipe open.
+    """
+    before = psutil.Process().children(recursive=True)
+    yield
+    util._run_finalizers(0)
+    forkserver._forkserver._stop()
+    resource_tracker._resource_tracker._stop()
+    left = set(psutil.Process().children(recursive=True)).difference(before)
+    assert [one for one in left if one.is_running()] == []
+
+
 def test_outside_a_worker_nothing_becomes_quiet(observer):
     with pytest.raises(TypeError):
         worker._worker_loop()
@@ -41,6 +59,7 @@ def test_the_wrapper_is_pickled_as_the_function_it_stands_for(observer):
     assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
 
 
+@pytest.mark.usefixtures("helpers_end")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_deliver_whatever_way_they_are_started(observer, method):
     dataset = TensorDataset(torch.arange(12))

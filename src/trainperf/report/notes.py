@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainperf.fixes._words import ms, percent
 from trainperf.model import Evidence, Measure, Recording
+from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
 """Cores others kept busy, as a share of those we may use, from which it is said."""
@@ -67,8 +68,10 @@ def _notes(evidence: Evidence) -> Iterator[str]:
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:
-    """What went wrong in the observer itself, if anything did."""
-    texts = [
+    """What went wrong in the observer itself, and the way out of a failure that is known."""
+    known = way_out(recording)
+    texts = [] if known is None else [known]
+    texts += [
         event["text"]
         for events in recording.events.values()
         for event in events

@@ -86,7 +86,9 @@ class Driver:
                 return Plan(*limits)
             from .schedule import RankPlan
 
-            return RankPlan(*limits, self.world.agreement(self.kind))
+            plan: Any = RankPlan(*limits, self.world.agreement(self.kind))
+            plan.sync = self.sync
+            return plan
         from . import leg
 
         plan = leg.Slices(self.observer, settings["leg"])
@@ -319,6 +321,10 @@ class Driver:
             self.plan.exchanges()
 
     def _next_block(self) -> None:
+        if self.plan.phase == WARM_UP and self.world is not None and self.world.absent:
+            reason = ranks.silent_text(self.world.absent)
+            for what in (RESIDENT, LOCAL, INPUT, "split"):
+                self.record.write("missing", what=what, reason=reason)
         if self._stacks is not None:
             self._profiled()
         if self.plan.phase == LOCAL:

@@ -13,6 +13,8 @@ from .keras_callbacks import time_callbacks
 from .observer import Observer
 from .patching import replace
 from .tf_loops import TensorFlowLoops
+from .tf_strategies import strategies_of
+from .tf_strategy_hooks import make_model
 
 
 def hook(observer: Observer, module: ModuleType) -> None:
@@ -67,6 +69,7 @@ def _trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return __next__
 
+    replace(trainer, "__init__", make_model(loops.observer))
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     remember_call(loops, trainer, "fit")
@@ -316,6 +319,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             if loops.observer.off:
                 return original(self, *args, **kwargs)
             loops.fit_call = (frames.here(), args, kwargs)
+            strategies_of(loops.observer).write()  # `fit` may fail under it
             result = original(self, *args, **kwargs)
             driver = loops.observer.driver
             if driver is not None and driver.ending:

@@ -29,7 +29,7 @@ MEET_S = 20.0
 
 
 class Board(Protocol):
-    """Where ranks leave words for each other, each under a key, written once."""
+    """Where ranks leave words for each other, each under a key that one of them writes."""
 
     def put(self, key: str, value: str) -> None:
         """Leave a word."""
@@ -81,11 +81,15 @@ class StoreBoard:
 
 
 class World:
-    """The job this process is a rank of. `size` is at least 2."""
+    """The job this process is a rank of. `size` is at least 2.
+
+    `absent` are ranks that take no part in what is measured: nobody waits for them.
+    """
 
     def __init__(self, rank: int, size: int, board: Board) -> None:
         self.rank = rank
         self.size = size
+        self.absent: tuple[int, ...] = ()
         self._board = board
         self._loops = 0
 
@@ -95,9 +99,13 @@ class World:
         return Agreement(self, self._board, f"loop-{self._loops}-{framework}")
 
     def meet(self, name: str, timeout_s: float = MEET_S) -> bool:
-        """Wait until all ranks came to the place `name`; whether all did in time."""
+        """Wait until all ranks came to the place `name`; whether all did in time.
+
+        They did not where some are absent, which are not waited for.
+        """
         self._board.put(f"meet-{name}-{self.rank}", "here")
-        waiting = [f"meet-{name}-{rank}" for rank in range(self.size)]
+        present = [rank for rank in range(self.size) if rank not in self.absent]
+        waiting = [f"meet-{name}-{rank}" for rank in present]
         until = time.monotonic() + timeout_s
         while waiting:
             waiting = [key for key in waiting if self._board.get(key) is None]
@@ -105,15 +113,17 @@ class World:
                 return False
             if waiting:
                 time.sleep(ASK_AGAIN_S)
-        return True
+        return not self.absent
 
 
 class Agreement:
     """On the step at which the schedule begins.
 
     Rank 0 asks; each rank answers with the number of the step it is at, and goes on for
-    at most `AHEAD` steps before it waits for the verdict: the latest answer and `AHEAD`.
-    Rank 0 never waits, so a rank that waits is never waited for in turn.
+    at most `AHEAD` steps before it waits for the verdict: the latest step that rank 0 or
+    an answer names, and `AHEAD`. Rank 0 never waits here, but it may be far ahead, and wait
+    in an exchange for a rank that waits here: so it says which step it begins, and no rank
+    waits before a step that rank 0 has begun. The verdict is later than any of these.
     """
 
     AHEAD = 2
@@ -146,6 +156,7 @@ class Agreement:
         """
         if self._asked_at is None:
             return None
+        self._board.put(f"{self._name}-at", str(step))  # before the answers are read
         answers = {
             rank: self._board.get(f"{self._name}-answer-{rank}")
             for rank in range(1, self.world.size)
@@ -177,11 +188,14 @@ class Agreement:
             if found is not None:
                 heard: dict[str, Any] = json.loads(found)
                 return heard
-            if step < self._answered + self.AHEAD:
+            if step < self._answered + self.AHEAD or step <= self._begun_by_rank_0():
                 return None
             if time.monotonic() > until:
                 raise RuntimeError("rank 0 did not say how to go on")
             time.sleep(ASK_AGAIN_S)
+
+    def _begun_by_rank_0(self) -> int:
+        return int(self._board.get(f"{self._name}-at") or 0)
 
 
 def find(observer: Observer) -> World | None:
@@ -228,10 +242,8 @@ def _torch() -> dict[str, Any] | None:
 def _tensorflow(observer: Observer) -> dict[str, Any] | None:
     if "tensorflow" not in sys.modules:
         return None
-    try:
-        from . import tf_strategies  # type: ignore[attr-defined,unused-ignore]
-    except ImportError:
-        return None
+    from . import tf_strategies
+
     found: dict[str, Any] | None = tf_strategies.world(observer)
     return found
 
@@ -312,9 +324,8 @@ def _board(settings: dict[str, Any], found: dict[str, Any]) -> Board:
     return FileBoard(settings["board"])
 
 
-def missing_text(ranks: Sequence[int]) -> str:
-    """Ranks in words: "rank 3", "ranks 3 and 4"."""
-    names = [str(rank) for rank in ranks]
-    if len(names) == 1:
-        return f"rank {names[0]}"
-    return f"ranks {', '.join(names[:-1])} and {names[-1]}"
+def silent_text(ranks: Sequence[int]) -> str:
+    """Why only real steps are timed: "rank 3 did not …", "ranks 3 and 4 did not …"."""
+    *names, last = map(str, ranks)
+    who = f"ranks {', '.join(names)} and {last}" if names else f"rank {last}"
+    return f"{who} did not answer when the phases were to begin"

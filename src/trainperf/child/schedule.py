@@ -7,9 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .loop import DONE, INPUT, LOCAL, MIN_STEPS, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
-from .ranks import Agreement, missing_text
+from .ranks import Agreement
 
 SETTLE = 3
+TIMED_STEPS = 10
+TIMED_S = 0.5
+"""So many warm-up steps, or two that take so long, say how long a step is: from one wait
+for the device to the next, the last before the warm-up ends. A block has as many steps as
+then go into its seconds."""
 IDLE = "idle"
 """A block whose phase turned out to be impossible here: its steps count for nobody."""
 
@@ -34,10 +39,12 @@ class RankPlan(Plan):
     ) -> None:
         super().__init__(clock, measure_s, steps, phases)
         self.begun = 0
-        self.silent: tuple[int, ...] = ()
+        self.sync: Callable[[], None] = lambda: None
         self._agreement = agreement
         self._leads = agreement.world.rank == 0
         self._settled_once = False
+        self._timed_from = 0, 0
+        self._estimate: float | None = None
         self._ends = math.inf
         self._entered = 0
         self._blocks: list[dict[str, Any]] = []
@@ -100,6 +107,10 @@ class RankPlan(Plan):
         if self.block.phase == phase:
             self.block.phase = IDLE
 
+    def step_estimate(self) -> float:
+        """Seconds of a usual step: once they were timed, with the device's part of them."""
+        return super().step_estimate() if self._estimate is None else self._estimate
+
     # ------------------------------------------------------------------ internal
 
     def _agree(self) -> None:
@@ -109,7 +120,8 @@ class RankPlan(Plan):
             if heard is not None:
                 self._take(heard)
             return
-        if self._settled_once:
+        timed = self._timed()
+        if self._settled_once and timed:
             agreement.ask()
         if not agreement.asked:
             return
@@ -123,10 +135,31 @@ class RankPlan(Plan):
             agreement.publish(schedule)
             self._take(schedule)
 
+    def _timed(self) -> bool:
+        """Whether it is known how long a step takes, also where the loop does not wait for it.
+
+        What the loop takes for the first steps it queues on a GPU, or for those between
+        two averages of the weights, can be a small part of that.
+        """
+        if self._agreement.asked or self.begun < 2:  # the first step compiles, allocates, tunes
+            return self._agreement.asked
+        begun, known = self._timed_from
+        taken = self._durations[known:]
+        enough = len(taken) >= TIMED_STEPS or (len(taken) >= 2 and sum(taken) >= TIMED_S)
+        if begun and not enough and self.begun - begun < 4 * TIMED_STEPS:
+            return False
+        began = self._clock()
+        self.sync()
+        queued = self._clock() - began
+        self._timed_from = self.begun, len(self._durations)
+        if taken and begun:
+            self._estimate = (sum(taken) + queued) / len(taken)
+        return begun > 0
+
     def _take(self, schedule: dict[str, Any]) -> None:
         self._ends = schedule["from"]
         self._blocks = [dict(one) for one in schedule["blocks"]]
-        self.silent = tuple(schedule["silent"])
+        self._agreement.world.absent = tuple(schedule["silent"])
 
     def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
         """All blocks, in steps; nothing but real steps where ranks did not answer."""
@@ -152,10 +185,3 @@ class RankPlan(Plan):
         settle = 0 if first or phase == INPUT else 1 if self.slow else SETTLE
         n = 0 if phase == INPUT else steps
         return {"p": phase, "b": index, "s": seconds, "n": n, "settle": settle}
-
-
-def silent_text(plan: RankPlan) -> str:
-    """Why nothing but real steps was timed, "" if all ranks answered."""
-    if not plan.silent:
-        return ""
-    return f"{missing_text(plan.silent)} did not answer when the phases were to begin"

@@ -11,7 +11,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from . import frames
+from . import frames, tf_strategy_hooks
 from .observer import Observer
 from .patching import replace
 from .tf_loops import TensorFlowLoops
@@ -26,6 +26,12 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         observer.record.write("import", name="tensorflow", version=version, seconds=seconds)
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
             observer.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+        return
+    if name in tf_strategy_hooks.MODULES:
+        tf_strategy_hooks.hook(observer, module)
+        if name == "mirrored_strategy":
+            _replicas(loops, module)
+        observer.record.write("hook", name=module.__name__)
         return
     {
         "dataset_ops": _datasets,
@@ -85,6 +91,18 @@ def _distributed(loops: TensorFlowLoops, module: Any) -> None:
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
         if "__iter__" in vars(getattr(module, name)):
             replace(getattr(module, name), "__iter__", make_iter)
+
+
+def _replicas(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def _call_for_each_replica(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(self, *args, **kwargs)
+            return loops.replicas.ran(lambda: original(self, *args, **kwargs))
+
+        return _call_for_each_replica
+
+    replace(module.MirroredExtended, "_call_for_each_replica", make)
 
 
 def _tapes(loops: TensorFlowLoops, module: Any) -> None:
@@ -153,3 +171,4 @@ def _variables(loops: TensorFlowLoops, module: Any) -> None:
 
     for name in ("assign", "assign_add", "assign_sub"):
         replace(module.BaseResourceVariable, name, make)
+    replace(module.ResourceVariable, "__init__", tf_strategy_hooks.make_variable(loops.observer))

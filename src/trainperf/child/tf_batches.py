@@ -82,13 +82,26 @@ def repeating(iterator: Any, batches: list[Any]) -> Any:
     return iter(dataset)
 
 
+def undistributed(dataset: Any) -> Any:
+    """The user's own `tf.data.Dataset` in a distributed one; None if it holds none.
+
+    Where a function makes one dataset for each worker it is the first of this process.
+    """
+    if hasattr(dataset, "_original_dataset"):
+        return dataset._original_dataset
+    made = getattr(dataset, "_datasets", None)
+    if made is not None:
+        return made[0] if made else None
+    return dataset if hasattr(dataset, "_inputs") else None
+
+
 def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a constructor
     """A distributed iterator over batches that are already on their replicas."""
     import tensorflow as tf
 
     strategy = iterator._strategy
     dataset = dataset_of(iterator)
-    whole = getattr(dataset, "_original_dataset", None)
+    whole = undistributed(dataset)
     if whole is None:
         raise TypeError("the distributed dataset does not say what it was made from")
     elements = list(whole.take(len(batches)))
@@ -100,6 +113,10 @@ def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a
         one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
         repeated = one if repeated is None else repeated.concatenate(one)
     repeated = dataset_ops._RestructuredDataset(repeated.repeat(), spec)
+    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
+        return iter(
+            strategy.distribute_datasets_from_function(lambda _: repeated, dataset._options)
+        )
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return iter(strategy.experimental_distribute_dataset(repeated.with_options(options)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from . import frames, tf_batches, tf_models
+from . import frames, tf_all_reduce, tf_batches, tf_devices, tf_models
 from .keras_callbacks import definitions
+from .tf_exchange import own_graphs
 from .tf_retraces import users_function
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
         )
     dataset = driver.dataset()
     if dataset is not None:
-        original = getattr(dataset, "_original_dataset", dataset)
-        count = int(original.cardinality()) if hasattr(original, "cardinality") else -2
+        original = tf_batches.undistributed(dataset)
+        count = int(original.cardinality()) if original is not None else -2
         facts["epoch_steps"] = count if count >= 0 else None
     facts |= fit_facts(driver)
     return facts
@@ -144,9 +146,11 @@ def record(driver: LoopDriver) -> None:
     )
     driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
     driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
-    driver.observer.fact("s3_paths", driver.loops.s3_paths())
+    driver.observer.fact("s3_paths", s3_paths())
     driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     for what, part in (
+        ("strategies", tf_all_reduce.record),
+        ("devices", tf_devices.record),
         ("models", tf_models.record),
         ("callbacks", _callbacks),
         ("step function", _step_function),
@@ -158,9 +162,17 @@ def record(driver: LoopDriver) -> None:
             driver.observer.failed(f"facts about {what}", error)
 
 
-def _legacy(driver: LoopDriver) -> bool:
-    import sys
+def s3_paths() -> list[str]:
+    """`s3://` paths among the user's strings at module level, few of them."""
+    main = vars(sys.modules.get("__main__", sys))
+    found = [value for value in main.values() if isinstance(value, str)]
+    for value in list(main.values()):
+        if isinstance(value, (list, tuple)):
+            found += [one for one in value[:50] if isinstance(one, str)]
+    return [path for path in found if path.startswith("s3://")][:5]
 
+
+def _legacy(driver: LoopDriver) -> bool:
     model = getattr(driver, "model", None)
     if model is not None:
         return type(model).__mro__[-2].__module__.startswith("tf_keras") or any(
@@ -170,8 +182,6 @@ def _legacy(driver: LoopDriver) -> bool:
 
 
 def _keras_version(driver: LoopDriver) -> str | None:
-    import sys
-
     module = sys.modules.get("tf_keras" if _legacy(driver) else "keras")
     return getattr(module, "__version__", None)
 
@@ -220,7 +230,7 @@ def _step_function(driver: LoopDriver) -> None:
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
             relaxed=bool(getattr(function, "_reduce_retracing", None)),
-            traces=int(function.experimental_get_tracing_count()),
+            traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
             signatures=_signatures(function),
         )
     if not loops.marked and loops.step_frame is not None and driver.kind != "fit":
@@ -238,6 +248,7 @@ def _step_function(driver: LoopDriver) -> None:
 def _signatures(function: Any) -> list[str]:
     try:
         concrete = function._list_all_concrete_functions()
-        return [str(one.structured_input_signature)[:400] for one in concrete[:6]]
+        signatures = [str(one.structured_input_signature)[:400] for one in concrete]
+        return list(dict.fromkeys(signatures))[:6]  # those without exchange have the same
     except Exception:
         return []

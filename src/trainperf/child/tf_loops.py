@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import frames, tf_batches
 from .loops import Loops
+from .tf_replicas import Replicas
 from .tf_retraces import Retraces
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class TensorFlowLoops(Loops):
         self._frames: list[Any] = []
         self._own_function: bool | None = None
         self._current: Any = None
+        self.replicas = Replicas(self)
 
     # ------------------------------------------------------- asked for by the drivers
 
@@ -66,9 +68,20 @@ class TensorFlowLoops(Loops):
 
         tf_probes.probe_eager_step(driver, deadline)
 
+    @property
+    def exchange(self) -> Any:
+        """What switches the exchange between replicas off and on; None if there is none."""
+        return self.replicas.exchange()
+
+    def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """All-reduces of the gradients' sizes alone, and what connects the replicas."""
+        return self.replicas.extras(driver)
+
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
         self.wants_tape = driver.plan.phase in ("warmup", "profile")
+        if self.replicas.apart():
+            driver._reopen()
 
     # ------------------------------------------------------------ from the hooks
 
@@ -147,7 +160,7 @@ class TensorFlowLoops(Loops):
             self.observer.driver = driver
         self.depth += 1
         try:
-            result = driver.call(iterator, invoke)  # type: ignore[attr-defined]
+            result = driver.call(iterator, self.replicas.aligned(driver, invoke))  # type: ignore[attr-defined]
         finally:
             self.depth -= 1
             self.update(counts=False)
@@ -180,8 +193,12 @@ class TensorFlowLoops(Loops):
             return
         from tensorflow.python.eager import context
 
-        if context.executing_eagerly() and threading.get_ident() == self.main:
-            self._eager_update(key)
+        if not context.executing_eagerly():
+            return
+        if threading.get_ident() == self.main:
+            self.eager_update(key)
+        else:
+            self.replicas.updated(key)
 
     def traced(self, name: str, began: float) -> None:
         """A function was traced; `began` is when that started."""
@@ -191,6 +208,8 @@ class TensorFlowLoops(Loops):
         driver = self.observer.driver
         if driver is not None and in_step:
             driver.disturbed = True
+        if self.replicas.strategies.exchange.is_off:
+            return  # a graph of ours
         if in_step:
             self.longest_trace = max(self.longest_trace, now - began)
         self.observer.record.write(
@@ -230,17 +249,6 @@ class TensorFlowLoops(Loops):
                 return value
         return None
 
-    def s3_paths(self) -> list[str]:
-        """`s3://` paths among the user's strings at module level, few of them."""
-        import sys
-
-        main = vars(sys.modules.get("__main__", sys))
-        found = [value for value in main.values() if isinstance(value, str)]
-        for value in list(main.values()):
-            if isinstance(value, (list, tuple)):
-                found += [one for one in value[:50] if isinstance(one, str)]
-        return [path for path in found if path.startswith("s3://")][:5]
-
     # ------------------------------------------------------------------ internal
 
     def _notice_frame(self, frame: Any) -> None:
@@ -257,7 +265,8 @@ class TensorFlowLoops(Loops):
             self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
             self._frames.clear()
 
-    def _eager_update(self, key: Any) -> None:
+    def eager_update(self, key: Any) -> None:
+        """An update of weights outside of any compiled function."""
         if self.losses is not None:
             self.losses.applied(key)
         self.bare_update(key)

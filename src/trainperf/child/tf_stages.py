@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import frames
-from .tf_batches import graph_pull, size_in_bytes
+from .tf_batches import graph_pull, size_in_bytes, undistributed
 from .tf_facts import fit_facts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
     if dataset is None:
         driver.record.write("missing", what="stages", reason="the loop has no tf.data dataset")
         return
-    dataset = getattr(dataset, "_original_dataset", dataset)
+    dataset = undistributed(dataset)
     nodes = _collapse(_chain(dataset))
     if not nodes:
         driver.record.write("missing", what="stages", reason="the dataset shows no inputs")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import torch_batches, torch_digest, torch_loaders
+from .driver import ALONE
 from .loop_drivers import IteratorDriver, LoopDriver, UpdateDriver
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ class TorchDriver(LoopDriver):
     def loader(self) -> Any:
         """The `DataLoader` that feeds the loop, or None."""
         return None
+
+    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
+        if self.world is not None:
+            from .torch_trace import WHAT
+
+            self.record.write("missing", what=WHAT, reason=ALONE)
+        return super()._extras()
 
     def _step_ended(self, began: float, now: float) -> None:
         if self.loops.compiled():

@@ -82,6 +82,7 @@ def exchange(loops: Any) -> Exchange | None:
     found = loops.sites.get(EXCHANGE)
     if found is None:
         found = loops.sites[EXCHANGE] = Exchange(loops)
+        _exchange(loops)  # the script may end before all is measured
     there: Exchange = found
     return there
 
@@ -161,7 +162,7 @@ def record(driver: Any) -> None:
     loops.sites[RECORDED] = driver
     parts: tuple[tuple[str, Callable[[Any], None]], ...] = (
         ("DistributedDataParallel", _ddps),
-        ("the exchange of gradients", _exchange),
+        ("the exchange of gradients", lambda driver: _exchange(driver.loops)),
         ("devices and checkpoints", torch_placed.record),
     )
     for what, part in parts:
@@ -180,8 +181,7 @@ def _ddps(driver: Any) -> None:
             driver.record.write("overlap", **overlap)
 
 
-def _exchange(driver: Any) -> None:
-    loops = driver.loops
+def _exchange(loops: Any) -> None:
     parallel = torch_placed.data_parallel(loops)
     how, place = method(loops), world()
     if how and place is not None:
@@ -190,7 +190,7 @@ def _exchange(driver: Any) -> None:
         device = ddps[0][0].device.type if ddps else _device(loops)
         size, buckets = sent(loops)
         replicas = int(distributed().get_world_size(group))
-        driver.record.write(
+        loops.observer.record.write(
             "exchange",
             method=how,
             backend=backend(group, device),
@@ -200,7 +200,7 @@ def _exchange(driver: Any) -> None:
         )
     elif parallel:
         one = parallel[0][0]
-        driver.record.write(
+        loops.observer.record.write(
             "exchange",
             method="DataParallel",
             backend="",

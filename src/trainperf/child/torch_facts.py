@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 from typing import Any
 
@@ -35,7 +36,7 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         "replicas": 1,
         "strategy": torch_models.strategy(driver.loops),
     }
-    batch = driver.batch if driver.batch is not None else _arguments(driver.loops)
+    batch = _usual(driver) if driver.batch is not None else _arguments(driver.loops)
     leaves = list(torch_batches.leaves(batch))
     if leaves:
         facts["batch_size"] = _samples(batch, leaves, loader)
@@ -49,6 +50,13 @@ def loop_facts(driver: Any) -> dict[str, Any]:
 def dtype_name(tensor: Any) -> str:
     """A tensor's dtype as other frameworks call it: "float32"."""
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def _usual(driver: Any) -> Any:
+    """The last batch, or one before it where the last is the odd one that ends an epoch."""
+    batches = driver.recent_batches() or [driver.batch]
+    sizes = [_samples(one, list(torch_batches.leaves(one)), driver.loader) or 0 for one in batches]
+    return batches[sizes.index(statistics.median_high(sizes))]
 
 
 def _arguments(loops: Any) -> Any:

@@ -31,7 +31,7 @@ class Sums:
 
     def reduce(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The loop calls `all_reduce`."""
-        tensor = args[0] if args else kwargs.get("tensor")
+        tensor: Any = args[0] if args else kwargs.get("tensor")
         if self.off and self._is_gradient(tensor):
             return _done(tensor) if _asynchronous(args, kwargs) else None
         if self._looks < LOOKS and len(self._called) < MOST:

@@ -1,0 +1,262 @@
+"""The step without the exchange between replicas: what is left out of it, and what is not."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+from observing import patient
+from trainperf.child.tf_exchange import NO_EXCHANGE, Exchange, own_graphs
+from trainperf.child.tf_reductions import Reduction, packs
+
+
+class Options:
+    """Communication options, as TensorFlow merges those of a call into a strategy's."""
+
+    def __init__(self, bytes_per_pack=0):
+        self.bytes_per_pack = bytes_per_pack
+
+    def merge(self, other):
+        return other if other.bytes_per_pack else self
+
+
+def extended(kind, bytes_per_pack=0, **attributes):
+    operations = type(kind, (), attributes)()
+    return SimpleNamespace(
+        _cross_device_ops=operations, _communication_options=Options(bytes_per_pack)
+    )
+
+
+@pytest.mark.parametrize(
+    ("extended", "call", "eager", "sent"),
+    [
+        (extended("CollectiveAllReduce"), Options(), False, (60,)),
+        (extended("CollectiveAllReduce"), None, False, (60,)),
+        (extended("CollectiveAllReduce"), None, True, (10, 20, 30)),
+        (extended("CollectiveAllReduce", 15), None, False, (30, 20, 10)),
+        (extended("CollectiveAllReduce", 40), None, False, (50, 10)),
+        (extended("CollectiveAllReduce"), Options(15), False, (30, 20, 10)),
+        (extended("NcclAllReduce", _num_packs=1), None, False, (60,)),
+        (extended("HierarchicalCopyAllReduce", _num_packs=2), None, False, (30, 30)),
+        (extended("NcclAllReduce", _num_packs=0), None, False, (10, 20, 30)),
+        (extended("ReductionToOneDevice"), None, False, (10, 20, 30)),
+    ],
+)
+def test_gradients_are_sent_in_packs_as_the_strategy_makes_them(extended, call, eager, sent):
+    assert packs(extended, [10, 20, 30], call, eager) == sent
+
+
+def reduction(graph, size, joint=True):
+    return Reduction(graph, (((size,), "int8", ""),), (size,), (size,), joint)
+
+
+def exchange(*seen):
+    made = Exchange(SimpleNamespace(off=False, driver=None))
+    made._reductions += seen
+    return made
+
+
+def test_a_loop_without_an_exchange_cannot_have_it_switched_off():
+    made = exchange()
+    assert made.off() == NO_EXCHANGE
+    assert not made.is_off
+
+
+def test_nothing_is_switched_off_where_graphs_cannot_be_told_apart():
+    made = exchange(reduction(1, 10))
+    made.key_functions(SimpleNamespace(make_function_context=lambda: None))
+    assert "graphs" in made.off()
+    assert not made.is_off
+
+
+def test_the_gradients_are_those_of_the_function_that_was_traced_last():
+    made = exchange(reduction(1, 10), reduction(2, 20), reduction(2, 30))
+    assert [one.bytes for one in made.reductions()] == [20, 30]
+
+
+def test_statistics_that_are_assigned_one_by_one_are_not_taken_for_gradients():
+    made = exchange(reduction(1, 10), reduction(1, 4, joint=False))
+    assert [one.bytes for one in made.reductions()] == [10]
+
+
+def test_what_is_assigned_counts_where_nothing_comes_as_a_batch():
+    made = exchange(reduction(1, 10, joint=False), reduction(1, 4, joint=False))
+    assert [one.bytes for one in made.reductions()] == [10, 4]
+
+
+def test_bytes_are_not_told_where_a_shape_is_not_known():
+    assert Reduction(1, (((None,), "float32", ""),), (None,), (), True).bytes is None
+
+
+class Inner(NamedTuple):
+    xla_context_id: object
+
+
+class Context(NamedTuple):
+    context: Inner
+
+
+def test_graphs_without_exchange_are_kept_and_counted_apart_from_the_users():
+    made = exchange(reduction(1, 10))
+    module = SimpleNamespace(
+        EagerContext=Inner, make_function_context=lambda: Context(Inner(xla_context_id=0))
+    )
+    made.key_functions(module)
+    usual = module.make_function_context()
+    assert made.off() == ""
+    marked = module.make_function_context()
+    made.on()
+    assert module.make_function_context() == usual != marked
+    cache = SimpleNamespace(_primary={(usual, "a"): 1, (marked, "a"): 2})
+    assert own_graphs(SimpleNamespace(_function_cache=cache)) == 1
+    assert own_graphs(object()) == 0
+
+
+def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():
+    class Extended:
+        """A strategy that needs no merging call: all its devices are GPUs, under XLA."""
+
+        def _use_merge_call(self):
+            return False
+
+        def _replica_ctx_all_reduce(self, reduce_op, value, options=None):
+            return [2 * one for one in value]
+
+    made = Exchange(SimpleNamespace(off=True, driver=None))
+    made._keyed = True
+    made._reductions.append(reduction(1, 10))
+    made.watch(Extended)
+    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [2, 4]
+    made.off()
+    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [1, 2]
+    made.on()
+    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [2, 4]
+    assert made.dropped == 1
+
+
+PROGRAM = """
+    import json
+    import sys
+    from types import SimpleNamespace
+
+    import tensorflow as tf
+    from tensorflow.python.distribute import mirrored_strategy
+    from tensorflow.python.eager.polymorphic_function import function_context
+
+    from trainperf.child.tf_exchange import Exchange, own_graphs
+
+    def failed(what, error):
+        raise error
+
+    exchange = Exchange(SimpleNamespace(off=False, driver=None, failed=failed))
+    exchange.key_functions(function_context)
+    exchange.watch(mirrored_strategy.MirroredExtended)
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    way, operations, optimizer = sys.argv[1:]
+    one = tf.distribute.ReductionToOneDevice() if operations == "one" else None
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=one)
+    with strategy.scope():
+        if optimizer == "keras":
+            import keras
+        else:
+            import tf_keras as keras
+        model = keras.Sequential([keras.layers.Dense(4), keras.layers.BatchNormalization()])
+        model.build((None, 8))
+        sgd = keras.optimizers.SGD(0.1)
+        if optimizer == "legacy":
+            sgd = keras.optimizers.legacy.SGD(0.1)
+
+    def replica(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x, training=True) ** 2)
+        variables = model.trainable_variables
+        sgd.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return loss
+
+    inner = tf.function(replica) if way == "inner" else replica
+
+    def step(x):
+        losses = strategy.run(inner, args=(x,))
+        return strategy.reduce("SUM", losses, axis=None)
+
+    if way != "eager":
+        step = tf.function(step)
+    data = tf.data.Dataset.from_tensor_slices(tf.random.normal((64, 8))).batch(8).repeat()
+    batches = iter(strategy.experimental_distribute_dataset(data))
+
+    def differ():
+        kernel = model.trainable_variables[0]
+        kernel = kernel if hasattr(kernel, "values") else kernel.value  # Keras 3 wraps it
+        first, second = (one.numpy() for one in kernel.values)
+        return bool(abs(first - second).max() > 1e-6)
+
+    def collectives():
+        found = []
+        for graph in (one.graph for one in step._list_all_concrete_functions()):
+            definition = graph.as_graph_def()
+            nodes = [n for f in definition.library.function for n in f.node_def]
+            nodes += definition.node
+            found.append(sum(n.op.startswith("CollectiveReduce") for n in nodes))
+        return found
+
+    told = {"before": exchange.off()}
+    step(next(batches))
+    told["bytes"] = sum(one.bytes for one in exchange.reductions())
+    told["with"] = differ()
+    told["off"] = exchange.off()
+    step(next(batches))
+    told["without"] = differ()
+    exchange.on()
+    if way != "eager":
+        traces = step.experimental_get_tracing_count()
+        step(next(batches))
+        told["traced again"] = step.experimental_get_tracing_count() - traces
+        told["ours"] = own_graphs(step)
+        told["collectives"] = collectives()
+    print(json.dumps(told))
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("way", "operations", "optimizer"),
+    [
+        ("function", "collective", "keras"),
+        ("inner", "collective", "keras"),
+        ("function", "one", "keras"),
+        ("eager", "collective", "keras"),
+        ("function", "collective", "tf_keras"),
+        ("function", "collective", "legacy"),
+    ],
+)
+def test_replicas_go_their_own_ways_while_the_exchange_is_off(tmp_path, way, operations, optimizer):
+    if optimizer != "keras":
+        pytest.importorskip("tf_keras")
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(path), way, operations, optimizer],
+        env=patient(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["before"] == NO_EXCHANGE
+    assert told["bytes"] == 4 * (8 * 4 + 4 + 2 * 4)  # kernel, bias, scale and shift
+    assert told["off"] == ""
+    assert (told["with"], told["without"]) == (False, True)
+    if way == "eager":
+        return
+    assert (told["traced again"], told["ours"]) == (0, 1)
+    if operations == "collective":
+        *usual, ours = told["collectives"]
+        assert min(usual) > 0
+        assert ours == 0

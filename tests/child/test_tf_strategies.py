@@ -1,0 +1,352 @@
+"""What is told of a `tf.distribute` strategy, its place in a cluster, its dataset."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from observing import patient
+from trainperf.child import tf_sharding, tf_strategy_hooks
+from trainperf.child.tf_strategies import strategies_of, world
+from trainperf.child.tf_strategy import Built, described, operations, replicas, worker_hosts
+
+
+class CollectiveAllReduce:
+    pass
+
+
+class NcclAllReduce:
+    pass
+
+
+class MirroredStrategy:
+    def __init__(self, devices=("/device:CPU:0", "/device:CPU:1"), operations=None, **extended):
+        self.extended = SimpleNamespace(
+            worker_devices=tuple(devices),
+            _cross_device_ops=operations or CollectiveAllReduce(),
+            **extended,
+        )
+        self.num_replicas_in_sync = len(devices) * extended.get("_num_workers", 1)
+
+
+class CollectiveAllReduceStrategy(MirroredStrategy):
+    """What TensorFlow calls the class of `MultiWorkerMirroredStrategy`."""
+
+
+class ParameterServerStrategyV2:
+    extended = SimpleNamespace()
+
+    @property
+    def num_replicas_in_sync(self):
+        raise ValueError("there is no coordinator yet")
+
+
+class Written:
+    def __init__(self):
+        self.events = []
+
+    def write(self, kind, **fields):
+        self.events.append((kind, fields))
+
+    def flush(self):
+        pass
+
+
+def observer(**settings):
+    def failed(what, error):
+        raise error
+
+    return SimpleNamespace(
+        off=False, driver=None, facts={}, settings=settings, record=Written(), failed=failed
+    )
+
+
+def cluster(**jobs):
+    return SimpleNamespace(as_dict=lambda: jobs)
+
+
+def asked(implementation):
+    return SimpleNamespace(implementation=SimpleNamespace(value=implementation))
+
+
+def workers(rank, addresses, devices=("/device:CPU:0",), implementation="AUTO"):
+    return CollectiveAllReduceStrategy(
+        devices,
+        _num_workers=len(addresses),
+        _id_in_cluster=rank,
+        _cluster_spec=cluster(worker=list(addresses)),
+        _communication_options=asked(implementation),
+    )
+
+
+def with_strategy(strategy):
+    process = observer()
+    strategies_of(process).built.append(Built(strategy, None))
+    return process
+
+
+# --------------------------------------------------------------------- place in a cluster
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        observer(),
+        with_strategy(MirroredStrategy()),
+        with_strategy(workers(0, ["localhost:1000"])),
+        with_strategy(ParameterServerStrategyV2()),
+    ],
+)
+def test_a_process_by_itself_has_no_place_in_a_world(process):
+    assert world(process) is None
+
+
+def test_a_worker_knows_its_rank_and_who_shares_its_host():
+    addresses = ["one:1000", "one:1001", "two:1000", "two:1001"]
+    assert world(with_strategy(workers(3, addresses))) == {
+        "rank": 3,
+        "world_size": 4,
+        "backend": "gRPC",
+        "launcher": "TF_CONFIG",
+        "local_rank": 1,
+        "local_world_size": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("implementation", "backend"), [("AUTO", "NCCL"), ("NCCL", "NCCL"), ("RING", "RING")]
+)
+def test_workers_on_gpus_say_how_they_communicate(implementation, backend):
+    strategy = workers(0, ["one:1000", "two:1000"], ["/device:GPU:0"], implementation)
+    found = world(with_strategy(strategy))
+    assert found is not None
+    assert found["backend"] == backend
+
+
+def test_a_cluster_that_does_not_name_all_workers_gives_no_local_rank():
+    strategy = workers(1, ["one:1000", "two:1000"])
+    strategy.extended._cluster_spec = None
+    found = world(with_strategy(strategy))
+    assert found is not None
+    assert "local_rank" not in found
+
+
+def test_the_chief_comes_before_the_workers():
+    spec = cluster(worker=["b:1", "c:1"], chief=["a:1"], ps=["d:1"])
+    assert worker_hosts(SimpleNamespace(_cluster_spec=spec)) == ["a", "b", "c"]
+
+
+# ------------------------------------------------------------------- what a strategy tells
+
+
+def test_a_strategy_that_does_not_count_its_replicas_has_one():
+    strategy = ParameterServerStrategyV2()
+    assert replicas(strategy) == 1
+    told = described(Built(strategy, None))
+    assert told["cls"] == "ParameterServerStrategy"
+    assert told["devices"] == []
+    assert told["cross_device_ops"] == ""
+
+
+def test_several_workers_are_told_by_the_name_that_users_write():
+    told = described(Built(workers(0, ["localhost:1", "localhost:2"]), {"line": 3}, given=True))
+    assert (told["cls"], told["workers"], told["replicas"]) == ("MultiWorkerMirroredStrategy", 2, 2)
+    assert told["cross_device_ops_given"] is True
+    assert told["where"] == {"line": 3}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (MirroredStrategy(), "CollectiveAllReduce (RING)"),
+        (MirroredStrategy(["/GPU:0", "/GPU:1"]), "CollectiveAllReduce (NCCL)"),
+        (
+            MirroredStrategy(["/GPU:0", "/GPU:1"], _communication_options=asked("RING")),
+            "CollectiveAllReduce (RING)",
+        ),
+        (MirroredStrategy(operations=NcclAllReduce()), "NcclAllReduce"),
+    ],
+)
+def test_what_sums_over_replicas_is_told_with_what_takes_effect(strategy, words):
+    assert operations(strategy.extended) == words
+
+
+def test_the_strategy_built_last_is_the_one_that_trains_unless_another_is_in_use():
+    process = observer()
+    strategies = strategies_of(process)
+    assert strategies.main() is None
+    first, second = MirroredStrategy(), MirroredStrategy()
+    strategies.built += [Built(first, None), Built(second, None)]
+    assert strategies.main().strategy is second
+    assert strategies.main(first).strategy is first
+    assert strategies.main(MirroredStrategy()).strategy is second
+
+
+def test_a_strategy_of_a_library_or_of_ours_is_not_the_users():
+    process = observer()
+    strategies_of(process).made(type("_DefaultDistributionStrategy", (), {})())
+    process.off = True
+    strategies_of(process).made(MirroredStrategy())
+    assert strategies_of(process).built == []
+    assert process.record.events == []
+
+
+def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
+    process = observer()
+    strategy = MirroredStrategy()
+    strategies_of(process).made(strategy)
+    strategies_of(process).made(strategy)
+    strategies_of(process).scope(strategy)
+    strategies_of(process).scope(MirroredStrategy())
+    strategies_of(process).write(distributed=True)
+    kinds = [kind for kind, _ in process.record.events]
+    assert kinds == ["tf_strategy", "tf_strategy"]
+    before, after = (fields for _, fields in process.record.events)
+    assert before["where"]["function"].endswith("scopes_are_counted")
+    assert (before["scopes"], after["scopes"]) == (0, 1)
+    assert after["distributed"] is True
+
+
+# ---------------------------------------------------------------------- with fewer devices
+
+
+def built_with(settings, *arguments, **keywords):
+    seen = []
+    process = observer(**settings)
+
+    class Strategy:
+        def __init__(self, devices=None, cross_device_ops=None):
+            seen.append((devices, cross_device_ops))
+
+    Strategy.__init__ = tf_strategy_hooks._make_mirrored(strategies_of(process))(Strategy.__init__)
+    Strategy(*arguments, **keywords)
+    return seen[0]
+
+
+def test_a_strategy_is_given_what_the_user_gives_where_nothing_else_is_asked_for():
+    assert built_with({}) == (None, None)
+    assert built_with({"devices": None}, ["a", "b"], "ops") == (["a", "b"], "ops")
+
+
+def test_a_strategy_is_given_the_first_of_its_devices_where_fewer_are_asked_for():
+    assert built_with({"devices": 1}, ["a", "b"]) == (["a"], None)
+    assert built_with({"devices": 2}, devices=("a", "b", "c"), cross_device_ops="ops") == (
+        ["a", "b"],
+        "ops",
+    )
+
+
+# --------------------------------------------------------------------------- its dataset
+
+
+class Node:
+    def __init__(self, *inputs, policy="AUTO", **attributes):
+        self._parents = inputs
+        self._policy = policy
+        self.__dict__.update(attributes)
+
+    def _inputs(self):
+        return self._parents
+
+    def options(self):
+        policy = SimpleNamespace(name=self._policy)
+        return SimpleNamespace(experimental_distribute=SimpleNamespace(auto_shard_policy=policy))
+
+
+def names(count):
+    return SimpleNamespace(cardinality=lambda: count)
+
+
+@pytest.mark.parametrize(
+    ("policy", "files", "effect"),
+    [
+        ("AUTO", None, "DATA"),
+        ("AUTO", 4, "FILE"),
+        ("OFF", 4, "OFF"),
+        ("DATA", 4, "DATA"),
+        ("FILE", None, "FILE"),
+    ],
+)
+def test_auto_shards_by_files_only_where_there_are_some(policy, files, effect):
+    assert tf_sharding.policy(Node(policy=policy), files) == effect
+
+
+def test_a_dataset_without_files_tells_none():
+    assert tf_sharding.file_count([Node(), Node()]) is None
+    assert tf_sharding.file_count([]) is None
+
+
+@pytest.mark.parametrize(("count", "files"), [(3, 3), (-2, None)])
+def test_files_are_counted_where_a_reader_has_their_names(count, files):
+    assert tf_sharding.file_count([Node(_filenames=names(count)), Node()]) == files
+
+
+def test_the_dataset_and_its_batch_are_found_where_the_user_made_them():
+    source = Node(_trainperf_site={"line": 1}, _trainperf_call="from_tensor_slices")
+    batch = Node(source, _trainperf_site={"line": 2}, _trainperf_call="batch")
+    last = Node(batch, _trainperf_site={"line": 3}, _trainperf_call="prefetch")
+    by_keras = Node(last, _trainperf_site={"line": 9}, _trainperf_call="fit")
+    nodes = [source, batch, last, by_keras]
+    assert tf_sharding._last_site(nodes, ()) == {"line": 3}
+    assert tf_sharding._last_site(nodes, tf_sharding.BATCH_CALLS) == {"line": 2}
+    assert tf_sharding._last_site([source], tf_sharding.BATCH_CALLS) is None
+
+
+DATASETS = """
+    import json
+    import sys
+
+    import tensorflow as tf
+
+    from trainperf.child import tf_sharding
+
+    folder = sys.argv[1]
+    names = [f"{folder}/{number}.tfrecord" for number in range(3)]
+    for name in names:
+        with tf.io.TFRecordWriter(name) as writer:
+            writer.write(b"x")
+    data = tf.data
+    records = data.TFRecordDataset(names)
+    listed = data.Dataset.list_files(f"{folder}/*.tfrecord")
+    options = data.Options()
+    options.experimental_distribute.auto_shard_policy = data.experimental.AutoShardPolicy.OFF
+    datasets = {
+        "numbers": data.Dataset.range(8),
+        "words": data.Dataset.from_tensor_slices(["a", "b"]).map(tf.strings.length),
+        "whole files": listed.map(tf.io.read_file),
+        "records": records.map(tf.strings.length).batch(2),
+        "parallel reads": data.TFRecordDataset(names, num_parallel_reads=2),
+        "listed": listed.interleave(data.TFRecordDataset, cycle_length=2).batch(2),
+        "listed one by one": listed.flat_map(lambda name: data.TFRecordDataset(name)),
+        "not sharded": records.with_options(options),
+    }
+    told = {name: tf_sharding.described(one, 2) for name, one in datasets.items()}
+    print(json.dumps({name: [one["files"], one["auto_shard"]] for name, one in told.items()}))
+"""
+
+
+@pytest.mark.e2e
+def test_the_files_of_datasets_are_counted_where_tensorflow_shards_by_them(tmp_path):
+    path = tmp_path / "datasets.py"
+    path.write_text(textwrap.dedent(DATASETS), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(path), str(tmp_path)],
+        env=patient(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "numbers": [None, "DATA"],
+        "words": [None, "DATA"],
+        "whole files": [None, "DATA"],
+        "records": [3, "FILE"],
+        "parallel reads": [3, "FILE"],
+        "listed": [3, "FILE"],
+        "listed one by one": [3, "FILE"],
+        "not sharded": [3, "OFF"],
+    }

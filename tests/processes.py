@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -87,3 +89,14 @@ def driver_of(loops: Any) -> Any:
         loader=None,
         facts=facts,
     )
+
+
+def soon(true: Callable[[], bool], seconds: float = 3.0) -> bool:
+    """Whether something comes true; a thread that looks at stacks may hold our frame a while."""
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        gc.collect()
+        time.sleep(0.02)
+    return True

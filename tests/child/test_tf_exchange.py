@@ -224,6 +224,7 @@ PROGRAM = """
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "operations", "optimizer"),
     [

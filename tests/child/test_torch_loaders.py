@@ -18,6 +18,7 @@ from torch.utils.data import (
 )
 
 from loading import Driver, Loops, torch
+from processes import soon
 from trainperf.child import torch_loaders
 from trainperf.child.patching import undo
 from trainperf.model import Loader
@@ -166,7 +167,7 @@ def test_no_loader_is_kept_alive(loops):
     loader = DataLoader(NUMBERS)
     gone = weakref.ref(loader)
     del loader
-    assert gone() is None
+    assert soon(lambda: gone() is None)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,12 @@ from trainperf.trial.ranks import by_rank, launcher, obstacle, place
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.warming import warm_up
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.long,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("nothing_left"),
+]
 
 DDP = """
 import os
@@ -126,7 +131,6 @@ def test_both_ranks_take_the_same_steps_of_each_slice_and_stand_still_between(
             leg.end()
 
 
-@pytest.mark.long
 def test_a_faster_variant_reads_faster_and_the_script_itself_as_itself(
     job: Run, tmp_path: Path
 ) -> None:

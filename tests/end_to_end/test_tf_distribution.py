@@ -10,7 +10,7 @@ import pytest
 from observing import events, observed, python, script
 from trainperf.model import Ending, Event, Recording
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 TWO_DEVICES = """
 import tensorflow as tf

@@ -16,6 +16,7 @@ from trainperf.fixes import by_id
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.long,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch here"),
 ]
 

@@ -293,7 +293,7 @@ def without_loop(
         hint = "A longer --budget gives it the time, such as --budget 15min."
     known = report.way_out(recording)
     if known is not None:
-        text, hint = "The script ended before it trained.", ""
+        text, hint = f"The script ended before it trained. {known}.", ""
     return Diagnosis(
         format_version=FORMAT_VERSION,
         trainperf_version=trainperf.__version__,
@@ -323,7 +323,11 @@ def without_loop(
         overhead=None,
         patch=None,
         not_measured=report.nothing_measured(recording, str(error)),
-        notes=(*error.seen, *report.run_notes(recording), *((hint,) if hint else ())),
+        notes=(
+            *error.seen,
+            *(one for one in report.run_notes(recording) if one != known),
+            *((hint,) if hint else ()),
+        ),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,12 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
     return {"input_kind": "numpy"}
 
 
+def _own_devices(devices: list[Any]) -> int:
+    """How many a worker has: in a cluster each sees those of all the others as well."""
+    workers = Counter(str(one.name).rpartition("/device:")[0] for one in devices)
+    return max(workers.values(), default=0)
+
+
 def record(driver: LoopDriver) -> None:
     """Record what is known of the models, the device, callbacks, padding and tracing."""
     import tensorflow as tf
@@ -142,7 +149,7 @@ def record(driver: LoopDriver) -> None:
         legacy=_legacy(driver),
         cuda=bool(build.get("is_cuda_build")),
         gpus=names,
-        logical=len(tf.config.list_logical_devices()),
+        logical=_own_devices(tf.config.list_logical_devices()),
     )
     driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
     driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))

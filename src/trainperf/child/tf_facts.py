@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from . import frames, tf_all_reduce, tf_batches, tf_devices, tf_models

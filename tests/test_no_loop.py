@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from recordings import recording
 from trainperf.model import Ending
 from trainperf.report.no_loop import KERAS_FIT, way_out
@@ -49,3 +53,31 @@ def test_a_strategy_that_only_the_output_names_counts():
     tail = "in MultiWorkerMirroredStrategy\nValueError: Attempt to convert a value (PerReplica:{"
 
     assert way_out(recording(ending=Ending.FAILED, output_tail=tail)) == KERAS_FIT
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("ValueError", "Error initializing via env:// rendezvous: environment variable RANK"),
+        ("KeyError", "'LOCAL_RANK'"),
+    ],
+)
+def test_a_script_that_needs_a_launcher_is_told_how_to_give_it_one(kind: str, text: str):
+    failed = recording({"e": "error", "type": kind, "text": text}, ending=Ending.FAILED)
+    run = replace(failed.run, command=("/usr/bin/python3", "train.py", "--epochs", "3"))
+
+    found = way_out(replace(failed, run=run))
+
+    assert found is not None
+    assert (
+        "trainperf diagnose -- torchrun --standalone --nproc_per_node 2 train.py --epochs 3`"
+        in found
+    )
+
+
+def test_a_rank_of_a_job_has_its_launcher():
+    error = {"e": "error", "type": "KeyError", "text": "'LOCAL_RANK'"}
+    other = {"e": "error", "type": "KeyError", "text": "'batch_size'"}
+
+    assert way_out(recording({"e": "rank", "rank": 0}, error, ending=Ending.FAILED)) is None
+    assert way_out(recording(other, ending=Ending.FAILED)) is None

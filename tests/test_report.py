@@ -297,6 +297,21 @@ def test_a_job_says_what_of_its_exchange_was_not_measured():
     none = reasons(parallel_evidence(parallel={"exchange": None}))
     assert "no exchange of gradients" in none["gradient exchange"]
     assert reasons(evidence())["gradient exchange"] == "the script trains on one device"
+    cut = (rank(0), rank(1, ended="failed in the warm-up with KeyError"))
+    early = reasons(parallel_evidence(parallel={"exchange": None, "processes": cut}))
+    assert early["gradient exchange"] == "a rank ended before the exchange was looked at"
+
+
+def test_other_ranks_of_the_host_are_no_other_processes():
+    busy = (PhaseUse("real", 20, cpu_cores=1.0, machine_cpu_cores=3.0),)
+    job = parallel_evidence(parallel={"processes": (rank(0), rank(1))})
+    found = replace(job, use=busy)
+    event = {"e": "hello"}
+    alone, both = recording(event), recording(event)
+    both = replace(both, events={1000: (event,), 1001: (event,)})
+    alone = replace(alone, events={1000: (event,)})
+    assert any("other processes" in note for note in report.notes(both, found))
+    assert not any("other processes" in note for note in report.notes(alone, found))
 
 
 def test_what_is_odd_about_ranks_is_noted():

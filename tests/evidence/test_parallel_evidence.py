@@ -11,6 +11,7 @@ from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.parallel import joined, parallel, summarise, whole_job, with_scaling
+from trainperf.evidence.ranks import GONE
 from trainperf.fixes._cases import machine, measure
 from trainperf.fixes._parallel_cases import rank
 from trainperf.model import (
@@ -185,11 +186,19 @@ def test_what_is_not_said_is_not_known() -> None:
         ([], "stopped in the resident phase"),
         (
             [{"e": "error", "type": "ValueError", "text": "NaN loss\nat step 3"}],
-            "ended with ValueError: NaN loss in the resident phase",
+            "failed in the resident phase with ValueError: NaN loss",
         ),
         (
             [{"e": "error", "type": "KeyError", "text": ""}],
-            "ended with KeyError in the resident phase",
+            "failed in the resident phase with KeyError",
+        ),
+        (
+            [{"e": "error", "type": "RuntimeError", "text": "Connection closed by peer"}],
+            f"failed in the resident phase, {GONE} (RuntimeError)",
+        ),
+        (
+            [{"e": "error", "type": "ValueError", "text": "many words " * 30}],
+            f"failed in the resident phase with ValueError: {'many words ' * 14}many …",
         ),
         ([{"e": "exit"}], "ended by itself in the resident phase"),
         ([{"e": "phase", "p": "facts", "b": 0}], "measured"),
@@ -206,7 +215,7 @@ def test_a_rank_without_a_loop_is_a_rank_all_the_same() -> None:
     error = {"e": "error", "type": "OSError", "text": "no such file"}
     found = summarise(stamped({"e": "hello", "pid": 7}, place(1), error))
     assert found is not None
-    assert found.ended == "ended with OSError: no such file before a training loop began"
+    assert found.ended == "failed before a training loop began with OSError: no such file"
     assert isinstance(found.real, Missing)
 
 
@@ -530,6 +539,22 @@ def test_without_local_steps_a_late_input_is_seen_where_the_job_waits_for_it() -
 
 
 # --------------------------------------------------------------------------- scaling
+
+
+def test_one_device_slower_than_several_is_noted_and_tells_no_batch() -> None:
+    found = job(process(0), process(1))
+    scaled = with_scaling(found, [ScalingPoint(1, 0.5, 64.0), ScalingPoint(2, 0.1, 640.0)])
+    assert any("took longer on one device than on several" in note for note in scaled.notes)
+    assert isinstance(scaled.break_even_batch_, Missing)
+    usual = with_scaling(found, [ScalingPoint(1, 0.05, 640.0), ScalingPoint(2, 0.1, 640.0)])
+    assert not any("took longer" in note for note in usual.notes)
+
+
+def test_more_ranks_than_cores_are_noted() -> None:
+    few = [process(number, 3, cores=[0, 1], device="CPU") for number in range(3)]
+    assert any("3 ranks take turns on the 2 cores" in note for note in job(*few).notes)
+    enough = [process(number, cores=[0, 1], device="CPU") for number in range(2)]
+    assert not any("take turns" in note for note in job(*enough).notes)
 
 
 def test_from_which_batch_on_more_replicas_pay() -> None:

@@ -73,12 +73,37 @@ def test_nothing_measured_is_no_sync() -> None:
 # --------------------------------------------------------------------------- what is said
 
 
+def test_an_exchange_that_the_noise_hides_is_not_called_healthy() -> None:
+    unsure = replace(exchange(), seconds_=Measure(0.030, 30, (), low=0.0, high=0.08))
+    answer = said(parallel={"exchange": unsure})
+    assert not answer.healthy
+    assert "the exchange of gradients may take anything up to 80 % of a step" in answer.text
+
+
+def test_a_healthy_step_says_what_the_exchange_may_be_of_it() -> None:
+    small = replace(exchange(), seconds_=Measure(0.010, 30, (), low=0.0, high=0.02))
+    answer = said(parallel={"exchange": small})
+    assert answer.healthy
+    assert "(the exchange of gradients is up to 20 %)" in answer.text
+    none = replace(exchange(), seconds_=Measure(0.001, 30, (), low=0.0, high=0.002))
+    assert "exchange" not in said(parallel={"exchange": none}).text
+
+
+def test_an_exchange_with_ranks_that_were_not_measured_may_be_a_wait_for_them() -> None:
+    known = (rank(0, local=measure(0.030)),)
+    job = {"exchange": exchange(0.060), "processes": known, "absent": (1,), "expected": 2}
+    answer = said(parallel=job)
+    assert answer.text.endswith(
+        ", or in waiting for rank 1 that left no step; each sends 100 MiB a step."
+    )
+
+
 def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -> None:
     answer = said(parallel={"exchange": exchange(0.041, bytes=12_600_000)})
     assert answer.bottleneck == "sync"
     assert answer.text == (
         "Sync-bound: 41 % of each step passes in the exchange of gradients between 2 ranks "
-        "(DistributedDataParallel, gloo); each gives away 12.0 MiB a step."
+        "(DistributedDataParallel, gloo); each sends 12.0 MiB a step."
     )
     assert not answer.healthy
 
@@ -108,8 +133,8 @@ def test_a_straggler_is_named_with_its_step_and_its_cause() -> None:
     answer = verdict(held_up(0.090, input=0.080), ())
     assert answer.bottleneck == "sync"
     assert answer.text == (
-        "Sync-bound: 60 % of each step passes in waiting for rank 1, whose step takes 90.0 ms "
-        "where the median takes 30.0 ms: its input takes 80.0 ms a step, that of rank 0 10.0 ms."
+        "Sync-bound: 60 % of each step passes in waiting for rank 1, whose own step takes 90.0 "
+        "ms, that of rank 0 30.0 ms: its input takes 80.0 ms a step, that of rank 0 10.0 ms."
     )
 
 
@@ -119,8 +144,16 @@ def test_a_straggler_by_its_input_is_the_verdict_though_the_step_waits_for_input
     assert "waiting for rank 1" in verdict(evidence, ()).text
 
 
+def test_a_straggler_costs_no_more_than_the_step_has() -> None:
+    evidence = held_up(0.120, input=0.110)  # its own work was longer in other steps
+    (late,) = evidence.parallel.stragglers
+    assert late.behind_s == pytest.approx(0.075)
+    assert late.share == pytest.approx(0.75)
+    assert "own step takes 120 ms, that of rank 0 30.0 ms" in verdict(evidence, ()).text
+
+
 def test_a_straggler_without_a_cause_is_named_all_the_same() -> None:
-    assert verdict(held_up(0.090), ()).text.endswith("where the median takes 30.0 ms.")
+    assert verdict(held_up(0.090), ()).text.endswith("takes 90.0 ms, that of rank 0 30.0 ms.")
 
 
 def test_the_larger_of_exchange_and_straggler_is_the_verdict() -> None:

@@ -156,7 +156,7 @@ LATE = of_ranks(
             epoch_steps=391 if number != 2 else 388,
             threads=2,
             cores=tuple(range(4 * number % 8, 4 * number % 8 + 4)),
-            ended="measured" if number != 2 else "ended with ValueError: NaN in the input phase",
+            ended="measured" if number != 2 else "failed in the input phase with ValueError: NaN",
         )
         for number in range(3)
     ],

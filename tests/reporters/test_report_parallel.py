@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from reporters.rendering import of, text
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_parallel import PARALLEL
-from trainperf.model import Diagnosis, Strategy
+from trainperf.evidence.ranks import GONE
+from trainperf.model import Diagnosis, Ending, Strategy
 from trainperf.model.reported_parallel import ReportedExchange, ReportedParallel, ReportedRank
 
 SYNC, LATE = PARALLEL["ddp_sync_bound"], PARALLEL["straggler"]
@@ -57,7 +59,42 @@ def test_many_absent_ranks_are_counted() -> None:
 
 
 def test_a_rank_that_ended_early_is_named_with_what_happened() -> None:
-    assert "Rank 2: ended with ValueError: NaN in the input phase.\n" in text(LATE)
+    assert "Rank 2: failed in the input phase with ValueError: NaN.\n" in text(LATE)
+
+
+def test_the_rank_that_failed_of_itself_comes_before_those_that_lost_it() -> None:
+    first, *others = job(LATE).ranks
+    lost = replace(first, ended=f"failed in the real phase, {GONE}, with RuntimeError: closed")
+    report = text(changed(LATE, ranks=(lost, *others)))
+    assert report.index("Rank 2: failed") < report.index("Rank 0: failed")
+
+
+def test_where_a_rank_left_no_time_the_numbers_are_those_of_the_others() -> None:
+    first, *_ = job(SYNC).ranks
+    nothing = dict.fromkeys(("real_s", "resident_s", "local_s", "input_s", "waits_s"))
+    cut = replace(first, rank=1, ended="record.json was cut short", **nothing)
+    assert "cut short.\nThe numbers are those of the other ranks.\n" in text(
+        changed(SYNC, ranks=(first, cut))
+    )
+    assert "those of the other ranks" not in text(SYNC)
+
+
+def test_the_last_output_is_that_of_the_rank_that_failed_of_itself() -> None:
+    tail = "[rank2]: ValueError: NaN\n[rank0]: RuntimeError: closed\ntorchrun: train.py FAILED"
+    failed = replace(LATE, ending=Ending.FAILED, output_tail=tail)
+    report = text(failed)
+    assert "Last output of rank 2\n  [rank2]: ValueError: NaN\n" in report
+    assert "torchrun: train.py FAILED" not in report
+    other = replace(failed, output_tail="torchrun: train.py FAILED")
+    assert "Last output of the script\n  torchrun: train.py FAILED\n" in text(other)
+
+
+def test_ranks_of_which_nothing_is_known_but_their_end_have_no_table() -> None:
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(ReportedRank))
+    fields |= {"rank": 0, "host": "", "device": "", "ended": "failed in the warm-up with OSError"}
+    report = text(changed(LATE, ranks=(ReportedRank(**fields),)))
+    assert f"\n{RANKS}\n" not in report
+    assert "Rank 0: failed in the warm-up" in report
 
 
 def test_each_rank_has_a_row_and_hosts_are_named_where_there_are_several() -> None:
@@ -88,6 +125,30 @@ def test_many_stragglers_are_counted() -> None:
 
 def test_the_exchange_has_its_cost_its_share_and_its_interval() -> None:
     assert "31.0 ms, 41 % of it (30.3 ms to 31.7 ms)" in of(SYNC, EXCHANGE)
+
+
+def test_an_exchange_that_the_noise_hides_is_part_of_the_model_and_said_so() -> None:
+    hidden = exchanging(low_s=0.0, high_s=0.050)
+    assert "not known: between nothing and 50.0 ms, 66 % of it" in of(hidden, EXCHANGE)
+    assert "█  model and exchange" in text(hidden)
+
+
+def test_a_wait_for_ranks_that_were_not_measured_is_told_from_the_model() -> None:
+    first, _ = job(SYNC).ranks
+    times = replace(SYNC.times, resident_s=0.050, input_s=0.001)
+    alone = replace(changed(SYNC, ranks=(first,), absent=(1,)), times=times)
+    report = text(alone)
+    assert "▞  waiting for ranks not measured  25.1 ms" in report
+    assert "any wait for 1 rank not measured included" in of(alone, EXCHANGE)
+
+
+def test_what_exchanges_less_often_is_said_where_the_exchange_dominates() -> None:
+    assert "one update after several batches" in text(SYNC)
+    often = tuple(replace(one, micro_steps=4.0) for one in job(SYNC).ddp)
+    assert "one update after several batches" not in text(changed(SYNC, ddp=often))
+    assert "exchange less often" not in text(LATE)
+    assert "exchange less often" not in text(INPUT_BOUND)
+    assert "exchange less often" not in text(exchanging(low_s=0.0))
 
 
 def test_an_exchange_within_the_noise_is_said_to_be_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from trainperf.evidence.events import Observed, site
@@ -19,6 +20,7 @@ from trainperf.model import (
     Measure,
     Missing,
     Overlap,
+    Parallel,
     Rank,
     Strategy,
 )
@@ -49,6 +51,20 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     )
 
 
+def with_gpu_link(job: Parallel | None, link: Link | None) -> Parallel | None:
+    """Return the job with `link` of its exchange, where that goes from GPU to GPU of one host.
+
+    gloo, MPI and TensorFlow's RING take gradients of GPUs through the host's memory.
+    """
+    found = None if job is None else job.exchange
+    if job is None or found is None or found.link is not None or job.hosts > 1 or job.absent:
+        return job
+    on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
+    if link is None or not on_gpus or found.backend.lower() in ("gloo", "mpi", "ring"):
+        return job
+    return replace(job, exchange=replace(found, link=link))
+
+
 def cost(ranks: Sequence[Rank]) -> Measure | Missing:
     """Seconds that the exchange adds to a step: real less local, of the slowest rank.
 
@@ -77,14 +93,20 @@ def cost(ranks: Sequence[Rank]) -> Measure | Missing:
 def waiting(ranks: Sequence[Rank]) -> float | Missing:
     """Seconds that the mean rank waits for the slowest in each step.
 
-    By the steps without exchange, in which no rank waits for another.
+    By the steps without exchange, in which no rank waits for another. None waits for
+    longer than its real step has beyond its own work.
     """
     own = [rank.local.seconds for rank in ranks if isinstance(rank.local, Measure)]
     if len(ranks) < 2:
         return Missing("one process runs all replicas")
     if len(own) < 2:
         return _why(ranks)
-    return max(own) - statistics.fmean(own)
+    slowest = max(own)
+    return statistics.fmean(
+        max(0.0, min(slowest, _real(rank, slowest)) - rank.local.seconds)
+        for rank in ranks
+        if isinstance(rank.local, Measure)
+    )
 
 
 def last(lead: Observed, kind: str) -> Event | None:
@@ -144,6 +166,10 @@ def _built(lead: Observed) -> Event | None:
     if wrapped is not None and lead.place is not None:
         return {"method": DDP, "backend": lead.place.get("backend")}
     return None
+
+
+def _real(rank: Rank, otherwise: float) -> float:
+    return rank.real.seconds if isinstance(rank.real, Measure) else otherwise
 
 
 def _slowest(ranks: Sequence[Rank]) -> tuple[Rank, Measure] | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainperf.evidence.events import Observed
 from trainperf.evidence.exchange import ddp, exchange, last, strategy
 from trainperf.evidence.ranks import summarise
-from trainperf.evidence.scaling import break_even, with_scaling
+from trainperf.evidence.scaling import break_even, crowded, with_scaling
 from trainperf.evidence.skew import stragglers
 from trainperf.model import Event, Loop, Machine, Measure, Parallel, Rank, Recording, Sample
 
@@ -116,6 +116,7 @@ def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str
     more = [rank.rank for rank in ranks if rank.rank >= expected]
     if more:
         yield f"rank {more[0]} reported, where the job was to have {expected} ranks"
+    yield from crowded(ranks)
     lengths = {rank.epoch_steps: rank.rank for rank in reversed(ranks) if rank.epoch_steps}
     if len(lengths) > 1:
         shortest, longest = min(lengths), max(lengths)

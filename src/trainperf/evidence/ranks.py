@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from trainperf.evidence.events import Observed, main_loop
@@ -20,6 +21,16 @@ TIMED = {
 }
 """The phases that all ranks go through; a process that came further was measured."""
 
+GONE = "when its connection to another rank broke"
+"""How a rank ended that lost another one: what that one says is the cause."""
+
+LOST = re.compile("connection (closed|reset)|remote (worker|process|peer)|broken pipe", re.I)
+"""What gloo, NCCL and gRPC say where the process on the other side has gone."""
+
+LONGEST = 160
+"""Characters of an error that are told; gloo's go on with an address and advice."""
+
+ENDED = "the run ended before a step without exchange was timed"
 NOT_SWITCHED = "the exchange of gradients was not switched off in this loop"
 
 
@@ -58,7 +69,8 @@ def local(observed: Observed) -> Measure | Missing:
     blocks = any(event["p"] == "local" for event in observed.of("block"))
     steps = any(event["p"] == "local" for event in observed.of("step"))
     if not blocks and not steps:
-        return observed.missing("local", NOT_SWITCHED)
+        cut = _ended(observed) != "measured"
+        return observed.missing("local", ENDED if cut else NOT_SWITCHED)
     return _measure(observed, "local")
 
 
@@ -69,7 +81,7 @@ def _without_loop(process: tuple[Event, ...]) -> Rank | None:
         return None
     reason = Missing("no training loop was seen in it")
     error = _error(process)
-    ended = reason.reason if error is None else f"{_with(error)} before a training loop began"
+    ended = reason.reason if error is None else _failed(error, "before a training loop began")
     return Rank(
         rank=int(place["rank"]),
         host=str(place.get("host") or ""),
@@ -100,7 +112,7 @@ def _ended(observed: Observed) -> str:
         return "measured"
     error = _error(observed.loop)
     if error is not None:
-        return f"{_with(error)} in {TIMED[phase]}"
+        return _failed(error, f"in {TIMED[phase]}")
     if next(observed.of("exit"), None) is not None:
         return f"ended by itself in {TIMED[phase]}"
     return f"stopped in {TIMED[phase]}"
@@ -110,9 +122,15 @@ def _error(events: Sequence[Event]) -> Event | None:
     return next((event for event in reversed(events) if event["e"] == "error"), None)
 
 
-def _with(error: Event) -> str:
-    text = str(error.get("text") or "").strip().partition("\n")[0][:200]
-    return f"ended with {error['type']}{': ' if text else ''}{text}"
+def _failed(error: Event, when: str) -> str:
+    """Say when a rank failed and with what; the first line of the error, without its end."""
+    text = str(error.get("text") or "").strip()
+    if LOST.search(text):
+        return f"failed {when}, {GONE} ({error['type']})"
+    line = text.partition("\n")[0]
+    if len(line) > LONGEST:
+        line = line[:LONGEST].rpartition(" ")[0] + " …"
+    return f"failed {when} with {error['type']}{': ' if line else ''}{line}"
 
 
 def _pid(process: tuple[Event, ...]) -> int | None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainperf.model import Measure, Missing, Parallel, Rank, ScalingPoint
 
 SHARING = "the replicas share cores, so their steps do not say what one takes by itself"
+UNMEASURED = "the step of some ranks is not known, and may be what the exchange waits for"
+SLOWER = 1.1
+"""A step on one device longer than this many of the job's is no matter of rounding."""
+
+ALONE_SLOWER = (
+    "a step took longer on one device than on several that exchange gradients: the machine was "
+    "busier then, or the step varies; expect these rates to be off"
+)
 IN_THE_NOISE = "the exchange does not stand out of the noise of a step"
 
 
@@ -21,7 +29,9 @@ def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str
     ordered = sorted(points, key=lambda point: point.devices)
     single = next((point for point in ordered if point.devices == 1), None)
     filled = tuple(replace(point, efficiency=_efficiency(point, single)) for point in ordered)
-    found = replace(parallel, scaling=filled, scaling_reason=reason)
+    odd = (ALONE_SLOWER,) if _alone_slower(parallel, single) else ()
+    notes = (*parallel.notes, *odd)
+    found = replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
     return replace(found, break_even_batch_=break_even(found))
 
 
@@ -42,6 +52,8 @@ def break_even(parallel: Parallel) -> float | Missing:
         return exchange.seconds_
     if exchange.seconds <= 0 or (exchange.seconds_.low is not None and exchange.seconds_.low <= 0):
         return Missing(IN_THE_NOISE)
+    if parallel.unmeasured:
+        return Missing(UNMEASURED)
     batches = [rank.batch_size for rank in parallel.processes]
     known = [batch for batch in batches if batch]
     if not known or len(known) < len(batches):
@@ -57,22 +69,47 @@ def _alone(parallel: Parallel) -> float | Missing:
     """Seconds of a step of one replica that exchanges nothing."""
     for point in parallel.scaling:
         if point.devices == 1:
-            return point.real_s
+            slower = _alone_slower(parallel, point)
+            return Missing(ALONE_SLOWER) if slower else point.real_s
     if _share_cores(parallel.processes):
         return Missing(SHARING)
     own = [rank.local.seconds for rank in parallel.processes if isinstance(rank.local, Measure)]
     return statistics.fmean(own) if own else Missing("the step was not timed on one device")
 
 
+def _alone_slower(parallel: Parallel, single: ScalingPoint | None) -> bool:
+    """Whether one device took longer than several, which do the same and exchange besides."""
+    real = [rank.real.seconds for rank in parallel.processes if isinstance(rank.real, Measure)]
+    return single is not None and bool(real) and single.real_s > SLOWER * max(real)
+
+
 def _share_cores(ranks: Sequence[Rank]) -> bool:
     """Whether replicas that compute on CPUs want more threads than there are cores."""
     if any(rank.device.endswith("logical CPUs") for rank in ranks):
         return True
+    return any(_crowded(here) for here in _by_host(ranks).values())
+
+
+def crowded(ranks: Sequence[Rank]) -> Iterator[str]:
+    """Say on which host there are more ranks than cores, the first such host."""
+    for host, here in _by_host(ranks).items():
+        cores = {core for rank in here for core in rank.cores or ()}
+        if len(here) > len(cores):
+            where = f" of {host}" if host else ""
+            yield (
+                f"{len(here)} ranks take turns on the {len(cores)} cores{where}: as many ranks as "
+                f"cores may do as much"
+            )
+            return
+
+
+def _by_host(ranks: Sequence[Rank]) -> dict[str, list[Rank]]:
+    """The ranks that compute on CPUs and whose cores are known, by host."""
     hosts: dict[str, list[Rank]] = {}
     for rank in ranks:
         if rank.device == "CPU" and rank.cores is not None:
             hosts.setdefault(rank.host, []).append(rank)
-    return any(_crowded(here) for here in hosts.values())
+    return hosts
 
 
 def _crowded(ranks: Sequence[Rank]) -> bool:

@@ -25,13 +25,17 @@ def stragglers(ranks: Sequence[Rank], samples: Sequence[Sample] = ()) -> tuple[S
     middle = median([rank for rank, _ in free], [own.seconds for _, own in free])
     usual = middle.local
     assert isinstance(usual, Measure)
-    late = {rank.rank: own.seconds - usual.seconds for rank, own in free if _stands_out(own, usual)}
+    late = {
+        rank.rank: (own.seconds - usual.seconds) * _within(rank, own)
+        for rank, own in free
+        if _stands_out(own, usual)
+    }
     found = [
         Straggler(
             rank=rank.rank,
             phase=phase(rank, middle, late[rank.rank]),
             behind_s=late[rank.rank],
-            share=late[rank.rank] / _step(rank, own),
+            share=late[rank.rank] / _real(rank, own),
             cause="; ".join(causes(rank, middle, ranks, late, samples)),
         )
         for rank, own in free
@@ -79,6 +83,20 @@ def _by_input(ranks: Sequence[Rank], samples: Sequence[Sample]) -> tuple[Straggl
 def _stands_out(own: Measure, usual: Measure) -> bool:
     noise = own.noise * own.seconds + usual.noise * usual.seconds
     return own.seconds - usual.seconds > max(BEHIND * usual.seconds, noise)
+
+
+def _real(rank: Rank, otherwise: Measure) -> float:
+    """The real step of a rank; its own work where that was not timed."""
+    found = rank.real.seconds if isinstance(rank.real, Measure) else otherwise.seconds
+    return max(found, 1e-9)
+
+
+def _within(rank: Rank, own: Measure) -> float:
+    """By how much its own work, timed over other samples, is to be shortened to fit its step.
+
+    Nobody waits longer for a rank than a step takes. 1 where its work fits.
+    """
+    return min(1.0, _real(rank, own) / max(own.seconds, 1e-9))
 
 
 def _step(rank: Rank, otherwise: Measure) -> float:

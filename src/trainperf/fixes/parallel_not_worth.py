@@ -109,7 +109,7 @@ class NotWorthIt(Fix):
             return None
         upper = ratio if measured is not None or evidence.device.kind == "GPU" else None
         return self.finding(
-            title=f"{count} devices train no faster than one",
+            title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
             text=_text(evidence, count, measured, ratio),
             bound=upper,
             bound_basis=_basis(measured, upper),
@@ -142,8 +142,8 @@ def _text(evidence: Evidence, count: int, measured: float | None, ratio: float) 
         alone = step_without_exchange(evidence)
         text = (
             f"A step takes {real}, and {ms(alone)} without the exchange of gradients. {count} "
-            f"devices do {count} batches in it; one alone would do {times(ratio)} the samples per "
-            "second."
+            f"devices do {count} batches in it; one alone, exchanging nothing, would do "
+            f"{times(ratio)} the samples per second."
         )
     try:
         cost = exchange_seconds(evidence)
@@ -156,7 +156,7 @@ def _basis(measured: float | None, upper: float | None) -> str:
     if measured is not None:
         return "samples per second on one device, measured"
     if upper is None:
-        return "not known: the processes share their cores, one alone would have more"
+        return "the processes share their cores, and one alone would have more"
     return "samples per second of one device, by its step without exchange"
 
 

@@ -114,7 +114,7 @@ class RanksThreads(Fix):
         variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
         each = "1 thread" if most == 1 else f"{most} threads"
         return self.finding(
-            title=f"{len(together)} ranks fight over {cores} cores"
+            title=f"{len(together)} ranks with {each} each fight over {cores} cores"
             if over
             else f"{len(together)} ranks with {each} each leave cores idle",
             text=f"Each of {len(together)} ranks on {host} computes with {each}; {cores} cores "
@@ -124,7 +124,7 @@ class RanksThreads(Fix):
             bound_basis="no core's time lost to threads that wait for their turn"
             if over
             else f"operations spread over {wanted} threads without loss",
-            advice=f"Set {variable} to the cores of each rank.",
+            advice=_advice(variable),
             snippet=f"export {variable}={wanted}",
             data={"variable": variable, "threads": wanted},
         )
@@ -132,6 +132,16 @@ class RanksThreads(Fix):
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set the threads of each rank."""
         return {str(finding.data["variable"]): str(finding.data["threads"])}
+
+
+def _advice(variable: str) -> str:
+    """What to set, and what overrules it."""
+    if variable == VARIABLE["torch"]:
+        return (
+            f"Set {variable} to the cores of each rank. A call of torch.set_num_threads in the "
+            "script counts more than the variable: change it there."
+        )
+    return f"Set {variable} to the cores of each rank."
 
 
 def _lead(evidence: Evidence) -> tuple[str, list[Rank], int]:

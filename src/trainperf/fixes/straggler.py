@@ -12,7 +12,16 @@ from trainperf.fixes._exchange import waiting_seconds
 from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank, ranks
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._words import ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Measure, Missing, Parallel, Straggler
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Measure,
+    Missing,
+    Parallel,
+    Site,
+    Straggler,
+)
 
 LATE = Straggler(1, "input", 0.040, 0.40, "its input takes 52.0 ms a step, that of rank 0 12.0 ms")
 
@@ -92,17 +101,18 @@ class FixTheStraggler(Fix):
         host = next((one.host for one in parallel.processes if one.rank == late.rank), "")
         name = f"Rank {late.rank} on {host}" if host and parallel.hosts > 1 else f"Rank {late.rank}"
         more = [str(one.rank) for one in parallel.stragglers if one.rank != late.rank]
-        cause = f" Likely because {late.cause}." if late.cause else ""
+        cause = f": {late.cause}." if late.cause else "."
         others = f" Late as well: rank {', '.join(more)}." if more else ""
-        where = "input" if late.phase == "input" else "own step"
+        where = "by its input" if late.phase == "input" else "by its own step"
         return self.finding(
             title=f"All ranks wait for rank {late.rank}",
-            text=f"{name} is {ms(late.behind_s)} behind the median rank in each step of "
-            f"{ms(evidence.times.real)} ({percent(late.share)}), by its {where}.{cause}"
+            text=f"{name} is {ms(late.behind_s)} behind {_usual(parallel)} in each step of "
+            f"{ms(evidence.times.real)} ({percent(late.share)}), {where}{cause}"
             f"{_waiting_said(evidence)}{others}",
+            where=_places(evidence, late),
             bound=bound,
             bound_basis="the step of the slowest of the other ranks"
-            if _ahead(parallel, late) is not None
+            if _ahead(parallel, late, evidence.times.real) is not None
             else "nobody waits for this rank",
             advice=_advice(late),
             snippet=BALANCE if late.phase == "input" else LOOK.format(rank=late.rank),
@@ -110,7 +120,26 @@ class FixTheStraggler(Fix):
         )
 
 
-def _ahead(parallel: Parallel, late: Straggler) -> float | None:
+def _places(evidence: Evidence, late: Straggler) -> tuple[Site, ...]:
+    """Where samples are made, for a rank whose input is late: the same code in all ranks."""
+    if late.phase != "input":
+        return ()
+    try:
+        loader = evidence.torch.loader
+    except NotMeasured:
+        return ()
+    return tuple(one for one in (loader.item, loader.where) if one is not None)[:1]
+
+
+def _usual(parallel: Parallel) -> str:
+    """What a straggler is compared with: of two ranks, the other one."""
+    late = {one.rank for one in parallel.stragglers}
+    others = [one.rank for one in parallel.processes if one.rank not in late]
+    two = len(parallel.processes) == 2 and len(others) == 1
+    return f"rank {others[0]}" if two else "the median rank"
+
+
+def _ahead(parallel: Parallel, late: Straggler, real: float) -> float | None:
     """Seconds by which it is behind the slowest rank that is no straggler; None if unknown.
 
     By the steps without exchange, in which no rank waits for another.
@@ -122,12 +151,14 @@ def _ahead(parallel: Parallel, late: Straggler) -> float | None:
     others = [seconds for number, seconds in own.items() if number not in names]
     if late.rank not in own or not others:
         return None
-    return max(own.values()) - max(others)
+    slowest = max(own.values())
+    fits = min(1.0, real / slowest)  # its work was timed over other samples than its step
+    return (slowest - max(others)) * fits
 
 
 def _lost(evidence: Evidence, late: Straggler) -> float:
     """Seconds of a step saved if the late ranks were like the others."""
-    ahead = _ahead(evidence.parallel, late)
+    ahead = _ahead(evidence.parallel, late, evidence.times.real)
     if ahead is not None:
         return ahead
     try:
@@ -141,7 +172,7 @@ def _waiting_said(evidence: Evidence) -> str:
         waiting = waiting_seconds(evidence)
     except NotMeasured:
         return ""
-    return f" The mean rank waits {ms(waiting)} in each step." if waiting > 0 else ""
+    return f" On average a rank waits {ms(waiting)} in each step." if waiting > 0 else ""
 
 
 def _advice(late: Straggler) -> str:

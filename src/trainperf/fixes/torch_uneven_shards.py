@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes._parallel_cases import parallel_evidence, rank
+from trainperf.fixes._parallel_cases import ddp, parallel_evidence, rank
 from trainperf.fixes._torch_loader import places
 from trainperf.fixes._words import worth
 from trainperf.model import Equivalence, Evidence, Finding
@@ -57,6 +57,8 @@ class UnevenShards(Fix):
         parallel_evidence(
             parallel={"processes": (rank(0), rank(1, epoch_steps=3)), "exchange": None}
         ),
+        # it trains under Join already
+        _of(500, 400, ddp=ddp(settings={"join": True})),
     ]
     fires = [
         _of(500, 400),
@@ -70,6 +72,8 @@ class UnevenShards(Fix):
         job = evidence.parallel
         steps = {one.rank: one.epoch_steps for one in job.processes if one.epoch_steps is not None}
         if job.exchange is None or len(set(steps.values())) < 2:
+            return None
+        if any(one.settings.get("join") for one in job.ddp):
             return None
         first, last = min(steps, key=lambda one: steps[one]), max(steps, key=lambda one: steps[one])
         ratio = steps[last] / statistics.fmean(steps.values())

@@ -195,3 +195,9 @@ class Parallel:
     ddp: tuple[Ddp, ...] = ()
     strategy: Strategy | None = None
     notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short
+
+    @property
+    def unmeasured(self) -> tuple[int, ...]:
+        """Ranks whose own step is not known where that of others is: they may be late."""
+        known = {one.rank for one in self.processes if isinstance(one.local, Measure)}
+        return tuple(rank for rank in range(self.expected) if rank not in known) if known else ()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+
 from trainperf.fixes._words import ms, percent
 from trainperf.model import (
     Bottleneck,
@@ -42,6 +45,21 @@ def sync_bound(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     return None
 
 
+def hidden_share(evidence: Evidence) -> float:
+    """The share of a step that the exchange takes at most, where the noise hides how much.
+
+    0 where it was told apart, or where it is no more than a tenth.
+    """
+    job, real = evidence.parallel_, evidence.times.real_
+    cost = None if job is None or job.exchange is None else job.exchange.seconds_
+    if not isinstance(cost, Measure) or isinstance(real, Missing) or real.seconds <= 0:
+        return 0.0
+    if cost.low is None or cost.low > 0 or cost.high is None:
+        return 0.0
+    share = min(1.0, cost.high / real.seconds)
+    return share if share > EXPOSED else 0.0
+
+
 def _exchange_s(job: Parallel, real: float) -> float:
     """Seconds of a step that the exchange surely takes; 0 where it is within the noise."""
     cost = None if job.exchange is None else job.exchange.seconds_
@@ -73,8 +91,10 @@ def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
         f"Sync-bound: {percent(share)} of each step passes in the exchange of gradients between "
         f"{many} ({how})"
     )
+    if unknown := job.unmeasured:
+        text += f", or in waiting for {_named(unknown)} that left no step"
     if exchange.bytes:
-        return f"{text}; each gives away {_size(exchange.bytes)} a step."
+        text += f"; each sends {_size(exchange.bytes)} a step"
     return f"{text}."
 
 
@@ -89,10 +109,28 @@ def _waiting(job: Parallel, late: Straggler) -> str:
     rank = next((one for one in job.processes if one.rank == late.rank), None)
     own = _own_s(rank)
     if own is not None:
-        text += f", whose step takes {ms(own)} where the median takes {ms(own - late.behind_s)}"
+        text += f", whose own step takes {ms(own)}, {_usual(job)} {ms(_usual_s(job))}"
     if late.cause:
         return f"{text}: {late.cause}."
     return f"{text}: its input." if late.phase == "input" else f"{text}."
+
+
+def _usual_s(job: Parallel) -> float:
+    """A step of the median rank without exchange: of two, of the quicker one."""
+    own = [one.local.seconds for one in job.processes if isinstance(one.local, Measure)]
+    return statistics.median_low(own)
+
+
+def _usual(job: Parallel) -> str:
+    """What a rank is compared with: of two, the other one."""
+    others = [one.rank for one in job.processes if one.rank != job.stragglers[0].rank]
+    two = len(job.processes) == 2 and len(job.stragglers) == 1
+    return f"that of rank {others[0]}" if two else "that of the median rank"
+
+
+def _named(ranks: Sequence[int]) -> str:
+    """A rank by its number, several by how many they are."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks):,} ranks"
 
 
 def _own_s(rank: Rank | None) -> float | None:

@@ -17,7 +17,7 @@ from trainperf.model import (
 )
 from trainperf.rank import torch
 from trainperf.rank.culprit import input_culprit
-from trainperf.rank.sync import sync_bound
+from trainperf.rank.sync import hidden_share, sync_bound
 
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
@@ -42,6 +42,8 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
     if not findings and settled and bottleneck in ("model", "none"):
         if evidence.times.noise > NOISY:
             return Verdict("none", _unsettled(evidence), utilization)
+        if (hidden := hidden_share(evidence)) > NOISY:
+            return Verdict("none", _exchange_unsettled(hidden), utilization)
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
     return Verdict(bottleneck, text, utilization)
 
@@ -180,6 +182,8 @@ def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float
     )
     if parts := torch.dearest(evidence):
         text += f" ({parts})"
+    if hidden := hidden_share(evidence):
+        text += f", of which the exchange of gradients may be up to {percent(hidden)}"
     if findings and findings[0].bound is not None:
         return f"{text}, and could run up to {times(findings[0].bound)} as fast."
     return f"{text}."
@@ -190,9 +194,18 @@ def _healthy(evidence: Evidence, utilization: float | None) -> str:
         return torch.healthy(evidence)
     if utilization is None:
         return "Nothing to repair was found in what could be measured."
+    hidden = hidden_share(evidence)
+    also = f" (the exchange of gradients is up to {percent(hidden)})" if hidden else ""
     return (
-        f"Healthy: {percent(utilization)} of each step is the step itself, and nothing that "
+        f"Healthy: {percent(utilization)} of each step is the step itself{also}, and nothing that "
         f"trainperf knows would make it faster than the noise of this machine."
+    )
+
+
+def _exchange_unsettled(hidden: float) -> str:
+    return (
+        f"Not settled: the exchange of gradients may take anything up to {percent(hidden)} of a "
+        f"step, as step times varied; run again on a quieter machine or with more --steps."
     )
 
 

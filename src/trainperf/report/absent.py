@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from trainperf.model import Ending, Evidence, Missing, NotTaken, Recording
 
 NO_SCALING = "no run on fewer devices was made"
+UNKNOWN = "no exchange of gradients that trainperf knows was seen"
+CUT = "a rank ended before the exchange was looked at"
 
 
 def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
@@ -53,7 +55,8 @@ def _exchange(evidence: Evidence) -> Iterator[NotTaken]:
             yield NotTaken(what, "the script trains on one device")
         return
     if job.exchange is None:
-        yield NotTaken(what, "no exchange of gradients that trainperf knows was seen")
+        cut = any(rank.ended != "measured" for rank in job.processes)
+        yield NotTaken(what, CUT if cut else UNKNOWN)
         return
     if isinstance(job.exchange.seconds_, Missing):
         yield NotTaken(what, job.exchange.seconds_.reason)

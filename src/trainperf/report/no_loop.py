@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from trainperf.model import Event, Recording
 
 MULTI_WORKER = "MultiWorkerMirroredStrategy"
@@ -15,6 +17,12 @@ KERAS_FIT = (
     "`strategy.run`, or Keras 2: install tf_keras and set TF_USE_LEGACY_KERAS=1"
 )
 
+RENDEZVOUS = "rendezvous: environment variable"
+"""How `init_process_group` of PyTorch fails in a process that no launcher started."""
+
+PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+"""What launchers set, and scripts read with `os.environ[…]`."""
+
 
 def way_out(recording: Recording) -> str | None:
     """Say what to do instead of what failed, in a sentence or two; None if it is not known.
@@ -25,7 +33,30 @@ def way_out(recording: Recording) -> str | None:
     events = [event for one in recording.events.values() for event in one]
     if _failed_with(events, recording, PER_REPLICA) and _several_workers(events, recording):
         return KERAS_FIT
+    if _lacks_a_launcher(events, recording):
+        return (
+            "The script is to be started by a launcher, once for each rank: put the launcher "
+            f"behind `--`: `trainperf diagnose -- torchrun --standalone --nproc_per_node 2 "
+            f"{_script(recording)}`"
+        )
     return None
+
+
+def _lacks_a_launcher(events: list[Event], recording: Recording) -> bool:
+    """Whether it failed for want of the variables by which a rank knows its place."""
+    if any(event["e"] == "rank" for event in events):
+        return False
+    asked = [event for event in events if event["e"] == "error" and event["type"] == "KeyError"]
+    return _failed_with(events, recording, RENDEZVOUS) or any(
+        str(event.get("text", "")).strip("'\"") in PLACE for event in asked
+    )
+
+
+def _script(recording: Recording) -> str:
+    """The script with its arguments, as a launcher takes it."""
+    command = recording.run.command
+    by_python = command and command[0].rpartition("/")[2].startswith("python")
+    return shlex.join(command[1:]) if by_python and len(command) > 1 else recording.run.label
 
 
 def _failed_with(events: list[Event], recording: Recording, text: str) -> bool:

@@ -14,11 +14,11 @@ BUSY_NEIGHBOURS = 0.15
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
     """What a reader should know about how far the numbers can be trusted."""
-    return (*_notes(evidence), *run_notes(recording))
+    return (*_notes(recording, evidence), *run_notes(recording))
 
 
-def _notes(evidence: Evidence) -> Iterator[str]:
-    for use in evidence.use:
+def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    for use in () if _part_of_the_host(recording, evidence) else evidence.use:
         if use.phase != "real" or use.cpu_cores is None or use.machine_cpu_cores is None:
             continue
         others = use.machine_cpu_cores - use.cpu_cores
@@ -65,6 +65,19 @@ def _notes(evidence: Evidence) -> Iterator[str]:
         yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:
+    """Whether other ranks of the job ran on the host besides those of the recording.
+
+    Where each rank has a trainperf of its own, the others are no strangers.
+    """
+    job = evidence.parallel_
+    if job is None:
+        return False
+    recorded = {rank.host for rank in job.processes if rank.pid in recording.events}
+    ranks = [rank for rank in job.processes if rank.host in recorded]
+    return any(rank.pid not in recording.events for rank in ranks)
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:

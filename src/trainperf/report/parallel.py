@@ -42,7 +42,10 @@ def _ranks(job: Parallel) -> tuple[ReportedRank, ...]:
 
 
 def _rank(rank: Rank, slowest: float | None) -> ReportedRank:
-    local = _seconds(rank.local)
+    local, real = _seconds(rank.local), _seconds(rank.real)
+    waits = None if slowest is None or local is None else slowest - local
+    if waits is not None and local is not None and real is not None:
+        waits = max(0.0, min(waits, real - local))  # the slowest's was timed on other samples
     return ReportedRank(
         rank=rank.rank,
         host=rank.host,
@@ -50,11 +53,11 @@ def _rank(rank: Rank, slowest: float | None) -> ReportedRank:
         ended=rank.ended,
         local_rank=rank.local_rank,
         device=rank.device,
-        real_s=_seconds(rank.real),
+        real_s=real,
         resident_s=_seconds(rank.resident),
         local_s=local,
         input_s=_seconds(rank.input_),
-        waits_s=None if slowest is None or local is None else slowest - local,
+        waits_s=waits,
         batch_size=rank.batch_size,
         epoch_steps=rank.epoch_steps,
         threads=rank.threads,

@@ -13,6 +13,7 @@ from trainperf.model.reported_parallel import (
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
+from trainperf.reporters._shares import EXPOSED
 
 LABEL = 18
 """Columns of the labels at the left of the facts."""
@@ -24,21 +25,23 @@ def exchange(diagnosis: Diagnosis, paper: Paper) -> None:
     if job is None or job.exchange is None:
         return
     paper.heading("Exchange of gradients")
-    for label, text in _facts(job, job.exchange, diagnosis.cwd):
+    for label, text in _facts(job, job.exchange, diagnosis):
         paper.prose(text, indent=2, first=paper.raw(f"{label:<{LABEL}}", "dim"))
 
 
-def _facts(job: ReportedParallel, found: ReportedExchange, cwd: str) -> Iterator[tuple[str, str]]:
+def _facts(
+    job: ReportedParallel, found: ReportedExchange, diagnosis: Diagnosis
+) -> Iterator[tuple[str, str]]:
     over = f" over {found.backend}" if found.backend else ""
     where = next((one.where for one in (*job.ddp, job.strategy) if one and one.where), None)
-    at = "" if where is None else f", {place(where, cwd)}"
+    at = "" if where is None else f", {place(where, diagnosis.cwd)}"
     yield "By", f"{found.method}{over}, {units.count(found.replicas, 'replica')}{at}"
     if found.seconds_per_step is not None:
-        yield "Costs a step", _cost(found)
+        yield "Costs a step", _cost(found, diagnosis.times.real_s) + _or_waiting(job)
     if found.waiting_s is not None and job.expected > 1:
         yield (
             "Waiting",
-            f"{units.seconds(found.waiting_s)} of each step for the slowest rank, on average",
+            f"{units.seconds(found.waiting_s)} of each step for the slowest rank, mean of ranks",
         )
     if found.bytes:
         buckets = f", in {units.count(len(found.buckets), 'bucket')}" if found.buckets else ""
@@ -56,17 +59,29 @@ def _facts(job: ReportedParallel, found: ReportedExchange, cwd: str) -> Iterator
         yield "Pays from", _break_even(job, job.break_even_batch)
 
 
-def _cost(found: ReportedExchange) -> str:
+def _cost(found: ReportedExchange, real: float | None) -> str:
     assert found.seconds_per_step is not None
     least, most = found.low_s, found.high_s
     if least is None or most is None:
         share = "" if found.share is None else f", {units.share(found.share)}"
         return f"{units.seconds(found.seconds_per_step)}{share}"
     if least <= 0:
+        if real and most > EXPOSED * real:
+            share = units.share(min(1.0, most / real))
+            return f"not known: between nothing and {units.seconds(most)}, {share} of it"
         return f"nothing that stands out of the noise: {units.seconds(most)} at most"
     share = "" if found.share is None else f", {units.share(found.share)} of it"
     interval = f"{units.seconds(least)} to {units.seconds(most)}"
     return f"{units.seconds(found.seconds_per_step)}{share} ({interval})"
+
+
+def _or_waiting(job: ReportedParallel) -> str:
+    """Say that the cost may be a wait, where the own step of some ranks is not known."""
+    if job.expected < 2:
+        return ""
+    known = sum(one.local_s is not None for one in job.ranks)
+    unknown = units.count(job.expected - known, "rank")
+    return "" if known >= job.expected else f", any wait for {unknown} not measured included"
 
 
 def _alone(found: ReportedAllReduce) -> str:
@@ -78,9 +93,9 @@ def _alone(found: ReportedAllReduce) -> str:
 
 def _overlap(found: Overlap) -> str:
     return (
-        f"{units.seconds(found.overlap_s)} of {units.seconds(found.exchange_s)} of exchange hide "
-        f"behind {units.seconds(found.compute_s)} of backward (PyTorch's own log of "
-        f"{units.count(found.steps, 'step')})"
+        f"{units.seconds(found.overlap_s)} of {units.seconds(found.exchange_s)} of exchange, "
+        f"waiting included, hide behind {units.seconds(found.compute_s)} of backward (PyTorch's "
+        f"own log of {units.count(found.steps, 'step')})"
     )
 
 

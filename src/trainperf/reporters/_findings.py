@@ -8,6 +8,7 @@ from trainperf.model import Diagnosis, Ending, Equivalence, Finding, Outcome, Tr
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import places
+from trainperf.reporters._remains import remains
 
 EQUIVALENCE = {
     Equivalence.EXACT: "exact: same numbers",
@@ -28,6 +29,7 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
         if complete and diagnosis.times.real_s is not None and not diagnosis.verdict.healthy:
             paper.line()
             paper.prose("None of the causes that trainperf knows shows in what was measured.")
+            remains(diagnosis, paper)
         return
     trials = by_fix(diagnosis.trials)
     tried = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
@@ -44,6 +46,7 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
     for finding, trial in tried:
         if trial is not None and rejected(trial):
             _in_short(finding, trial, diagnosis, paper)
+    remains(diagnosis, paper)
 
 
 def practices(diagnosis: Diagnosis, paper: Paper) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from trainperf.evidence.ranks import GONE
 from trainperf.model import Diagnosis
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
 from trainperf.reporters import _units as units
@@ -17,12 +18,17 @@ MOST_RANKS = 8
 WIDE = 80
 """Columns of a terminal that has room for a long heading."""
 
+OTHERS = "The numbers are those of the other ranks."
+
 SLOWEST = 4
 NAMED = 8
 
 
 def absent(diagnosis: Diagnosis, paper: Paper) -> None:
-    """Say which ranks there is no record of, and which did not come to the end."""
+    """Say which ranks there is no record of, and which did not come to the end.
+
+    Those that failed of themselves come before those that failed because another had.
+    """
     job = diagnosis.parallel
     if job is None or job.expected < 2:
         return
@@ -35,17 +41,22 @@ def absent(diagnosis: Diagnosis, paper: Paper) -> None:
         )
         paper.prose(paper.say(text, "bold red"))
     cut = [rank for rank in job.ranks if rank.ended != "measured"]
+    cut.sort(key=lambda rank: GONE in rank.ended)
+    others = "" if job.absent or all(map(_timed, job.ranks)) else OTHERS
+    others = others if any(map(_timed, job.ranks)) else ""
     for rank in cut[:SLOWEST]:
         paper.prose(paper.say(f"Rank {rank.rank}: {rank.ended.rstrip('.')}.", "bold red"))
     if len(cut) > SLOWEST:
         rest = _numbers([rank.rank for rank in cut[SLOWEST:]])
         paper.prose(paper.say(f"Not measured to the end either: {rest}.", "bold red"))
+    if others:
+        paper.prose(paper.say(others, "bold red"))
 
 
 def ranks(diagnosis: Diagnosis, paper: Paper) -> None:
     """Print the times of each rank; of many, of the quickest, the median and the slowest."""
     job = diagnosis.parallel
-    if job is None or job.expected < 2 or not job.ranks:
+    if job is None or job.expected < 2 or not any(map(_timed, job.ranks)):
         return
     paper.heading("Ranks")
     shown = _shown(job.ranks)
@@ -89,6 +100,10 @@ def scaling(diagnosis: Diagnosis, paper: Paper) -> None:
     paper.table(
         rows, header=("devices", "step", "rate", "efficiency"), right=(0, 1, 2, 3), elastic=(1, 2)
     )
+
+
+def _timed(one: ReportedRank) -> bool:
+    return any(_times(one))
 
 
 def _times(one: ReportedRank) -> list[str]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from trainperf.model import ReportedTimes
 from trainperf.model.reported_parallel import ReportedParallel
 
 WORTH_NAMING = 0.05
 """Share of a step below which what neither model nor data explain is left out as noise."""
+
+UNMEASURED = "ranks not measured"
+"""What the others may wait for where the own step of some ranks is not known."""
+
+EXPOSED = 0.10
+"""An exchange of up to this share of a step is not worth naming where the noise hides it."""
 
 Part = tuple[str, float, str, str]
 """Name, seconds, sign and style of a part of the bar."""
@@ -31,9 +39,11 @@ def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Pa
     if gap - waiting - others < WORTH_NAMING * real:
         waiting = gap - others
     model = busy - (host or 0.0)
-    exchange = min(_exchange(job), model)
+    beside = others if late == UNMEASURED else 0.0  # counted in the exchange by difference
+    exchange = min(max(0.0, _exchange(job) - beside), model)
     held_up = min(in_step, model - exchange)
-    parts: list[Part] = [("model", model - exchange - held_up, "█", "green")]
+    name = "model and exchange" if _mixed(job, real) else "model"
+    parts: list[Part] = [(name, model - exchange - held_up, "█", "green")]
     if host is not None:
         parts.append(("host work: Python, callbacks", host, "▒", "blue"))
     if exchange > 0:
@@ -46,6 +56,14 @@ def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Pa
     return parts
 
 
+def _mixed(job: ReportedParallel | None, real: float) -> bool:
+    """Whether an exchange that may matter is in the model's part: it was not told apart."""
+    found = None if job is None else job.exchange
+    if found is None or found.low_s:
+        return False
+    return found.high_s is None or found.high_s > EXPOSED * real
+
+
 def _exchange(job: ReportedParallel | None) -> float:
     """Seconds of a step that the exchange takes; 0 where none stands out of the noise."""
     if job is None or job.exchange is None or not job.exchange.low_s:
@@ -55,8 +73,12 @@ def _exchange(job: ReportedParallel | None) -> float:
 
 def _waits(times: ReportedTimes, job: ReportedParallel | None) -> tuple[float, float, str]:
     """What the rank that was timed waits for a late one, for its input and for its step."""
-    if job is None or not job.stragglers:
+    if job is None:
         return 0.0, 0.0, ""
+    if not job.stragglers:
+        known = sum(one.local_s is not None for one in job.ranks)
+        some = 0 < known < job.expected
+        return (math.inf, 0.0, UNMEASURED) if some else (0.0, 0.0, "")
     first = job.stragglers[0]
     own = next((one for one in job.ranks if one.real_s == times.real_s), None)
     waits = 0.0 if own is None or own.waits_s is None else own.waits_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from trainperf.evidence.ranks import GONE
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Device,
@@ -58,8 +59,25 @@ def verdict(diagnosis: Diagnosis, paper: Paper) -> None:
 def last_output(diagnosis: Diagnosis, paper: Paper) -> None:
     """Print the last lines of the script's output, where it ended badly."""
     if diagnosis.ending in _WITH_OUTPUT and diagnosis.output_tail.strip():
-        paper.heading("Last output of the script")
-        paper.output(diagnosis.output_tail)
+        rank, told = _of_a_rank(diagnosis)
+        whose = "the script" if rank is None else f"rank {rank}"
+        paper.heading(f"Last output of {whose}")
+        paper.output(told)
+
+
+def _of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
+    """The rank that failed of itself and its own last lines; all lines where there is none.
+
+    PyTorch puts "[rank1]:" before each line of an error in a process group. What torchrun
+    says after it, of all ranks, does not tell the error.
+    """
+    lines = diagnosis.output_tail.split("\n")
+    for one in () if diagnosis.parallel is None else diagnosis.parallel.ranks:
+        if not one.ended.startswith("failed") or GONE in one.ended:
+            continue
+        if own := [line for line in lines if line.startswith(f"[rank{one.rank}]:")]:
+            return one.rank, "\n".join(own)
+    return None, diagnosis.output_tail
 
 
 def step(diagnosis: Diagnosis, paper: Paper) -> None:
@@ -140,7 +158,8 @@ def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
     if loop.where is not None:
         parts[0] += f" at {place(loop.where, cwd)}"
     if loop.batch_size is not None:
-        parts.append(f"batch of {loop.batch_size:,}")
+        whole = "global batch" if loop.replicas > 1 else "batch"
+        parts.append(f"{whole} of {loop.batch_size:,}")
     if loop.replicas > 1:
         parts.append(f"{loop.replicas} replicas ({loop.strategy or 'strategy not known'})")
     if loop.epochs is not None:

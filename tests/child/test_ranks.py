@@ -9,8 +9,9 @@ import pytest
 
 from looping import Watcher
 from trainperf.child import ranks
+from trainperf.child.boards import FileBoard
 from trainperf.child.loop import INPUT, LOCAL, REAL, RESIDENT
-from trainperf.child.ranks import Agreement, FileBoard, World
+from trainperf.child.ranks import Agreement, World
 from trainperf.child.schedule import IDLE, RankPlan
 
 PHASES = (REAL, RESIDENT, INPUT)
@@ -75,7 +76,7 @@ def test_all_ranks_change_phases_at_the_same_steps(tmp_path, apart):
 
 def test_a_leader_that_waits_far_ahead_for_the_others_is_caught_up_with(tmp_path, monkeypatch):
     """As where weights are averaged every ten steps, or a GPU has much to do still."""
-    monkeypatch.setattr(Agreement, "ANSWER_S", 0.2)
+    monkeypatch.setattr(Agreement, "SAY_S", 0.2)
     leader = World(0, 2, FileBoard(str(tmp_path))).agreement("iterator")
     other = World(1, 2, FileBoard(str(tmp_path))).agreement("iterator")
     leader.ask()
@@ -117,7 +118,7 @@ def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_pa
 
 
 def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(Agreement, "ANSWER_S", 0.01)
+    monkeypatch.setattr(Agreement, "SAY_S", 0.02)
     leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
     leader.ask()
     other = World(1, 2, FileBoard(str(tmp_path))).agreement("fit")
@@ -221,6 +222,18 @@ def test_a_process_by_itself_has_no_rank(monkeypatch):
     watcher = Watcher()
     assert ranks.find(watcher) is None
     assert not watcher.record.of("rank")
+
+
+def test_a_later_loop_of_the_process_does_not_hear_what_was_agreed_on_for_an_earlier_one(tmp_path):
+    worlds = [World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2)]
+    lead, other = (one.agreement("iterator") for one in worlds)
+    lead.ask()
+    assert other.hear(3) is None
+    lead.publish({"from": 6})
+    assert other.hear(4) == {"from": 6}
+    later = World(1, 2, FileBoard(str(tmp_path)))  # as each loop finds its job anew
+    later.follow(worlds[1])
+    assert later.agreement("iterator").hear(1) is None
 
 
 def test_steps_that_a_device_has_still_to_do_are_in_the_estimate(tmp_path):

@@ -1,6 +1,7 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
 import dataclasses
+import gc
 import importlib.util
 import sys
 from collections import UserDict, namedtuple
@@ -17,7 +18,7 @@ from trainperf.child import torch_facts, torch_flags  # noqa: E402
 from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
 
 
-def made_driver(batch=None, loader=None, calls=()):
+def made_driver(batch=None, loader=None, calls=(), recent=()):
     events, facts, failures = [], {}, []
     observer = SimpleNamespace(
         off=False,
@@ -41,11 +42,20 @@ def made_driver(batch=None, loader=None, calls=()):
         record=SimpleNamespace(write=lambda kind, **values: events.append((kind, values))),
         batch=batch,
         loader=loader,
+        recent_batches=lambda: [*recent, *([] if batch is None else [batch])],
         epochs_ended=2,
         batches_per_step=4,
         events=events,
         failures=failures,
     )
+
+
+@pytest.mark.parametrize("before", [1, 3])
+def test_the_odd_batch_that_ends_an_epoch_is_not_taken_for_the_usual_one(before):
+    driver = made_driver(torch.ones(8, 4), recent=[torch.ones(16, 4)] * before)
+    facts = torch_facts.loop_facts(driver)
+    assert facts["batch_size"] == 16
+    assert facts["batch_bytes"] == 16 * 4 * 4
 
 
 class Endless(IterableDataset):
@@ -82,6 +92,7 @@ def test_a_batch_is_as_large_as_its_first_tensor_says(batch):
 
 
 def test_facts_of_a_loader_are_in_batches():
+    gc.collect()  # modules of other tests are not what trains here
     loader = DataLoader(TensorDataset(torch.zeros(20, 3), torch.zeros(20).long()), batch_size=8)
     facts = torch_facts.loop_facts(made_driver(next(iter(loader)), loader))
     assert facts == {

@@ -5,8 +5,7 @@ step: a rank that stopped to look at something while the others wait for it in a
 all-reduce would measure nothing, or hang them. So they agree once, at the end of the
 warm-up, on a schedule in numbers of steps; from there on nobody asks anybody.
 
-The agreement goes through a folder that all ranks see, or through the job's own
-key-value store where they share no disk; never through the user's process group.
+The agreement goes through `boards`, never through the user's process group.
 """
 
 from __future__ import annotations
@@ -17,67 +16,16 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from .boards import Board, board
 
 if TYPE_CHECKING:
     from .observer import Observer
 
-BOARD = "board"
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
-
-
-class Board(Protocol):
-    """Where ranks leave words for each other, each under a key that one of them writes."""
-
-    def put(self, key: str, value: str) -> None:
-        """Leave a word."""
-
-    def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
-
-
-class FileBoard:
-    """Words as files of a folder; whole or not there."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        os.makedirs(folder, exist_ok=True)
-
-    def put(self, key: str, value: str) -> None:
-        """Leave a word."""
-        path = os.path.join(self._folder, key)
-        made = f"{path}.{os.getpid()}"
-        with open(made, "w", encoding="utf-8") as file:
-            file.write(value)
-        os.replace(made, path)
-
-    def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
-        try:
-            with open(os.path.join(self._folder, key), encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return None
-
-
-class StoreBoard:
-    """Words in the store by which the job's processes found each other."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def put(self, key: str, value: str) -> None:
-        """Leave a word."""
-        self._store.set(f"trainperf/{key}", value)
-
-    def get(self, key: str) -> str | None:
-        """The word under a key, None if there is none yet."""
-        name = f"trainperf/{key}"
-        if not self._store.check([name]):
-            return None
-        return bytes(self._store.get(name)).decode()
 
 
 class World:
@@ -92,6 +40,10 @@ class World:
         self.absent: tuple[int, ...] = ()
         self._board = board
         self._loops = 0
+
+    def follow(self, before: World) -> None:
+        """Count the loops of this process on: what was agreed on for those is not for these."""
+        self._loops = before._loops
 
     def agreement(self, framework: str) -> Agreement:
         """What the ranks agree by on the loop that begins now; each loop has its own."""
@@ -129,6 +81,8 @@ class Agreement:
     AHEAD = 2
     ANSWER_S = 20.0
     """Ranks that have not answered by then are gone, or not observed."""
+    SAY_S = 120.0
+    """So long rank 0 may be held up once it asked, as by an evaluation that it alone does."""
 
     def __init__(self, world: World, board: Board, name: str) -> None:
         self.world = world
@@ -182,7 +136,7 @@ class Agreement:
                 return None
             self._board.put(f"{self._name}-answer-{self.world.rank}", str(step))
             self._answered = step
-        until = time.monotonic() + 2 * self.ANSWER_S
+        until = time.monotonic() + self.SAY_S
         while True:
             found = self._board.get(f"{self._name}-schedule")
             if found is not None:
@@ -224,8 +178,10 @@ def find(observer: Observer) -> World | None:
         return None
     settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
     observer.fact("nccl_environment", settings)
-    board = _board(observer.settings, found)
-    return World(int(found["rank"]), int(found["world_size"]), board)
+    world = World(int(found["rank"]), int(found["world_size"]), board(observer.settings))
+    if observer.world is not None:
+        world.follow(observer.world)
+    return world
 
 
 def _torch() -> dict[str, Any] | None:
@@ -313,15 +269,6 @@ def _device() -> str:
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"
     return ""
-
-
-def _board(settings: dict[str, Any], found: dict[str, Any]) -> Board:
-    if settings.get("board") is None:  # all ranks stand under one trainperf
-        return FileBoard(os.path.join(settings["folder"], BOARD))
-    distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if distributed is not None and distributed.is_initialized():
-        return StoreBoard(distributed._get_default_store())
-    return FileBoard(settings["board"])
 
 
 def silent_text(ranks: Sequence[int]) -> str:

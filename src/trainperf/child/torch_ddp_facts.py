@@ -33,7 +33,7 @@ def facts(ddp: Any, one: One) -> dict[str, Any]:
 
 
 def settings(ddp: Any, one: One, data: dict[str, Any]) -> dict[str, Any]:
-    """The effective values of the keywords; `bucket_cap_mb` in MiB."""
+    """The effective values of the keywords, `bucket_cap_mb` in MiB; whether inside of `Join`."""
     cap = data.get("bucket_cap_bytes", getattr(ddp, "bucket_bytes_cap", None))
     found = {
         "find_unused_parameters": getattr(ddp, "find_unused_parameters", None),
@@ -43,6 +43,7 @@ def settings(ddp: Any, one: One, data: dict[str, Any]) -> dict[str, Any]:
         "broadcast_buffers": getattr(ddp, "broadcast_buffers", None),
         "init_sync": one.init_sync,
         "mixed_precision": getattr(ddp, "mixed_precision", None) is not None,
+        "join": bool(getattr(getattr(ddp, "_join_config", None), "enable", False)),
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -1,0 +1,179 @@
+"""Loops of several ranks that are not alike, or not for long: measured, and nothing hangs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from observing import events, observed, script
+from trainperf import evidence
+from trainperf.machine import inspect_machine
+from trainperf.model import Ending, Evidence, Measure, Missing, Recording
+from trainperf.trial.ranks import by_rank
+
+pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+
+TWO = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+
+HEAD = """
+import sys, time
+import torch, torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+def data(count=2000):
+    return TensorDataset(torch.randn(count, 32), torch.randn(count, 1))
+
+def net():
+    return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1))
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+"""
+
+AVERAGED = """
+loader = DataLoader(data(), batch_size=16)
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+step = 0
+for epoch in range(100_000):
+    for x, y in loader:
+        time.sleep(0.02 * rank)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+        step += 1
+        if step % 10 == 0:
+            for one in model.parameters():
+                dist.all_reduce(one.data)
+"""
+
+FIRST_ONLY = """
+if rank == 0:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(100_000):
+        for x, y in DataLoader(data(), batch_size=16):
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+dist.barrier()
+"""
+
+SHORT = """
+loader = DataLoader(data(), batch_size=16, sampler=DistributedSampler(data()))
+model = DDP(net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step == 29:
+        break
+dist.destroy_process_group()
+"""
+
+UNALIKE = """
+loader = DataLoader(data(), batch_size=16, sampler=DistributedSampler(data()))
+checks = DataLoader(data(320), batch_size=16)
+model = DDP(net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+step = 0
+for epoch in range(100_000):
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+        step += 1
+        if step % 5 == 0 and rank == 0:
+            with torch.no_grad():
+                for a, b in checks:
+                    F.mse_loss(model.module(a), b)
+            torch.save(model.state_dict(), "weights.pt")
+"""
+
+JOINED = """
+from torch.distributed.algorithms.join import Join
+
+loader = DataLoader(data(900 - 300 * rank), batch_size=16)
+model = DDP(net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(100_000):
+    with Join([model]):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+"""
+
+
+def run(tmp_path: Path, body: str) -> Recording:
+    script(tmp_path, HEAD + body, "train.py")
+    env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "compiled")
+    times = {"measure_s": 1.5, "extra_s": 1.0}
+    return observed((*TWO, "train.py"), tmp_path, tmp_path / "run", env, **times)
+
+
+def read(recording: Recording, tmp_path: Path) -> Evidence:
+    return evidence.read(recording, inspect_machine(directory=tmp_path))
+
+
+def blocks(recording: Recording) -> list[list[tuple[str, int]]]:
+    """The blocks of each rank, that of rank 0 first."""
+    return [
+        [(one["p"], one["b"]) for one in recorded if one["e"] == "block"]
+        for recorded in by_rank(recording.events).values()
+    ]
+
+
+def test_ranks_that_meet_but_every_ten_steps_agree_on_the_phases(tmp_path):
+    recording = run(tmp_path, AVERAGED)
+    assert recording.ending is Ending.MEASURED
+    assert not [one for one in events(recording, "note") if "rank 0 did not say" in one["text"]]
+    first, second = blocks(recording)
+    assert first == second
+    slow = read(recording, tmp_path).times.real
+    assert slow > 0.005  # rank 0 by itself takes much less
+
+
+def test_a_rank_that_only_waits_is_named_where_something_is_missing(tmp_path):
+    recording = run(tmp_path, FIRST_ONLY)
+    assert recording.ending is Ending.MEASURED
+    found = read(recording, tmp_path)
+    assert isinstance(found.times.real_, Measure)
+    assert isinstance(found.times.resident_, Missing)
+    assert "rank 1 did not answer" in found.times.resident_.reason
+
+
+def test_a_job_of_thirty_steps_says_what_exchanges_its_gradients(tmp_path):
+    recording = run(tmp_path, SHORT)
+    assert recording.ending is Ending.FINISHED
+    job = read(recording, tmp_path).parallel
+    assert job.exchange is not None
+    assert job.exchange.method == "DistributedDataParallel"
+    assert job.exchange.bytes == 4 * (32 * 64 + 64 + 64 + 1)
+
+
+def test_what_rank_0_does_alone_makes_it_the_one_that_is_waited_for(tmp_path):
+    recording = run(tmp_path, UNALIKE)
+    assert recording.ending is Ending.MEASURED
+    found = read(recording, tmp_path)
+    assert found.loop.batch_size == 32
+    assert [one.rank for one in found.parallel.stragglers] == [0]
+
+
+def test_ranks_inside_of_join_are_measured_with_their_exchange(tmp_path):
+    recording = run(tmp_path, JOINED)
+    assert recording.ending is Ending.MEASURED
+    job = read(recording, tmp_path).parallel
+    assert [one.settings["join"] for one in job.ddp] == [True]
+    reasons = [one.local.reason for one in job.processes if isinstance(one.local, Missing)]
+    assert len(reasons) == 2
+    assert all("Join" in one for one in reasons)

@@ -70,6 +70,7 @@ def launch(
         sampling_note=sampling.note,
         output_tail=output_tail(folder),
         shm_used=shm.used,
+        gpu_link=sampling.gpu_link,
     )
 
 

@@ -28,7 +28,7 @@ VIEW = "view"
 SCRATCH = "scratch"
 """Folder of a run: what its writers were sent to, as `child.writers` names it."""
 BOARD = "board"
-"""Folder of a run: what its ranks said to each other, as `child.ranks` names it."""
+"""Folder of a run: what its ranks said to each other, as `child.boards` names it."""
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0

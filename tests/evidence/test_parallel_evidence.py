@@ -11,7 +11,6 @@ from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.parallel import joined, parallel, summarise, whole_job, with_scaling
-from trainperf.evidence.ranks import GONE
 from trainperf.fixes._cases import machine, measure
 from trainperf.fixes._parallel_cases import rank
 from trainperf.model import (
@@ -26,6 +25,7 @@ from trainperf.model import (
     Sample,
     ScalingPoint,
 )
+from trainperf.model.parallel import GONE
 
 LOOP = {
     **FIT,

@@ -11,8 +11,9 @@ import pytest
 from reporters.rendering import of, text
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_parallel import PARALLEL
-from trainperf.evidence.ranks import GONE
-from trainperf.model import Diagnosis, Ending, Strategy
+from reporters.samples_tried import KEPT_MAP
+from trainperf.model import Diagnosis, Ending, Outcome, Strategy, Verdict
+from trainperf.model.parallel import GONE
 from trainperf.model.reported_parallel import ReportedExchange, ReportedParallel, ReportedRank
 
 SYNC, LATE = PARALLEL["ddp_sync_bound"], PARALLEL["straggler"]
@@ -215,3 +216,24 @@ def test_scaling_has_a_row_for_each_number_of_devices() -> None:
 def test_a_rank_of_which_a_time_is_missing_still_has_its_row(missing: str) -> None:
     first: ReportedRank = replace(job(SYNC).ranks[0], **{missing: None, "waits_s": None})
     assert "0 CPU" in of(changed(SYNC, ranks=(first, job(SYNC).ranks[1])), RANKS)
+
+
+def test_advice_that_was_not_tried_is_not_called_worthless() -> None:
+    found = SYNC.findings[0]
+    none = replace(KEPT_MAP, fix=found.id, kept=False, outcome=Outcome.NO_EFFECT)
+    advice = replace(found, id="parallel_not_worth", rewritable=False)
+    tried = replace(SYNC, trials=(none,), stack=None)
+    assert "No change is worth making" in text(tried)
+    assert "The advice above was not tried." in text(replace(tried, findings=(found, advice)))
+
+
+def test_a_job_of_which_a_rank_left_nothing_is_not_called_well_as_it_is() -> None:
+    healthy = replace(
+        changed(SYNC, absent=()),
+        verdict=Verdict("none", "Healthy.", healthy=True),
+        findings=(),
+        trials=(),
+        stack=None,
+    )
+    assert "makes good use of its machine" in text(healthy)
+    assert "makes good use" not in text(changed(healthy, absent=(3,), expected=4))

@@ -9,6 +9,7 @@ from trainperf.evidence.events import Observed, main_loop
 from trainperf.evidence.facts import loop
 from trainperf.evidence.timing import _measure, times
 from trainperf.model import Event, Measure, Missing, Rank
+from trainperf.model.parallel import GONE
 
 TIMED = {
     "warmup": "the warm-up",
@@ -21,8 +22,6 @@ TIMED = {
 }
 """The phases that all ranks go through; a process that came further was measured."""
 
-GONE = "when its connection to another rank broke"
-"""How a rank ended that lost another one: what that one says is the cause."""
 
 LOST = re.compile("connection (closed|reset)|remote (worker|process|peer)|broken pipe", re.I)
 """What gloo, NCCL and gRPC say where the process on the other side has gone."""

@@ -8,6 +8,9 @@ from typing import Any
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
 
+GONE = "when its connection to another rank broke"
+"""How a rank ended that lost another one: what that one says is the cause."""
+
 NO_STEP = Missing("it recorded no step")
 NOT_TIMED = Missing("it was not timed")
 NO_SINGLE = Missing("the step was not timed on one device")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from trainperf.model.machine import Gpu
+from trainperf.model.parallel import Link
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class Recording:
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
-    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes.
+    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `gpu_link` is what
+    connects the GPUs of this host; None for fewer than two, and where nothing tells.
     """
 
     run: Run
@@ -138,3 +140,4 @@ class Recording:
     sampling_note: str = ""  # GPUs lost, samples thinned
     output_tail: str = ""
     shm_used: int | None = None
+    gpu_link: Link | None = None

@@ -165,9 +165,17 @@ def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
     if diagnosis.findings:
         return _bounds_only(diagnosis), "bold"
     complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
-    if diagnosis.verdict.healthy and complete:
+    if diagnosis.verdict.healthy and complete and _all_was_seen(diagnosis):
         return "Nothing to change: this script makes good use of its machine.", "bold green"
     return "", ""
+
+
+def _all_was_seen(diagnosis: Diagnosis) -> bool:
+    """Whether a step was timed, and every rank of a job left its times."""
+    job = diagnosis.parallel
+    if diagnosis.times.real_s is None:
+        return False
+    return job is None or not (job.absent or any(one.ended != "measured" for one in job.ranks))
 
 
 def _apply(many: int) -> str:
@@ -203,6 +211,11 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         text = "No change is worth making: nothing that was tried made it faster."
         if diagnosis.verdict.healthy:
             text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
+    tried_ids = {trial.fix for trial in diagnosis.trials}
+    if diagnosis.parallel is not None and any(
+        one.id not in tried_ids for one in diagnosis.findings
+    ):
+        text = "None of the edits is worth making. The advice above was not tried."
     left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
     return f"{text} {units.count(left, 'change')} could not be tried." if left else text
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from trainperf.evidence.ranks import GONE
 from trainperf.model import Diagnosis
+from trainperf.model.parallel import GONE
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from trainperf.evidence.ranks import GONE
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Device,
@@ -17,6 +16,7 @@ from trainperf.model import (
     StartUp,
     Verdict,
 )
+from trainperf.model.parallel import GONE
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from trainperf.model import Gpu, GpuSample, HostSample, Sample
+from trainperf.model import Gpu, GpuSample, HostSample, Link, Sample
+from trainperf.samplers import links
 from trainperf.samplers.host import HostSampler
 from trainperf.samplers.nvml import NvmlSampler
 
@@ -30,6 +31,7 @@ class Sampling:
         self.interval = interval
         self.gpus: tuple[Gpu, ...] = ()
         self.gpu_reason = "the NVIDIA driver has not answered"
+        self.gpu_link: Link | None = None
         self.lost: dict[int, str] = {}
         self._limit = max(2, limit)
         self._samples: list[Sample] = []
@@ -98,6 +100,7 @@ class Sampling:
         with NvmlSampler() as self._nvml:
             self.gpus, self.gpu_reason = self._nvml.gpus, self._nvml.reason
             self.lost = dict(self._nvml.lost)
+            self.gpu_link = links.between([gpu.index for gpu in self.gpus])
             due = time.monotonic()
             while not self._stop.is_set():
                 before = time.thread_time()

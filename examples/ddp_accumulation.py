@@ -13,7 +13,7 @@ VOCABULARY = 4_096
 SENTENCES = 4_096
 LENGTH = 8
 WIDTH = 256
-BATCH = 4
+BATCH = 2
 ACCUMULATE = 4
 EPOCHS = 4
 
@@ -32,8 +32,8 @@ class LanguageModel(nn.Module):
     def __init__(self):
         super().__init__()
         self.words = nn.Embedding(VOCABULARY, WIDTH)
-        self.memory = nn.GRU(WIDTH, 2 * WIDTH, batch_first=True)
-        self.next_word = nn.Linear(2 * WIDTH, VOCABULARY)
+        self.memory = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.next_word = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, words):
         hidden, _ = self.memory(self.words(words))

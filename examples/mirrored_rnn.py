@@ -9,9 +9,9 @@ import tensorflow as tf
 DEVICES = 2
 VOCABULARY = 16_384
 SENTENCES = 4_096
-LENGTH = 8
+LENGTH = 4
 WIDTH = 256
-BATCH = 8
+BATCH = 2  # of each device
 EPOCHS = 4
 
 
@@ -23,11 +23,11 @@ def make_sentences():
     return ((starts + steps.cumsum(axis=1)) % VOCABULARY).astype(np.int32)
 
 
-def make_dataset():
+def make_dataset(batch):
     """Return batches of sentences, and the word that follows each."""
     sentences = make_sentences()
     dataset = tf.data.Dataset.from_tensor_slices((sentences[:, :-1], sentences[:, -1]))
-    dataset = dataset.shuffle(SENTENCES).batch(BATCH, drop_remainder=True)
+    dataset = dataset.shuffle(SENTENCES).batch(batch, drop_remainder=True)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
@@ -36,7 +36,7 @@ def build_model():
     return tf.keras.Sequential(
         [
             tf.keras.layers.Embedding(VOCABULARY, WIDTH),
-            tf.keras.layers.GRU(WIDTH),
+            tf.keras.layers.GRU(WIDTH, unroll=True),
             tf.keras.layers.Dense(VOCABULARY),
         ]
     )
@@ -52,7 +52,8 @@ def main():
         model = build_model()
         loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizer=tf.keras.optimizers.SGD(0.5), loss=loss)
-    model.fit(make_dataset(), epochs=EPOCHS, verbose=2)
+    dataset = make_dataset(BATCH * strategy.num_replicas_in_sync)
+    model.fit(dataset, epochs=EPOCHS, verbose=2)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ PAGES = [
     *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-NOT_OURS = {"--epochs", "--ipc", "--shm-size"}
-"""Options of the scripts and of containers."""
+NOT_OURS = {"--epochs", "--ipc", "--shm-size", "--nnodes", "--no-python", "--nproc_per_node"}
+"""Options of the scripts, of containers and of torchrun."""
 
 
 def set_up_commands() -> list[str]:

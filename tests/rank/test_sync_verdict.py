@@ -10,7 +10,16 @@ import pytest
 from trainperf.evidence.skew import stragglers
 from trainperf.fixes._cases import measure
 from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
-from trainperf.model import Equivalence, Evidence, Finding, Measure, Missing, Rank, Verdict
+from trainperf.model import (
+    AllReduce,
+    Equivalence,
+    Evidence,
+    Finding,
+    Measure,
+    Missing,
+    Rank,
+    Verdict,
+)
 from trainperf.rank import verdict
 
 
@@ -197,3 +206,14 @@ def test_a_gpu_that_is_not_used_comes_first_all_the_same() -> None:
     )
     slow = parallel_evidence(parallel={"exchange": exchange(0.041)})
     assert verdict(slow, (unused,)).bottleneck == "environment"
+
+
+@pytest.mark.parametrize(("alone_s", "waits"), [(0.0006, True), (0.012, False)])
+def test_an_exchange_that_is_short_alone_is_waiting_for_whoever_is_late(
+    alone_s: float, waits: bool
+) -> None:
+    alone = AllReduce(bytes=170_000, seconds=alone_s, calls=((170_000, alone_s),), devices=2)
+    answer = said(parallel={"exchange": replace(exchange(0.030), all_reduce=alone)})
+    assert answer.bottleneck == "sync"
+    assert ("waiting of" in answer.text) is waits
+    assert ("600 µs alone" in answer.text) is waits

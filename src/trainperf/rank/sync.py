@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trainperf.fixes._words import ms, percent
 from trainperf.model import (
+    AllReduce,
     Bottleneck,
     Evidence,
     Exchange,
@@ -19,6 +20,11 @@ from trainperf.model import (
 
 EXPOSED = 0.10
 """An exchange beyond this share of a step is what it is bound by (tb_plugin: 10 %)."""
+
+VARYING = 8.0
+"""An exchange that takes so many times its all-reduces alone, which are short against a
+step, is mostly waiting for whichever rank is late (sharing cores with training, all-reduces
+took two to three times what they take alone)."""
 
 MOST = 0.5
 """A straggler's input is what a job waits for if it is so much of all waiting for input."""
@@ -87,6 +93,13 @@ def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
     if 1 < job.expected < exchange.replicas:
         many = f"{exchange.replicas} replicas in {many}"
     how = ", ".join(filter(None, (exchange.method, exchange.backend)))
+    alone = exchange.all_reduce
+    if isinstance(alone, AllReduce) and not job.unmeasured and _varies(exchange, alone, share):
+        return (
+            f"Sync-bound: {percent(share)} of each step passes in waiting of {many} for one "
+            f"another: what each takes varies from step to step, while the exchange itself "
+            f"({how}) takes {ms(alone.seconds)} alone."
+        )
     text = (
         f"Sync-bound: {percent(share)} of each step passes in the exchange of gradients between "
         f"{many} ({how})"
@@ -96,6 +109,12 @@ def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
     if exchange.bytes:
         text += f"; each sends {_size(exchange.bytes)} a step"
     return f"{text}."
+
+
+def _varies(exchange: Exchange, alone: AllReduce, share: float) -> bool:
+    """Whether the exchange is too short to take what was measured."""
+    step = exchange.seconds / share
+    return exchange.seconds > VARYING * alone.seconds and alone.seconds < EXPOSED / 2 * step
 
 
 def _waiting(job: Parallel, late: Straggler) -> str:

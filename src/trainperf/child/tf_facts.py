@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,9 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
     }
     if driver.batch is not None:
         leaves = tf_batches.leaves(driver.batch)
-        facts["batch_size"] = _samples(driver.batch)
-        facts["batch_bytes"] = tf_batches.size_in_bytes(driver.batch)
+        usual = _usual(driver)
+        facts["batch_size"] = _samples(usual)
+        facts["batch_bytes"] = tf_batches.size_in_bytes(usual)
         facts["batch_dtypes"] = sorted(
             {leaf.dtype.name for leaf in leaves if hasattr(leaf, "dtype")}
         )
@@ -37,6 +39,13 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
         facts["epoch_steps"] = count if count >= 0 else None
     facts |= fit_facts(driver)
     return facts
+
+
+def _usual(driver: LoopDriver) -> Any:
+    """The last batch, or one before it where the last is the odd one that ends an epoch."""
+    batches = driver.recent_batches() or [driver.batch]
+    sizes = [_samples(one) or 0 for one in batches]
+    return batches[sizes.index(statistics.median_high(sizes))]
 
 
 def _samples(batch: Any) -> int | None:

@@ -44,6 +44,8 @@ class Record:
 class Watcher:
     """As much of an observer as loops and drivers need; a fault of ours fails the test."""
 
+    world: Any = None
+
     def __init__(self, measure_s: float = 0.6) -> None:
         self.settings = {"measure_s": measure_s, "steps": None, "leg": None, "extra_s": 1.0}
         self.clock = Clock()

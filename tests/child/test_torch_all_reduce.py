@@ -162,6 +162,13 @@ TWO_RANKS = """
         for handle in handles:
             handle.wait()
 
+    class World:
+        rank, size = dist.get_rank(), dist.get_world_size()
+        def meet(self, name, timeout_s):
+            dist.barrier()
+            return True
+
+    watcher.world = World()
     found["none yet"] = loops.exchange is None
     found["by hand"] = [step(net, net.weight, optimizer, reduce) for _ in range(2)]
     by_hand = loops.exchange
@@ -185,13 +192,6 @@ TWO_RANKS = """
     # the probe
     watcher.off = True
     driver = driver_of(loops)
-    class World:
-        rank, size = dist.get_rank(), dist.get_world_size()
-        def meet(self, name, timeout_s):
-            dist.barrier()
-            return True
-
-    watcher.world = World()
     for name, extra in torch_all_reduce.extras(driver):
         extra(time.monotonic() + 20)
     torch_exchange.record(driver)  # as with the other facts

@@ -14,6 +14,7 @@ if not torch.distributed.is_available():
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+from looping import Watcher  # noqa: E402
 from processes import driver_of, hooked, process_group, train  # noqa: E402
 from trainperf.child import torch_exchange, torch_placed  # noqa: E402
 from trainperf.child.torch_exchange import Exchange  # noqa: E402
@@ -31,6 +32,7 @@ def several(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it look as if another process were in the job."""
     place = {"rank": 0, "world_size": 2, "backend": "gloo"}
     monkeypatch.setattr(torch_exchange, "world", lambda: place)
+    monkeypatch.setattr(Watcher, "world", object())
 
 
 def trained(loops: Any, model: Any = None, **settings: Any) -> tuple[Any, Any]:

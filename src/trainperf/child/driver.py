@@ -31,7 +31,6 @@ GAPS = 3
 GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
 
-
 ALONE = "not taken where several processes train together"
 
 
@@ -176,6 +175,7 @@ class Driver:
         except Exception as error:
             self.observer.failed("timing the loop", error)
             self._broken = self._closed = True
+            self._exchange_again()
 
     def _boundary(self) -> None:
         now = self.clock()
@@ -243,6 +243,7 @@ class Driver:
 
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
+        self._exchange_again()
         if self._closed or (self._at is None and self._gap_from is None):
             return
         self.observer.off = True
@@ -316,9 +317,17 @@ class Driver:
     def _look_for_exchange(self) -> None:
         if self.observer.settings.get("leg") is not None:
             return
-        self.exchange = self.find_exchange()
+        try:
+            self.exchange = self.find_exchange()
+        except Exception as error:
+            self.observer.failed("finding the exchange of gradients", error)
         if self.exchange is not None:
             self.plan.exchanges()
+
+    def _exchange_again(self) -> None:
+        """Leave the loop as it is by itself: a rank that exchanges nothing hangs the others."""
+        if self.exchange is not None:
+            self.exchange.on()
 
     def _next_block(self) -> None:
         if self.plan.phase == WARM_UP and self.world is not None and self.world.absent:

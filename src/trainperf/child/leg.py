@@ -148,9 +148,6 @@ class Slices:
         """Seconds of a usual step, from the warm-up."""
         return statistics.median(self._durations[-5:]) if self._durations else 0.0
 
-    def exchanges(self) -> None:
-        """Gradients are exchanged between replicas: so they are in every step of a leg."""
-
     def arrived(self) -> bool:
         """Count the step that begins now; whether the warm-up or the slice ends before it.
 

@@ -100,7 +100,7 @@ class Plan:
 
     def begin_if_settled(self) -> bool:
         """Start the clock of the block if it has settled and is not running yet."""
-        if self.block.settle > 0 or self.block.started is not None:
+        if self.settling or self.block.started is not None:
             return False
         self.block.started = self._clock()
         return True

@@ -97,7 +97,10 @@ class Observer:
         self.record_temporary()
         self.record.flush()
         if self.world is not None:
-            self.world.meet("finish")  # who goes first takes the others' store along
+            try:
+                self.world.meet("finish")  # who goes first takes the others' store along
+            except Exception as error:
+                self.failed("waiting for the other ranks", error)
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):

@@ -185,14 +185,11 @@ def find(observer: Observer) -> World | None:
 
 
 def _torch() -> dict[str, Any] | None:
-    distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if distributed is None or not distributed.is_initialized():
+    if "torch" not in sys.modules:
         return None
-    return {
-        "rank": distributed.get_rank(),
-        "world_size": distributed.get_world_size(),
-        "backend": str(distributed.get_backend()),
-    }
+    from . import torch_exchange
+
+    return torch_exchange.world()
 
 
 def _tensorflow(observer: Observer) -> dict[str, Any] | None:
@@ -221,6 +218,10 @@ LAUNCHERS = (
 """Launcher, the variable only it sets, and where rank and size stand: of all, of the host."""
 
 
+NO_TASK = 0xFFFFFFF0
+"""Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
+
+
 def _announced() -> dict[str, Any] | None:
     """What the launcher says in the environment."""
     environ = os.environ
@@ -228,6 +229,11 @@ def _announced() -> dict[str, Any] | None:
         if own not in environ:
             continue
         values = [environ.get(name, "") for name in names]
+        if launcher == "srun":
+            step = environ[own]
+            if not step.isdigit() or int(step) >= NO_TASK:
+                continue
+            values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
         rank, size, local, local_size = (
             int(one) if one.lstrip("-").isdigit() else None for one in values
         )

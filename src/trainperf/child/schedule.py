@@ -26,7 +26,7 @@ class RankPlan(Plan):
     """The plan of one rank. Rank 0 makes the schedule once its warm-up has settled.
 
     A block is over at a step that all ranks know from the start, whatever their clocks
-    say: `begins` counts the steps that were begun.
+    say: `begun` counts the steps that were begun.
     """
 
     def __init__(
@@ -53,13 +53,6 @@ class RankPlan(Plan):
     def settling(self) -> bool:
         """Whether the step that begins now is still a settling step of its block."""
         return self.begun < self._entered + self.block.settle
-
-    def begin_if_settled(self) -> bool:
-        """Start the clock of the block if it has settled and is not running yet."""
-        if self.settling or self.block.started is not None:
-            return False
-        self.block.started = self._clock()
-        return True
 
     def arrived(self) -> bool:
         """Count the step that begins now; whether the block ends before it.

@@ -47,9 +47,12 @@ def watch_data_parallel(loops: Any, module: Any) -> None:
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            if not loops.observer.off:
-                built = loops.sites.setdefault((PLACED, "DataParallel"), [])
-                built.append((weakref.ref(self), frames.here(self)))
+            try:
+                if not loops.observer.off:
+                    built = loops.sites.setdefault((PLACED, "DataParallel"), [])
+                    built.append((weakref.ref(self), frames.here(self)))
+            except Exception as error:
+                loops.observer.failed("where a DataParallel is built", error)
 
         return __init__
 
@@ -62,7 +65,10 @@ def watch_fsdp(loops: Any, module: Any) -> None:
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            _sharded(loops, "FullyShardedDataParallel", self, kwargs, frames.here(self))
+            try:
+                _sharded(loops, "FullyShardedDataParallel", self, kwargs, frames.here(self))
+            except Exception as error:
+                loops.observer.failed("what FSDP shards", error)
 
         return __init__
 
@@ -75,7 +81,10 @@ def watch_fully_shard(loops: Any, module: Any) -> None:
     def make(original: Any) -> Any:
         def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
             made = original(module, *args, **kwargs)
-            _sharded(loops, "fully_shard", module, kwargs, frames.here())
+            try:
+                _sharded(loops, "fully_shard", module, kwargs, frames.here())
+            except Exception as error:
+                loops.observer.failed("what FSDP shards", error)
             return made
 
         return fully_shard
@@ -106,9 +115,12 @@ def watch_saves(loops: Any, module: Any) -> None:
 
     def make(original: Any) -> Any:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loops.passive() and loops.observer.driver is not None and _is_file(f):
-                count, where = loops.sites.get(SAVES, (0, None))
-                loops.sites[SAVES] = count + 1, where or frames.here()
+            try:
+                if not loops.passive() and loops.observer.driver is not None and _is_file(f):
+                    count, where = loops.sites.get(SAVES, (0, None))
+                    loops.sites[SAVES] = count + 1, where or frames.here()
+            except Exception as error:
+                loops.observer.failed("a checkpoint", error)
             return original(obj, f, *args, **kwargs)
 
         return save

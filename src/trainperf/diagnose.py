@@ -13,7 +13,6 @@ import trainperf
 from trainperf import rank, report, scaling
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.evidence.parallel import with_scaling
 from trainperf.fixes import by_id, detect_all
 from trainperf.launch import launch
 from trainperf.machine import inspect_machine
@@ -69,44 +68,16 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(request, recording, machine, error, began), recording
-        evidence = _on_fewer(request, recording, evidence, began, interrupted, on_event)
+        if request.trials:
+            evidence = scaling.with_fewer_devices(
+                recording, evidence, request.folder, began, interrupted, on_event
+            )
         first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
     diagnosis = first if tried is None else _proven(first, hidden, tried)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
-
-
-SCALING_SHARE = 0.4
-"""So much of the budget may be over when the last run on fewer devices ends."""
-
-
-def _on_fewer(
-    request: Request,
-    recording: Recording,
-    evidence: Evidence,
-    began: float,
-    interrupted: Interrupted,
-    on_event: Callable[[Event], None],
-) -> Evidence:
-    """The evidence with what the script gives on fewer devices, where it trains on several."""
-    job = evidence.parallel_
-    if job is None or job.replicas < 2:
-        return evidence
-    if not request.trials or recording.ending is not Ending.MEASURED:
-        why = "the run was not measured to its end" if request.trials else "it was not asked for"
-        return replace(evidence, parallel_=with_scaling(job, (), why))
-    points, reason = scaling.measure(
-        request.run,
-        recording,
-        evidence,
-        request.folder,
-        began + SCALING_SHARE * request.run.budget_s,
-        interrupted,
-        on_event,
-    )
-    return replace(evidence, parallel_=with_scaling(job, points, reason))
 
 
 def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
+from trainperf.evidence.parallel import with_scaling
 from trainperf.launch import launch
 from trainperf.launchers import MPIRUN, TORCHRUN, after, replaced, value
 from trainperf.model import (
@@ -29,6 +30,8 @@ MEASURE_S = 2.5
 WARM_UP_S = 6.0
 """A warm-up that does not settle ends after so many seconds, as `child.loop` has it."""
 MARGIN_S = 3.0
+BUDGET_SHARE = 0.4
+"""So much of the budget may be over when the last run on fewer devices ends."""
 NPROC = ("--nproc-per-node", "--nproc_per_node")
 NP = ("-np", "-n", "--np", "-c")
 MULTI = "MirroredStrategy"
@@ -48,6 +51,31 @@ class _Fewer:
         while count < most:
             yield count
             count *= 2
+
+
+def with_fewer_devices(
+    recording: Recording,
+    evidence: Evidence,
+    folder: Path,
+    began: float,
+    interrupted: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> Evidence:
+    """The evidence with what the script gives on fewer devices, where it trains on several.
+
+    `began` is when the diagnosis did, on `time.monotonic()`.
+    """
+    job = evidence.parallel_
+    if job is None or job.replicas < 2:
+        return evidence
+    points: tuple[ScalingPoint, ...] = ()
+    reason = "the run was not measured to its end"
+    if recording.ending is Ending.MEASURED:
+        deadline = began + BUDGET_SHARE * recording.run.budget_s
+        points, reason = measure(
+            recording.run, recording, evidence, folder, deadline, interrupted, on_event
+        )
+    return replace(evidence, parallel_=with_scaling(job, points, reason))
 
 
 def measure(

@@ -56,7 +56,7 @@ def merge(
     else:
         if evidence.parallel_ is None:  # the ranks do not know of each other
             notes = (*_missing(ranks), *notes)
-        evidence = _named(evidence, ranks, notes)
+        evidence = _named(evidence, ranks)
         diagnosis = first_verdict(request, recording, evidence)
         diagnosis = replace(diagnosis, trying=Trials("none", reason=NOT_TRIED))
         if not _is_here(one.record):
@@ -88,16 +88,11 @@ def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) ->
     )
 
 
-def _named(evidence: Evidence, ranks: Ranks, notes: tuple[str, ...]) -> Evidence:
-    """The evidence with the ranks that are missing, and what was noted of the others."""
+def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
+    """The evidence with the ranks that are missing."""
     if evidence.parallel_ is None:
         return evidence
-    parallel = replace(
-        evidence.parallel_,
-        expected=ranks.size,
-        absent=ranks.absent,
-        notes=(*evidence.parallel_.notes, *notes),
-    )
+    parallel = replace(evidence.parallel_, expected=ranks.size, absent=ranks.absent)
     return replace(evidence, parallel_=parallel)
 
 

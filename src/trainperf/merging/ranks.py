@@ -156,6 +156,7 @@ def _unread(ranks: Ranks, one: Found, error: TrainperfError) -> None:
 
 def _without_loop(ranks: Ranks, one: Found, why: str) -> None:
     place = one.record.place
-    ranks.by_rank.setdefault(
-        place.rank, Rank(place.rank, one.record.host, None, why, place.local_rank)
-    )
+    if place.rank in ranks.by_rank:  # the record is of a host, and another's ranks count on
+        ranks.notes.append(f"{one.record.host}, place {place.rank} of the job: {why}")
+        return
+    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why, place.local_rank)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
+from trainperf.launchers import TORCHRUN, after, value
 from trainperf.place._values import Place
 from trainperf.place.clusters import RESOURCES, sagemaker, tf_config
 from trainperf.place.ranks import open_mpi, pmi, slurm, torchrun
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
-TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 
 
 def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
@@ -42,15 +41,10 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
 
     Each would take its own host for the whole job, and try fixes on it alone.
     """
-    named = [Path(word).name in TORCHRUN for word in command]
-    if True not in named:
+    at = after(command, TORCHRUN)
+    if at is None:
         return
-    rest = command[named.index(True) + 1 :]
-    words = list(itertools.takewhile(lambda word: not word.endswith(".py"), rest))
-    given = [word.partition("=")[2] for word in words if word.startswith("--nnodes=")]
-    pairs = itertools.pairwise(words)
-    given += [value for word, value in pairs if word == "--nnodes"]
-    nodes = (given or [environ.get("PET_NNODES", "1")])[0].rpartition(":")[2]
+    nodes = (value(command, at, ("--nnodes",)) or environ.get("PET_NNODES", "1")).rpartition(":")[2]
     if nodes.isdigit() and int(nodes) > 1:
         raise TrainperfError(
             f"torchrun trains on {nodes} hosts here, and this trainperf would see one of them",

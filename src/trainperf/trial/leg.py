@@ -40,10 +40,11 @@ from trainperf.trial.slices import Slice, slice_of
 LOOK_EVERY_S = 0.0005
 WAKE_AGAIN_S = 0.01
 GONE_S = 5.0
+"""A process that a driver or a file system does not let go is waited for no longer."""
 TOLD_S = 2.0
+"""What started the ranks has so long to tell what became of one that is gone."""
 TRIES = 3
 """Ranks count every step of a slice: none may be left to time where an epoch began in it."""
-"""A process that a driver or a file system does not let go is waited for no longer."""
 
 
 HEARTBEAT = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "86400"}
@@ -267,11 +268,11 @@ class Leg:
 
     def _stop_all(self) -> None:
         # What started the ranks comes first: it must not take them for dead or hanging.
-        self._others = sorted(of_sessions(self._sessions), key=self._started_by_us)
+        self._others = sorted(of_sessions(self._sessions), key=self._started_by_another)
         for pid in self._others:
             send(pid, signal.SIGSTOP)
 
-    def _started_by_us(self, pid: int) -> bool:
+    def _started_by_another(self, pid: int) -> bool:
         return self._process is None or pid != self._process.pid
 
     def _wake(self) -> None:

@@ -140,7 +140,7 @@ def test_the_text_gives_sentences_and_no_debris(fix: Fix, case: Evidence) -> Non
     assert finding.text.endswith(".")
 
 
-SHELL = re.compile(r"(#|export |unset |[A-Z_]+=|pip |aws |python |sudo |nvidia-smi|docker )")
+SHELL = re.compile(r"(#|export |unset |[A-Z_]+=|pip |aws |python |sudo |nvidia-smi|docker |top )")
 
 
 @firing_cases

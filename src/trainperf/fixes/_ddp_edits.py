@@ -25,6 +25,23 @@ POSITIONS = {
 
 HOOKS = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks"
 
+TO_DDP = """\
+# torchrun --nproc_per_node {replicas} train.py
+import os
+
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+distributed.init_process_group("nccl")
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+model = DistributedDataParallel(model.to(rank), device_ids=[rank])
+sampler = DistributedSampler(dataset)  # sampler.set_epoch(epoch) before each epoch
+loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
+"""A script of one process as one of several ranks; `replicas` and `batch` are to be filled in."""
+
 
 def set_ddp(script: Script, site: Site, name: str, value: str) -> None:
     """Give the `DistributedDataParallel` built at `site` another setting.

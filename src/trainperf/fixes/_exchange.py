@@ -11,7 +11,6 @@ from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, ta
 WORTH_CHANGING = 0.10
 """Share of a step from which its exchange is worth tuning (PyTorch's TensorBoard plugin)."""
 
-MIB = 1024**2
 
 AT_MOST_ALL = "no time spent on the exchange, but for what the backward cannot hide of it"
 """The basis of `bound_if_hidden`."""
@@ -110,10 +109,14 @@ def exchange_said(evidence: Evidence) -> str:
 
 
 def size(count: int) -> str:
-    """Say bytes as a reader knows them: "25.0 MiB", "340 KiB"."""
-    if count >= 100 * MIB:
-        return f"{count / MIB:.0f} MiB"
-    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count / 1024:.0f} KiB"
+    """Say bytes as a reader knows them: "25.0 MiB", "340 KiB", "96 bytes"."""
+    amount, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
+    while amount >= 999.5 and len(units) > 1:
+        amount /= 1024
+        units.pop(0)
+    if units[0] == "bytes":
+        return f"{count} bytes"
+    return f"{amount:#.3g}".rstrip(".") + f" {units[0]}"
 
 
 def ddps_with(evidence: Evidence, setting: str, value: object) -> tuple[Ddp, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
+from trainperf.fixes._ddp_edits import TO_DDP
 from trainperf.fixes._parallel_cases import on_gpus, parallel_evidence
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._words import times, worth
@@ -16,14 +17,6 @@ from trainperf.model import Equivalence, Evidence, Finding, Gpu, PhaseUse, is_ta
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
 
-TORCH = """\
-# torchrun --nproc_per_node {count} train.py
-distributed.init_process_group("nccl")
-rank = int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(rank)
-model = DistributedDataParallel(model.to(rank), device_ids=[rank])
-sampler = DistributedSampler(dataset)
-loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)"""
 
 TENSORFLOW = """\
 strategy = tf.distribute.MirroredStrategy()
@@ -114,7 +107,7 @@ class OneGpuOfMany(Fix):
         torch = evidence.framework.name == "torch"
         where = evidence.loop.where
         return self.finding(
-            title=f"One of {seen} GPUs is used",
+            title=f"The script trains on one of {seen} GPUs",
             text=f"The process sees {seen} × {evidence.device.name} and trains on one.{use}{limit}",
             bound=most,
             bound_basis=f"at most: {count} GPUs without any exchange, "
@@ -124,7 +117,9 @@ class OneGpuOfMany(Fix):
             where=(where,) if where else (),
             advice="Train a copy of the model on each GPU, with the learning rate adjusted to the "
             "larger global batch.",
-            snippet=(TORCH if torch else TENSORFLOW).format(count=count),
+            snippet=TO_DDP.format(replicas=count, batch="batch_size")
+            if torch
+            else TENSORFLOW.format(count=count),
         )
 
 

@@ -156,7 +156,7 @@ def _basis(measured: float | None, upper: float | None) -> str:
     if measured is not None:
         return "samples per second on one device, measured"
     if upper is None:
-        return "the processes share their cores, and one alone would have more"
+        return "where replicas share cores, one alone would have more of them"
     return "samples per second of one device, by its step without exchange"
 
 

@@ -113,6 +113,8 @@ class RanksThreads(Fix):
             return None
         variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
         each = "1 thread" if most == 1 else f"{most} threads"
+        if threads != most:
+            each = f"up to {each}"
         return self.finding(
             title=f"{len(together)} ranks with {each} each fight over {cores} cores"
             if over

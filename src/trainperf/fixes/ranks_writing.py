@@ -13,6 +13,8 @@ from trainperf.fixes._words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site
 
 SNIPPET = """\
+from torch import distributed
+
 if distributed.get_rank() == 0:
     torch.save(model.module.state_dict(), path)
 distributed.barrier()  # only where others read the file right away"""
@@ -75,12 +77,15 @@ class RanksWriting(Fix):
         writes = evidence.facts.get("checkpoint_writes")
         often = ""
         if isinstance(writes, int) and writes > 0:
-            often = f" Rank 0 did so {'once' if writes == 1 else f'{writes:,} times'} meanwhile."
+            often = (
+                f" One of them did so {'once' if writes == 1 else f'{writes:,} times'} meanwhile."
+            )
+        same = ", and all have the same weights" if job.exchange is not None else ""
         place = f" in {at(where)}" if where else ""
         return self.finding(
             title=f"{count} ranks write checkpoints",
             text=f"{count} of {job.expected} ranks wrote files with `torch.save`{place} while the "
-            f"training was observed, and all have the same weights.{often}",
+            f"training was observed{same}.{often}",
             bound=None,
             bound_basis="not measured: no step was timed without it",
             where=(where,) if where else (),

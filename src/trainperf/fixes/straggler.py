@@ -33,10 +33,14 @@ nvidia-smi --query-gpu=index,clocks.sm,clocks_throttle_reasons.active --format=c
 # cores the rank may run on, and who else runs there
 # taskset -cp PID; top -H"""
 
+LOOK_CPU = """\
+# on the host of rank {rank}, while it trains: who else runs there
+top -b -n 1 | head -30"""
+
 BALANCE = """\
 # sort by length, deal out in turn: every rank gets samples of all lengths
 order = sorted(range(len(dataset)), key=lambda index: length_of(dataset[index]))
-own = order[rank::world_size]"""
+own = order[: len(order) // world_size * world_size][rank::world_size]"""
 
 
 def _late(found: tuple[Straggler, ...] = (LATE,), local: float | None = None, **more: Any) -> Any:
@@ -103,6 +107,7 @@ class FixTheStraggler(Fix):
         more = [str(one.rank) for one in parallel.stragglers if one.rank != late.rank]
         cause = f": {late.cause}." if late.cause else "."
         others = f" Late as well: rank {', '.join(more)}." if more else ""
+        look = LOOK if evidence.device.kind == "GPU" else LOOK_CPU
         where = "by its input" if late.phase == "input" else "by its own step"
         return self.finding(
             title=f"All ranks wait for rank {late.rank}",
@@ -115,7 +120,7 @@ class FixTheStraggler(Fix):
             if _ahead(parallel, late, evidence.times.real) is not None
             else "nobody waits for this rank",
             advice=_advice(late),
-            snippet=BALANCE if late.phase == "input" else LOOK.format(rank=late.rank),
+            snippet=BALANCE if late.phase == "input" else look.format(rank=late.rank),
             data={"rank": late.rank, "phase": late.phase},
         )
 

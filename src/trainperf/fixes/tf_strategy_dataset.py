@@ -139,7 +139,7 @@ class DistributeDataset(Fix):
             f"replicas of the {found.cls} is given every sample of a batch, in a step of "
             f"{ms(evidence.times.real)}.",
             bound=bound,
-            bound_basis=f"each replica computes one {found.replicas}th of what it does now",
+            bound_basis=f"each replica computes 1/{found.replicas} of what it does now",
             where=where,
             advice="Distribute the dataset, and divide the loss by the size of the global batch.",
             snippet=SNIPPET,

@@ -6,27 +6,12 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
+from trainperf.fixes._ddp_edits import TO_DDP
 from trainperf.fixes._exchange import bound_by_share, exchange_seconds
 from trainperf.fixes._parallel_cases import exchange, on_gpus, parallel_evidence, ranks
 from trainperf.fixes._step import step_may_matter
 from trainperf.fixes._words import at, ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Site
-
-SNIPPET = """\
-# torchrun --nproc_per_node {replicas} train.py
-import os
-
-import torch
-from torch import distributed
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
-
-distributed.init_process_group("nccl")
-rank = int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(rank)
-model = DistributedDataParallel(model.to(rank), device_ids=[rank])
-sampler = DistributedSampler(dataset)  # sampler.set_epoch(epoch) before each epoch
-loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
 
 WHERE = {"file": "train.py", "line": 16, "function": "main"}
 
@@ -113,7 +98,7 @@ class DataParallel(Fix):
             bound_basis="no time spent on copies between the GPUs" if bound else "not measured",
             where=(where,) if where else (),
             advice="Start a process for each GPU with torchrun, and use DistributedDataParallel.",
-            snippet=SNIPPET.format(
+            snippet=TO_DDP.format(
                 replicas=len(ids), batch=size // len(ids) if size else "batch_size"
             ),
         )

@@ -117,8 +117,9 @@ class BucketSize(Fix):
         bound = bound_if_hidden(evidence)
         if not offered or not worth(evidence, bound):
             return None
-        several = len(exchange(evidence).buckets) or _count(sent, now)
-        cut = "in one piece" if several == 1 else f"in {several} pieces"
+        seen = len(exchange(evidence).buckets)
+        several = seen or _count(sent, now)
+        cut = "in one piece" if several == 1 else f"in {'' if seen else 'about '}{several} pieces"
         said = " or ".join(str(one) for one in offered)
         return self.finding(
             title=f"Buckets of {now:g} MiB may not suit this model",
@@ -127,7 +128,7 @@ class BucketSize(Fix):
             bound_basis=AT_MOST_ALL,
             where=ddp_sites(found),
             advice=f"Try bucket_cap_mb={said}, and keep what is fastest.",
-            snippet=f"model = DistributedDataParallel(model, ..., bucket_cap_mb={offered[0]})",
+            snippet=f"model = DistributedDataParallel(model, bucket_cap_mb={offered[0]})",
             data={
                 "bucket_cap_mb": offered[0],
                 "variants": [{"bucket_cap_mb": one} for one in offered],

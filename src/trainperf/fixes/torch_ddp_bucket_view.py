@@ -118,7 +118,7 @@ class BucketView(Fix):
             bound_basis="copies take no longer than the all-reduces alone, or the whole exchange",
             where=ddp_sites(copying),
             advice=f"Give DistributedDataParallel {SETTING}=True.",
-            snippet=f"model = DistributedDataParallel(model, ..., {SETTING}=True)",
+            snippet=f"model = DistributedDataParallel(model, {SETTING}=True)",
             rewritable=all_exact(copying),
         )
 

@@ -115,7 +115,7 @@ class StaticGraph(Fix):
             bound_basis=AT_MOST_ALL,
             where=ddp_sites(found),
             advice="Give DistributedDataParallel static_graph=True.",
-            snippet="model = DistributedDataParallel(model, ..., static_graph=True)",
+            snippet="model = DistributedDataParallel(model, static_graph=True)",
             rewritable=all_exact(found),
         )
 

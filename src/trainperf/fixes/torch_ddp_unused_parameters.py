@@ -113,7 +113,7 @@ class UnusedParameters(Fix):
             bound_basis=AT_MOST_ALL,
             where=ddp_sites(found),
             advice=f"Leave {SETTING}=True out.",
-            snippet=f"model = DistributedDataParallel(model, ..., {SETTING}=False)",
+            snippet=f"model = DistributedDataParallel(model, {SETTING}=False)",
             rewritable=all_exact(found),
         )
 

@@ -12,6 +12,8 @@ from trainperf.fixes._words import worth
 from trainperf.model import Equivalence, Evidence, Finding
 
 SNIPPET = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
 sampler = DistributedSampler(dataset, shuffle=True, drop_last=True)
 loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 # or, to keep every sample:

@@ -18,6 +18,8 @@ PARTS = ("Subset", "TensorDataset", "ConcatDataset", "StackDataset", "list", "tu
 """Datasets that hold what they were given, which may be the rank's own part already."""
 
 SNIPPET = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
 sampler = DistributedSampler(dataset, shuffle=True)
 loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 for epoch in range(epochs):
@@ -90,7 +92,9 @@ class UnshardedData(Fix):
         """Find a loader of a job of several ranks whose sampler knows nothing of them."""
         job, loader = evidence.parallel, evidence.torch.loader
         lengths = {one.epoch_steps for one in job.processes}
-        if job.expected < 2 or loader.sampler not in WHOLE or len(lengths) > 1:
+        if job.expected < 2 or job.exchange is None:
+            return None  # what nothing ties together may each train on all of it
+        if loader.sampler not in WHOLE or len(lengths) > 1:
             return None
         same = evidence.facts.get("ranks_same_data")
         of_a_library = loader.item is None and loader.dataset not in PARTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from trainperf.fixes._exchange import size
 from trainperf.fixes._words import ms, percent
 from trainperf.model import (
     AllReduce,
@@ -107,7 +108,7 @@ def _exchanging(job: Parallel, exchange: Exchange, share: float) -> str:
     if unknown := job.unmeasured:
         text += f", or in waiting for {_named(unknown)} that left no step"
     if exchange.bytes:
-        text += f"; each sends {_size(exchange.bytes)} a step"
+        text += f"; each sends {size(exchange.bytes)} a step"
     return f"{text}."
 
 
@@ -155,13 +156,3 @@ def _named(ranks: Sequence[int]) -> str:
 def _own_s(rank: Rank | None) -> float | None:
     """A step of the rank without exchange, waiting for nobody."""
     return None if rank is None or isinstance(rank.local, Missing) else rank.local.seconds
-
-
-def _size(count: int) -> str:
-    """Bytes in words: "12.6 MiB"."""
-    size, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
-    while size >= 999.5 and len(units) > 1:
-        size /= 1024
-        units.pop(0)
-    whole = units[0] == "bytes"
-    return f"{size:.0f} bytes" if whole else f"{size:#.3g}".rstrip(".") + f" {units[0]}"

@@ -6,50 +6,16 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import trainperf
+from trainperf.commands._arguments import ScriptCommand
+from trainperf.commands._shared import console, given, print_report, read_settings
 from trainperf.errors import TrainperfError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from trainperf.model import Diagnosis
-    from trainperf.settings import Settings
-
 DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
-
-
-class _Command(click.Command):
-    """A command whose arguments end where the user's command begins, as in `python`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the marks in that tell `-m MODULE` and `-- COMMAND` from `SCRIPT`."""
-        return super().parse_args(ctx, _marked(args, self._valued()))
-
-    def _valued(self) -> set[str]:
-        return {
-            name
-            for option in self.params
-            if isinstance(option, click.Option) and not option.is_flag
-            for name in option.opts
-        }
-
-
-def _marked(args: list[str], valued: set[str]) -> list[str]:
-    index = 0
-    while index < len(args):
-        word = args[index]
-        if word == "--":
-            return [*args[:index], "--", "--", *args[index + 1 :]]
-        if word == "-m" and index + 1 < len(args):
-            return [*args[: index + 2], "--", *args[index + 2 :]]
-        if not word.startswith("-") or word == "-":
-            return args
-        index += 2 if word in valued else 1
-    return args
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,7 +25,7 @@ def cli() -> None:
 
 
 @cli.command(
-    cls=_Command,
+    cls=ScriptCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
     short_help="Run a training script for a few dozen steps and say why it is slow.",
@@ -110,22 +76,22 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     """
     from trainperf import exiting, place, session
 
-    given = {name: value for name, value in flags.items() if value not in (None, ())}
-    settings = _settings(given)
+    asked = given(flags)
+    settings = read_settings(asked)
     target = session.target(module, command, Path.cwd())
     own = place.find(os.environ)
     if own is not None:
         from trainperf import joining
 
-        sys.exit(joining.run(target, settings, own, _console(stderr=True)))
+        sys.exit(joining.run(target, settings, own, console(stderr=True)))
     place.check_alone(target.command, os.environ)
-    if "run_dir" in given:
+    if "run_dir" in asked:
         click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
                    "several ranks", err=True)  # fmt: skip
-    diagnosis, folder, unsaved = session.run(target, settings, _console(stderr=True))
+    diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
     saved = "" if unsaved else session.saved_name(folder, settings)
-    _print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
@@ -140,7 +106,7 @@ def show(run: Path | None, as_json: bool, patch: str | None) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import session, store
 
-    settings = _settings({"patch": patch} if patch else {})
+    settings = read_settings({"patch": patch} if patch else {})
     path = session.find(run, settings)
     diagnosis = store.load(path)
     if patch:
@@ -151,7 +117,7 @@ def show(run: Path | None, as_json: bool, patch: str | None) -> None:
         click.echo(render(diagnosis))
     else:
         saved = session.saved_name(path.parent, settings)
-        _print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
+        print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
 
 
 @cli.command()
@@ -172,9 +138,11 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     """
     from trainperf import exiting, session
 
-    settings = _settings({name: value for name, value in flags.items() if value not in (None, ())})
+    settings = read_settings(
+        {name: value for name, value in flags.items() if value not in (None, ())}
+    )
     diagnosis, path, unsaved = session.merge(
-        folder, Path(output) if output else None, settings, _console(stderr=True)
+        folder, Path(output) if output else None, settings, console(stderr=True)
     )
     if as_json:
         from trainperf.reporters.json import render
@@ -183,7 +151,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     else:
         saved = "" if unsaved else session.saved_name(path, settings)
         given = str(settings.patch) if settings.patch is not None else ""
-        _print_report(diagnosis, settings, saved=saved, patch_file=given)
+        print_report(diagnosis, settings, saved=saved, patch_file=given)
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
@@ -203,7 +171,7 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     """
     from trainperf import fixing, session
 
-    fixed = fixing.fix(session.find(run, _settings({})), only, dry)
+    fixed = fixing.fix(session.find(run, read_settings({})), only, dry)
     if dry:
         click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
     for line in fixed.lines:
@@ -216,7 +184,7 @@ def explain(fix: str | None) -> None:
     """Explain a finding: why it is slow, what the repair changes, when not to make it."""
     from trainperf import explaining
 
-    explaining.render(fix, _console())
+    explaining.render(fix, console())
 
 
 @cli.command()
@@ -225,28 +193,7 @@ def doctor() -> None:
     from trainperf.machine.doctor import examine
     from trainperf.machine.doctor_view import render
 
-    render(examine(), _console())
-
-
-def _settings(flags: dict[str, object]) -> Settings:
-    from trainperf.settings import load_settings
-
-    return load_settings(Path.cwd(), os.environ, flags)
-
-
-def _console(stderr: bool = False, color: str = "auto") -> Console:
-    from rich.console import Console
-
-    if color == "never":
-        return Console(stderr=stderr, highlight=False, color_system=None)
-    force = True if color == "always" else None
-    return Console(stderr=stderr, highlight=False, force_terminal=force)
-
-
-def _print_report(diagnosis: Diagnosis, settings: Settings, **names: str) -> None:
-    from trainperf.reporters.terminal import render
-
-    render(diagnosis, _console(color=settings.color), **names)
+    render(examine(), console())
 
 
 def main() -> None:

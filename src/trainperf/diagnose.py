@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trainperf
-from trainperf import rank, report, scaling
+from trainperf import rank, report, scaling, surroundings
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id, detect_all
@@ -65,6 +65,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     with interruptible() as interrupted:
         recording = launch(request.run, request.folder, on_event, interrupted)
         try:
+            recording = surroundings.looked_at(recording, machine)
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(request, recording, machine, error, began), recording
@@ -157,6 +158,7 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         trials=tried.trials,
         trying=tried.trying,
         stack=tried.stack,
+        cost=report.cost_after(first.cost, tried.stack),
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
@@ -227,6 +229,12 @@ def assemble(
         device_memory=report.device_memory(evidence),
         operators=report.operators(evidence),
         parallel=report.parallel(evidence),
+        container=evidence.container,
+        reads=evidence.reads,
+        objects=evidence.objects,
+        channels=evidence.channels,
+        cost=report.cost(evidence),
+        timeline=report.timeline(recording, evidence.machine.cores),
         kernels=report.kernels(evidence),
         callbacks=evidence.callbacks,
         functions=evidence.functions,

@@ -313,6 +313,8 @@ def test_a_worker_that_crashes_is_named_by_the_error_of_the_script(tmp_path, mar
     # PyTorch says so, unless it was just taking a tensor from the worker.
     assert errors[-1]["type"] in ("RuntimeError", "ConnectionResetError", "EOFError")
     assert errors[-1]["type"] in recording.output_tail
-    assert errors[-1]["text"].splitlines()[0] in recording.output_tail
+    # Its handler of SIGCHLD raises as well: Python may be printing the first error just then.
+    cut_off = "lost sys.stderr" in recording.output_tail
+    assert cut_off or errors[-1]["text"].splitlines()[0] in recording.output_tail
     assert "_trainperf_child" not in recording.output_tail
     assert gone(mark, 1.0)

@@ -62,6 +62,10 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         facts=_facts(observed.process) | of_all_ranks(recording),
         torch_=torch(observed),
         parallel_=job,
+        container=recording.container,
+        reads=recording.reads,
+        objects=recording.objects,
+        channels=recording.channels,
     )
 
 

@@ -9,6 +9,7 @@ of 1, unless a name says otherwise (`_percent`, `_mib`).
 from __future__ import annotations
 
 from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.container import ContainerUse
 from trainperf.model.diagnosis import (
     FORMAT_VERSION,
     Bottleneck,
@@ -34,6 +35,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
+from trainperf.model.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine import Gpu, Machine
 from trainperf.model.parallel import (
     AllReduce,
@@ -49,6 +51,8 @@ from trainperf.model.parallel import (
 )
 from trainperf.model.pipeline import Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
+from trainperf.model.storage import Channel, Objects, Reads, Volume
+from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
@@ -73,7 +77,10 @@ __all__ = [
     "CallbackCost",
     "Category",
     "ChangingNumber",
+    "Channel",
+    "ContainerUse",
     "Control",
+    "Cost",
     "Ddp",
     "Device",
     "Diagnosis",
@@ -90,6 +97,8 @@ __all__ = [
     "Gpu",
     "GpuSample",
     "HostSample",
+    "Instance",
+    "InstanceType",
     "LayerFacts",
     "Leg",
     "Link",
@@ -99,7 +108,9 @@ __all__ = [
     "Measure",
     "Missing",
     "ModelFacts",
+    "Moment",
     "NotTaken",
+    "Objects",
     "Operator",
     "Outcome",
     "Overhead",
@@ -109,9 +120,11 @@ __all__ = [
     "Patch",
     "PatchedFile",
     "PhaseUse",
+    "Price",
     "Probe",
     "Rank",
     "Ratio",
+    "Reads",
     "Recording",
     "ReportedStage",
     "ReportedTimes",
@@ -120,6 +133,7 @@ __all__ = [
     "Sample",
     "ScalingPoint",
     "Site",
+    "Span",
     "Stack",
     "Stage",
     "StartUp",
@@ -129,6 +143,7 @@ __all__ = [
     "Straggler",
     "Strategy",
     "SyncPoint",
+    "Timeline",
     "Times",
     "Torch",
     "TorchModel",
@@ -137,6 +152,7 @@ __all__ = [
     "Trial",
     "Trials",
     "Verdict",
+    "Volume",
     "by_fix",
     "is_taken",
     "taken",

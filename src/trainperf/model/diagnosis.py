@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainperf.model.basics import Site
+from trainperf.model.container import ContainerUse
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
+from trainperf.model.instance import Cost
 from trainperf.model.machine import Machine
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
+from trainperf.model.storage import Channel, Objects, Reads
+from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
 from trainperf.model.trials import Control, Stack, Trial, Trials
@@ -185,3 +189,9 @@ class Diagnosis:
     operators: tuple[ReportedOperator, ...] = ()  # the dearest first
     kernels: ReportedKernels | None = None
     parallel: ReportedParallel | None = None  # None: one process on one device
+    container: ContainerUse | None = None
+    reads: tuple[Reads, ...] = ()  # the files the script read, by volume
+    objects: tuple[Objects, ...] = ()  # what it read from S3, by bucket
+    channels: tuple[Channel, ...] = ()  # the inputs of its SageMaker job
+    cost: Cost | None = None  # None: no price is known
+    timeline: Timeline | None = None

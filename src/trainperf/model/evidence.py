@@ -7,6 +7,7 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, is_taken, taken
+from trainperf.model.container import ContainerUse
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -22,6 +23,7 @@ from trainperf.model.facts import (
 from trainperf.model.machine import Machine
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
+from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
 
@@ -60,6 +62,10 @@ class Evidence:
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
     parallel_: Parallel | None = None
+    container: ContainerUse | None = None
+    reads: tuple[Reads, ...] = ()
+    objects: tuple[Objects, ...] = ()
+    channels: tuple[Channel, ...] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:

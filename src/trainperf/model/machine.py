@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainperf.model.instance import Instance, Price
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -18,6 +20,12 @@ class Gpu:
     pcie_generation: int | None = None
     pcie_width: int | None = None
     gpm: bool = False
+    pcie_generation_now: int | None = None
+    pcie_width_now: int | None = None
+    persistence: bool | None = None
+    ecc_errors: int | None = None  # uncorrected, since the driver was loaded
+    mig: bool | None = None
+    other_processes: int | None = None  # that computed on it before the run started
 
 
 @dataclass(frozen=True)
@@ -47,3 +55,11 @@ class Machine:
     gpu_reason: str = ""  # why the list is empty, or some GPUs are not in it
     driver: str | None = None
     driver_cuda: str | None = None
+    instance: Instance | None = None
+    instance_reason: str = ""  # why it is None: "not an AWS instance", say
+    price: Price | None = None
+    price_reason: str = ""
+    container: str = ""  # "docker", "kubernetes", "sagemaker", …; "" outside one
+    swap_total: int | None = None
+    swap_used: int | None = None
+    omp_num_threads: str | None = None  # as trainperf's own environment has it

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from trainperf.model.container import ContainerUse
 from trainperf.model.machine import Gpu
 from trainperf.model.parallel import Link
+from trainperf.model.storage import Channel, Objects, Reads
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class Recording:
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
     `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `gpu_link` is what
     connects the GPUs of this host; None for fewer than two, and where nothing tells.
+    `container` is what the control groups counted meanwhile. `reads` are the files that the
+    script read, by volume, `reads_reason` why there are none; `objects` what it read from
+    S3; `channels` the inputs of its SageMaker job.
     """
 
     run: Run
@@ -141,3 +146,8 @@ class Recording:
     output_tail: str = ""
     shm_used: int | None = None
     gpu_link: Link | None = None
+    container: ContainerUse | None = None
+    reads: tuple[Reads, ...] = ()
+    reads_reason: str = ""
+    objects: tuple[Objects, ...] = ()
+    channels: tuple[Channel, ...] = ()

@@ -1,0 +1,42 @@
+"""What the commands share: settings, consoles, and printing a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.model import Diagnosis
+    from trainperf.settings import Settings
+
+
+def given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given, of what click passes."""
+    return {name: value for name, value in flags.items() if value not in (None, ())}
+
+
+def read_settings(flags: dict[str, object]) -> Settings:
+    """The settings for the current folder, with `flags` over them."""
+    from trainperf.settings import load_settings
+
+    return load_settings(Path.cwd(), os.environ, flags)
+
+
+def console(stderr: bool = False, color: str = "auto") -> Console:
+    """A console; `color` is "auto", "always" or "never"."""
+    from rich.console import Console
+
+    if color == "never":
+        return Console(stderr=stderr, highlight=False, color_system=None)
+    force = True if color == "always" else None
+    return Console(stderr=stderr, highlight=False, force_terminal=force)
+
+
+def print_report(diagnosis: Diagnosis, settings: Settings, **names: str) -> None:
+    """Print the report for a terminal on stdout."""
+    from trainperf.reporters.terminal import render
+
+    render(diagnosis, console(color=settings.color), **names)

@@ -1,0 +1,80 @@
+"""The AWS instance a script runs on: what it offers, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """What AWS offers under one name ("g5.xlarge"); None where it is not known.
+
+    `memory` and `gpu_memory` (of each GPU) are bytes. `network_bytes_s` is what lasts,
+    `network_burst_bytes_s` what an "up to" type reaches for a while; `ebs_bytes_s` and
+    `ebs_iops` are the baseline for all volumes together, `ebs_burst_bytes_s` the maximum.
+    `nvme_bytes` is the local instance store, 0 if it has none. `efa` counts the elastic
+    fabric adapters. `source` says where the row comes from.
+    """
+
+    name: str
+    vcpus: int
+    memory: int
+    gpus: int = 0
+    gpu: str = ""
+    gpu_memory: int | None = None
+    network_bytes_s: float | None = None
+    network_burst_bytes_s: float | None = None
+    ebs_bytes_s: float | None = None
+    ebs_burst_bytes_s: float | None = None
+    ebs_iops: int | None = None
+    nvme_bytes: int = 0
+    efa: int = 0
+    source: str = ""
+
+    @property
+    def vcpus_per_gpu(self) -> float | None:
+        """vCPUs for each GPU, None without one."""
+        return self.vcpus / self.gpus if self.gpus else None
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The instance this is, as AWS names it to those who run on it.
+
+    `name` is as told ("ml.g5.xlarge" in SageMaker); `type` is None for one that neither
+    the package data nor AWS describes. `hosts` is how many of them the job has. `source`
+    says who told ("SageMaker's resourceconfig.json", "instance metadata").
+    """
+
+    service: Literal["ec2", "sagemaker"]
+    name: str
+    type: InstanceType | None = None
+    region: str | None = None
+    zone: str | None = None
+    hosts: int = 1
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the machine costs: US dollars an hour for one host, and who says so."""
+
+    per_hour: float
+    source: str  # "--price-per-hour", "AWS price list, on demand, eu-west-1"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What training costs here, from the price and the times that were measured.
+
+    US dollars, all hosts together. An epoch is its steps and what passes between two;
+    None where the length of an epoch is not known. `after` is with the kept fixes.
+    """
+
+    price: Price
+    hosts: int
+    million_samples_before: float | None = None
+    million_samples_after: float | None = None
+    epoch_before: float | None = None
+    epoch_after: float | None = None

@@ -1,0 +1,103 @@
+"""Where the data of a script lies, and how fast it can be read there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+VolumeKind = Literal[
+    "ebs", "nvme", "disk", "tmpfs", "overlay", "nfs", "efs", "lustre", "s3 mount", "network", ""
+]
+"""`nvme` is an instance store or another local NVMe disk, "" not known."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A file system, and the device beneath it; empty and None where not known.
+
+    `model` is what the device calls itself ("Amazon Elastic Block Store"). `limit_bytes_s`
+    is the most it can give, with `limit_basis` saying whence that is known.
+    """
+
+    mount: str
+    kind: VolumeKind
+    filesystem: str
+    device: str = ""
+    model: str = ""
+    limit_bytes_s: float | None = None
+    limit_basis: str = ""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The files a script read from one volume while it was observed, and a probe of them.
+
+    `files` counts the different files seen, `opens` how often they were opened in
+    `seconds`; `sizes` are the 10th, 50th and 90th percentile of their bytes, `total_bytes`
+    their sum. `examples` are a few paths. `seen_by` says how they were noticed.
+
+    `cold_bytes_s` is the rate at which a sample of these very files was read after the
+    kernel had dropped them from its cache, `warm_bytes_s` the same again from the cache;
+    `open_s` is the mean time to open one of them, cold. `probed_files` and `probed_bytes`
+    are the size of the sample; `reason` says why there was no probe. `needed_bytes_s`
+    is what the step would read if the input never made it wait: the bytes of one step
+    over the resident time.
+    """
+
+    volume: Volume
+    files: int
+    opens: int
+    seconds: float
+    sizes: tuple[int, int, int]
+    total_bytes: int
+    examples: tuple[str, ...] = ()
+    seen_by: str = ""
+    cold_bytes_s: float | None = None
+    warm_bytes_s: float | None = None
+    open_s: float | None = None
+    probed_files: int = 0
+    probed_bytes: int = 0
+    needed_bytes_s: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The S3 objects of one bucket that a script read or named, and a probe of them.
+
+    `requests` counts those seen while it was observed, `request_s` their mean time, `bytes`
+    what they returned. `latency_s` is the median time to the first byte in the probe,
+    `throughput` pairs of concurrent requests and bytes per second. `errors` counts what
+    went wrong by name ("SlowDown", "AccessDenied"). `probed_requests`, `probed_bytes` and
+    `probed_usd` are what the probe asked for and cost at most; `reason` says why there was none.
+    """
+
+    bucket: str
+    region: str | None = None
+    prefix: str = ""
+    requests: int = 0
+    request_s: float | None = None
+    bytes: int = 0
+    mean_object_bytes: float | None = None
+    latency_s: float | None = None
+    throughput: tuple[tuple[int, float], ...] = ()
+    errors: tuple[tuple[str, int], ...] = ()
+    probed_requests: int = 0
+    probed_bytes: int = 0
+    probed_usd: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """An input channel of a SageMaker job, from its inputdataconfig.json.
+
+    `mode` is "File", "FastFile" or "Pipe"; `source` is "S3", "FSx" or "EFS", "" if the file
+    does not say.
+    """
+
+    name: str
+    mode: str
+    path: str
+    source: str = ""
+    content_type: str = ""

@@ -1,0 +1,79 @@
+"""The samples of the observed run over time, with the phases of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.model import Event, Moment, Recording, Sample, Span, Timeline
+
+MOMENTS = 240
+"""Moments kept at most: about one for each three pixels of a page."""
+
+START_UP = "start-up"
+
+
+def timeline(recording: Recording, cores: float) -> Timeline | None:
+    """How busy the machine was over the run; None where nothing was sampled.
+
+    `cores` is how many the script may use. Samples are thinned by taking the mean of
+    neighbours. The phases are those of the process that went through most of them.
+    """
+    samples = [one for one in recording.samples if one.host is not None or one.gpus]
+    if not samples:
+        return None
+    marks = max(
+        ([event for event in events if event["e"] == "phase"] for events in recording.events.values()),
+        key=len,
+        default=[],
+    )
+    each = -(-len(samples) // MOMENTS)
+    groups = (samples[at : at + each] for at in range(0, len(samples), each))
+    return Timeline(
+        seconds=recording.ended - recording.started,
+        cores=cores,
+        phases=tuple(_spans(marks, recording)),
+        moments=tuple(_moment(group, recording.started) for group in groups),
+    )
+
+
+def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:
+    """The phases in a row; neighbours of one name are one."""
+    started, ended = recording.started, recording.ended
+    phase, since = START_UP, started
+    for mark in marks:
+        at = min(max(float(mark["t"]), started), ended)
+        if mark["p"] == phase:
+            continue
+        if at > since:
+            yield Span(phase, since - started, at - started)
+        phase, since = str(mark["p"]), at
+    if ended > since:
+        yield Span(phase, since - started, ended - started)
+
+
+def _moment(group: list[Sample], started: float) -> Moment:
+    hosts = [one.host for one in group if one.host is not None]
+    reads = [one.read_bytes_s for one in hosts if one.read_bytes_s is not None]
+    indices = sorted({gpu.index for one in group for gpu in one.gpus})
+    return Moment(
+        t=sum(one.t for one in group) / len(group) - started,
+        cpu_cores=_mean([one.cpu_cores for one in hosts]),
+        machine_cpu_cores=_mean([one.machine_cpu_cores for one in hosts]),
+        rss=max((one.rss for one in hosts), default=None),
+        gpu_percent=tuple(
+            _mean(
+                [
+                    gpu.utilization_percent
+                    for one in group
+                    for gpu in one.gpus
+                    if gpu.index == index and gpu.utilization_percent is not None
+                ]
+            )
+            for index in indices
+        ),
+        read_bytes_s=_mean(reads),
+    )
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

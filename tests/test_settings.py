@@ -40,6 +40,9 @@ WRONG = [
     ("ignore = [1]", "ignore"),
     ("ignore = 1", "ignore"),
     ('color = "blue"', "color"),
+    ("price-per-hour = 0", "price-per-hour"),
+    ('price-per-hour = "cheap"', "price-per-hour"),
+    ("output-format = 3", "output-format"),
 ]
 
 
@@ -108,6 +111,8 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         fail-on = 1.2
         ignore = ["tf_prefetch", "tf-map-parallel"]
         color = "never"
+        price-per-hour = 1.21
+        output-format = ["terminal", "html=report.html"]
         """,
     )
     script = tmp_path / "package" / "train.py"
@@ -129,6 +134,8 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         fail_on=1.2,
         ignore=("tf_prefetch", "tf_map_parallel"),
         color="never",
+        price_per_hour=1.21,
+        output_format=("terminal", f"html={tmp_path / 'report.html'}"),
     )
     for field in fields(Settings):
         if field.name != "budget_s":  # its default was written out

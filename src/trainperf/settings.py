@@ -35,7 +35,9 @@ class Settings:
     the experiment be tried as well. `fail_on` is "none", "any" (any finding) or the
     speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
     to report. `run_dir` is where the ranks of a job leave their records, None for a folder
-    of `output_dir` with the job's own name.
+    of `output_dir` with the job's own name. `price_per_hour` is what the machine costs, US
+    dollars for one host. `output_format` are the formats of the report, each with the file
+    it goes to behind a "=", or without.
     """
 
     steps: int | None = None
@@ -54,6 +56,8 @@ class Settings:
     fail_on: FailOn = "none"
     ignore: tuple[str, ...] = ()
     color: Color = "auto"
+    price_per_hour: float | None = None
+    output_format: tuple[str, ...] = ()
 
 
 def default_output_dir() -> Path:
@@ -128,10 +132,18 @@ def _merged(
             read = _READERS[name](value)
         except ValueError as error:
             raise TrainperfError(f"{place}: {key} = {value!r} is wrong", str(error)) from error
-        if isinstance(read, Path) and base is not None:
-            read = base / read
+        if base is not None:
+            read = _below(base, name, read)
         changes[name if name in _FIELDS else name + "_s"] = read
     return replace(settings, **changes)
+
+
+def _below(base: Path, name: str, read: object) -> object:
+    """The value with its paths taken as relative to `base`."""
+    if name == "output_format" and isinstance(read, tuple):
+        parts = (each.partition("=") for each in read)
+        return tuple(f"{form}={base / file}" if file else form for form, _, file in parts)
+    return base / read if isinstance(read, Path) else read
 
 
 def _suggestion(name: str) -> str:
@@ -216,6 +228,24 @@ def _ids(value: object) -> tuple[str, ...]:
     raise ValueError("a list of fix ids is wanted; `trainperf explain` lists them")
 
 
+def _price(value: object) -> float:
+    try:
+        price = float(value) if isinstance(value, str) else float(_number(value))
+    except ValueError:
+        price = math.nan
+    if not (price > 0 and math.isfinite(price)):
+        raise ValueError("US dollars an hour for one host are wanted, such as 1.21")
+    return price
+
+
+def _formats(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value):
+        return tuple(dict.fromkeys(value))
+    raise ValueError('formats are wanted, such as "html=report.html" or "terminal"')
+
+
 def _color(value: object) -> Color:
     if isinstance(value, bool):
         return "always" if value else "never"
@@ -241,5 +271,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "fail_on": fail_on,
     "ignore": _ids,
     "color": _color,
+    "price_per_hour": _price,
+    "output_format": _formats,
 }
 _FIELDS = {each.name for each in fields(Settings)}

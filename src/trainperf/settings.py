@@ -147,7 +147,7 @@ def _below(base: Path, name: str, read: object) -> object:
 
 
 def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, _READERS)
+    close = difflib.get_close_matches(name, _READERS, n=1)
     choices = close or sorted(_READERS)
     names = ", ".join(choice.replace("_", "-") for choice in choices)
     return f"did you mean {names}?" if close else f"the settings are {names}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trainperf.event_files import training
 from trainperf.evidence.events import Observed, choose
-from trainperf.evidence.exchange import with_gpu_link
+from trainperf.evidence.exchange import with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
     device,
@@ -40,7 +40,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         job = parallel(recording, observed, machine)
     else:
         job = joined(ranks, observed, recording.samples)
-    job = with_gpu_link(job, recording.gpu_link)
+    job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
     return Evidence(
         framework=framework(observed),
         device=device(observed, machine),

@@ -17,6 +17,7 @@ from trainperf.model import (
     Event,
     Exchange,
     Link,
+    Machine,
     Measure,
     Missing,
     Overlap,
@@ -62,6 +63,26 @@ def with_gpu_link(job: Parallel | None, link: Link | None) -> Parallel | None:
     on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
     if link is None or not on_gpus or found.backend.lower() in ("gloo", "mpi", "ring"):
         return job
+    return replace(job, exchange=replace(found, link=link))
+
+
+def with_network_link(job: Parallel | None, machine: Machine) -> Parallel | None:
+    """Return the job with the instance's network as the link, where it spans hosts.
+
+    What one rank can send is its part of what AWS states for the host: the ranks of a host
+    share it. A job on instances of several types has the figure of the one that reports.
+    """
+    found = None if job is None else job.exchange
+    instance = machine.instance
+    if job is None or found is None or found.link is not None or job.hosts < 2:
+        return job
+    if instance is None or instance.type is None or not instance.type.network_bytes_s:
+        return job
+    each = max(1, -(-job.expected // job.hosts))
+    kind = "EFA" if instance.type.efa else "network"
+    shared = f" of a host, shared by {each} ranks" if each > 1 else ""
+    source = f"{instance.name}{shared}: {instance.type.source}"
+    link = Link(kind, instance.type.network_bytes_s / each, source)
     return replace(job, exchange=replace(found, link=link))
 
 

@@ -41,6 +41,16 @@ class Record:
         return [event for event in self.events if event["e"] == kind]
 
 
+class NoReads:
+    """Counts no files."""
+
+    def begin(self) -> None: ...
+
+    def mark(self) -> None: ...
+
+    def close(self, driver: Any) -> None: ...
+
+
 class Watcher:
     """As much of an observer as loops and drivers need; a fault of ours fails the test."""
 
@@ -54,6 +64,7 @@ class Watcher:
         self.driver: Any = None
         self.losses: Any = None
         self.facts: dict[str, Any] = {}
+        self.reads = NoReads()
         self.finished = False
 
     def failed(self, what: str, error: BaseException) -> None:

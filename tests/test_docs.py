@@ -20,7 +20,16 @@ PAGES = [
     *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-NOT_OURS = {"--epochs", "--ipc", "--shm-size", "--nnodes", "--no-python", "--nproc_per_node"}
+NOT_OURS = {
+    "--cpus",
+    "--epochs",
+    "--ipc",
+    "--memory",
+    "--shm-size",
+    "--nnodes",
+    "--no-python",
+    "--nproc_per_node",
+}
 """Options of the scripts, of containers and of torchrun."""
 
 

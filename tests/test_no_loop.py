@@ -8,7 +8,7 @@ import pytest
 
 from recordings import recording
 from trainperf.model import Ending
-from trainperf.report.no_loop import KERAS_FIT, way_out
+from trainperf.report.no_loop import KERAS_FIT, S3_PATHS, way_out
 
 ERROR = {
     "e": "error",
@@ -39,6 +39,14 @@ def test_fit_under_several_workers_has_two_ways_out():
     assert found == KERAS_FIT
     assert "strategy.run" in found
     assert "TF_USE_LEGACY_KERAS=1" in found
+
+
+def test_a_tensorflow_that_cannot_open_s3_has_ways_out():
+    text = "{{function_node}} File system scheme 's3' not implemented (file: 's3://b/0.tfrecord')"
+    error = {"e": "error", "type": "UnimplementedError", "text": text}
+
+    assert way_out(recording(error, ending=Ending.FAILED)) == S3_PATHS
+    assert way_out(recording(ending=Ending.FAILED, output_tail=f"UnimplementedError: {text}"))
 
 
 def test_an_error_that_a_spawned_process_printed_counts():

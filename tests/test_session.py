@@ -10,10 +10,10 @@ from trainperf import session
 from trainperf.errors import TrainperfError
 from trainperf.session import (
     Target,
-    _new_folder,
     _Shown,
     check_script,
     latest,
+    new_folder,
     target,
     write_outputs,
 )
@@ -108,9 +108,9 @@ def test_checking_a_script_does_not_run_it(tmp_path):
 
 def test_each_run_has_a_folder_of_its_own(tmp_path):
     settings = Settings(output_dir=tmp_path / "runs")
-    folders = {_new_folder(settings, label) for label in ["train.py"] * 3}
+    folders = {new_folder(settings, label) for label in ["train.py"] * 3}
     assert len(folders) == 3
-    odd = _new_folder(settings, "sh ../we ird/größe$(x).sh")
+    odd = new_folder(settings, "sh ../we ird/größe$(x).sh")
     assert odd.parent == tmp_path / "runs"
     assert odd.is_dir()
 
@@ -118,16 +118,16 @@ def test_each_run_has_a_folder_of_its_own(tmp_path):
 def test_runs_started_in_the_same_second_do_not_collide(tmp_path):
     settings = Settings(output_dir=tmp_path / "new" / "runs")
     with ThreadPoolExecutor(16) as pool:
-        folders = list(pool.map(lambda _: _new_folder(settings, "train.py"), range(32)))
+        folders = list(pool.map(lambda _: new_folder(settings, "train.py"), range(32)))
     assert len(set(folders)) == 32
 
 
 def test_a_folder_for_runs_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainperfError, match="cannot write to"):
-        _new_folder(Settings(output_dir=tmp_path / "file"), "train.py")
+        new_folder(Settings(output_dir=tmp_path / "file"), "train.py")
     with pytest.raises(TrainperfError, match="cannot write to"):
-        _new_folder(Settings(output_dir=tmp_path / "file" / "runs"), "train.py")
+        new_folder(Settings(output_dir=tmp_path / "file" / "runs"), "train.py")
 
 
 def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):

@@ -22,7 +22,8 @@ def filled(kind):
     if origin in (typing.Union, types.UnionType):
         return filled(next(each for each in arguments if each is not type(None)))
     if origin is tuple:
-        return (filled(arguments[0]), filled(arguments[0]))
+        endless = arguments[-1] is Ellipsis
+        return tuple(filled(one) for one in (arguments[:1] * 2 if endless else arguments))
     if origin is dict:
         return {filled(arguments[0]): filled(arguments[1])}
     if origin is typing.Literal:

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 import trainperf
-from trainperf.commands._arguments import ScriptCommand
-from trainperf.commands._shared import console, given, print_report, read_settings
+from trainperf.commands._arguments import ScriptCommand, output_format
+from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
+from trainperf.commands.lint import lint
+from trainperf.commands.sagemaker import sagemaker
 from trainperf.errors import TrainperfError
 
 DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -43,7 +45,10 @@ def cli() -> None:
               "the experiment.")  # fmt: skip
 @click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
+              "for the cost of an epoch.")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
+@output_format
 @click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
 @click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
               "~/.cache/trainperf/runs].")  # fmt: skip
@@ -78,6 +83,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 
     asked = given(flags)
     settings = read_settings(asked)
+    check_outputs(settings)
     target = session.target(module, command, Path.cwd())
     own = place.find(os.environ)
     if own is not None:
@@ -101,28 +107,28 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 @cli.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@output_format
 @click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
-def show(run: Path | None, as_json: bool, patch: str | None) -> None:
+def show(run: Path | None, as_json: bool, **flags: Any) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import session, store
 
-    settings = read_settings({"patch": patch} if patch else {})
+    if as_json:
+        flags["output_format"] = ("json", *flags["output_format"])
+    settings = read_settings(given(flags))
+    check_outputs(settings)
     path = session.find(run, settings)
     diagnosis = store.load(path)
-    if patch:
+    if flags["patch"]:
         session.write_outputs(diagnosis, settings)
-    if as_json:
-        from trainperf.reporters.json import render
-
-        click.echo(render(diagnosis))
-    else:
-        saved = session.saved_name(path.parent, settings)
-        print_report(diagnosis, settings, saved=saved, patch_file=patch or "")
+    saved = session.saved_name(path.parent, settings)
+    print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
 
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@output_format
 @click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
 @click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
 @click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
@@ -138,20 +144,16 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     """
     from trainperf import exiting, session
 
-    settings = read_settings(
-        {name: value for name, value in flags.items() if value not in (None, ())}
-    )
+    if as_json:
+        flags["output_format"] = ("json", *flags["output_format"])
+    settings = read_settings(given(flags))
+    check_outputs(settings)
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
     )
-    if as_json:
-        from trainperf.reporters.json import render
-
-        click.echo(render(diagnosis))
-    else:
-        saved = "" if unsaved else session.saved_name(path, settings)
-        given = str(settings.patch) if settings.patch is not None else ""
-        print_report(diagnosis, settings, saved=saved, patch_file=given)
+    saved = "" if unsaved else session.saved_name(path, settings)
+    patch = str(settings.patch) if settings.patch is not None else ""
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
@@ -194,6 +196,10 @@ def doctor() -> None:
     from trainperf.machine.doctor_view import render
 
     render(examine(), console())
+
+
+for _command in (lint, sagemaker):
+    cli.add_command(_command)
 
 
 def main() -> None:

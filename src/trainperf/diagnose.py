@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trainperf
-from trainperf import rank, report, scaling, surroundings
+from trainperf import ignoring, rank, report, scaling, surroundings
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id, detect_all
 from trainperf.launch import launch
-from trainperf.machine import inspect_machine
+from trainperf.machine import caught_up, inspect_machine
 from trainperf.model import (
     FORMAT_VERSION,
     Device,
@@ -33,6 +33,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.rewrite import added_lines, build_patch
+from trainperf.rewrite.script import default_reader
 from trainperf.spawn import Interrupted, interruptible
 from trainperf.trial import Subject, Tried, try_fixes
 
@@ -43,6 +44,8 @@ class Request:
 
     `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
     one after another, `allow_semantic` that those that change the experiment be tried.
+    `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
+    of its instances.
     """
 
     run: Run
@@ -51,6 +54,11 @@ class Request:
     trials: bool = True
     sequential: bool = False
     allow_semantic: bool = False
+    price_per_hour: float | None = None
+
+    def inspect(self) -> Machine:
+        """The machine as it is now."""
+        return inspect_machine(directory=Path(self.run.cwd), price_per_hour=self.price_per_hour)
 
 
 def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagnosis, Recording]:
@@ -61,10 +69,11 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     Ctrl-C ends the measuring: what was measured until then is diagnosed.
     """
     began = time.monotonic()
-    machine = inspect_machine(directory=Path(request.run.cwd))
+    machine = request.inspect()
     with interruptible() as interrupted:
         recording = launch(request.run, request.folder, on_event, interrupted)
         try:
+            machine = caught_up(machine)
             recording = surroundings.looked_at(recording, machine)
             evidence = read(recording, machine)
         except NoLoop as error:
@@ -89,6 +98,8 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
         for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
         if one.id not in request.ignore
     ]
+    asked = ignoring.suppressed(found, default_reader, request.run.cwd)
+    found = list(asked.kept)
     findings = pasteable(rank.ranked(found, evidence), request.run.cwd)
     verdict = rank.verdict(evidence, findings)
     patch = _patch(request.run, findings)
@@ -96,7 +107,12 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     return replace(
         diagnosis,
         practices=rank.practices(found),
-        notes=(*diagnosis.notes, *(f"a check failed: {fault}" for fault in faults)),
+        ignored=asked.ignored,
+        notes=(
+            *diagnosis.notes,
+            *asked.notes,
+            *(f"a check failed: {fault}" for fault in faults),
+        ),
     )
 
 
@@ -117,7 +133,7 @@ def _try(
         recording=recording,
         evidence=evidence,
         findings=findings,
-        machine=inspect_machine(directory=Path(request.run.cwd)),
+        machine=request.inspect(),
         root=patch_root(request.run, findings),
         folder=request.folder,
         began=began,
@@ -132,9 +148,11 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
     """Fixes with an edit whose bound lies within the noise: a trial can tell, they cannot."""
     exact = replace(evidence, times=evidence.times.as_if_exact())
     shown = {one.id for one in first.findings}
+    found = detect_all(exact, lambda fix, error: None)
+    kept = ignoring.suppressed(found, default_reader).kept
     return tuple(
         one
-        for one in rank.ranked(detect_all(exact, lambda fix, error: None), exact)
+        for one in rank.ranked(kept, exact)
         if one.rewritable and one.id not in shown and one.id not in request.ignore
     )
 

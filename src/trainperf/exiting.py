@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.model import Diagnosis, Ending, Finding, Outcome, Trial
+from trainperf.judging import failing
+from trainperf.model import Diagnosis, Ending
 
 if TYPE_CHECKING:
     from trainperf.settings import Settings
@@ -24,29 +25,4 @@ def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
         return 2
     if diagnosis.trying is not None and diagnosis.trying.interrupted:
         return 130
-    return 1 if _fails(diagnosis, settings.fail_on) else 0
-
-
-def _fails(diagnosis: Diagnosis, fail_on: str | float) -> bool:
-    """Whether `--fail-on` is met: by measured speed-ups where there are some, else bounds."""
-    if fail_on == "none":
-        return False
-    tried = {trial.fix: trial for trial in diagnosis.trials}
-    counting = [one for one in diagnosis.findings if _counts(tried.get(one.id))]
-    if isinstance(fail_on, str):
-        return bool(counting)
-    worth = [_worth(one, tried.get(one.id)) for one in counting]
-    if diagnosis.stack is not None:
-        worth.append(diagnosis.stack.speedup)
-    return any(each is None or each >= fail_on for each in worth)
-
-
-def _counts(trial: Trial | None) -> bool:
-    return trial is None or trial.outcome not in (Outcome.NO_EFFECT, Outcome.SLOWER)
-
-
-def _worth(finding: Finding, trial: Trial | None) -> float | None:
-    """The speed-up that repairing a finding gives: as measured, else at most."""
-    if trial is not None and trial.speedup is not None:
-        return trial.speedup
-    return finding.bound
+    return 1 if failing(diagnosis, settings.fail_on) else 0

@@ -25,6 +25,7 @@ from trainperf.progress import Progress
 from trainperf.records import RankRecord
 from trainperf.settings import default_output_dir
 from trainperf.spawn import OUTPUT, interruptible
+from trainperf.surroundings import looked_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     """
     where = run_folder(place, settings)
     folder = _joined(where, place)
-    record = _record(target, place)
+    record = _record(target, place, settings.price_per_hour)
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
     with interruptible() as interrupted:
         records.save(record, folder)
@@ -60,6 +61,8 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         except TrainperfError as error:
             records.save(replace(record, ending=Ending.FAILED, problem=str(error)), folder)
             raise
+        if place.local_rank == 0 and record.machine is not None:
+            recording = looked_at(recording, record.machine)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         records.save(
             replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder
@@ -131,7 +134,7 @@ def _check(folder: Path, place: Place, own: bool) -> None:
     )
 
 
-def _record(target: Target, place: Place) -> RankRecord:
+def _record(target: Target, place: Place, price_per_hour: float | None) -> RankRecord:
     script = str((target.cwd / target.script).absolute()) if target.script else ""
     return RankRecord(
         place=place,
@@ -142,7 +145,7 @@ def _record(target: Target, place: Place) -> RankRecord:
         label=target.label,
         script=script,
         script_sha256=records.digest(script) if script else "",
-        machine=inspect_machine(directory=target.cwd),
+        machine=inspect_machine(directory=target.cwd, price_per_hour=price_per_hour),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trainperf.event_files import EventFiles
 from trainperf.model import Ending, Event, Recording, Run
+from trainperf.samplers.container import ContainerWatch
 from trainperf.samplers.sampling import Sampling
 from trainperf.spawn import OUTPUT, Interrupted, interruptible, output_tail, prepare, start
 from trainperf.stopping import Guard, clear, stop_session
@@ -43,6 +44,7 @@ def launch(
     started = time.monotonic()
     run_file = prepare(run, folder)
     shm = _SharedMemory()
+    watch = ContainerWatch()
     with (folder / OUTPUT).open("wb") as log, ExitStack() as stack:
         asked = interrupted or stack.enter_context(interruptible())
         process = start(run, run_file, log)
@@ -50,7 +52,8 @@ def launch(
             guard.watch(process.pid, run_file)
             try:
                 with Sampling(process.pid) as sampling:
-                    ending = _follow(process, following, asked, shm)
+                    ending = _follow(process, following, asked, shm, watch)
+                container = watch.use()
             finally:
                 stop_session(process.pid, run_file)
                 status = process.wait()
@@ -71,6 +74,7 @@ def launch(
         output_tail=output_tail(folder),
         shm_used=shm.used,
         gpu_link=sampling.gpu_link,
+        container=container,
     )
 
 
@@ -148,11 +152,13 @@ def _follow(
     following: _Following,
     interrupted: Interrupted,
     shm: _SharedMemory,
+    watch: ContainerWatch,
 ) -> Ending | None:
     """Poll until the run ends by itself (None) or has to be stopped."""
     while True:
         following.read()
         shm.look()
+        watch.look()
         stop = following.must_stop()
         if stop is not None:
             return stop

@@ -122,10 +122,14 @@ def _events(folder: Path) -> dict[int, list[Event]]:
 
 
 def clean(folder: Path) -> None:
-    """Remove the events of processes: their recording has them all."""
-    for path in folder.glob("events-*.jsonl"):
-        with suppress(OSError):
-            path.unlink()
+    """Remove the events of processes: their recording has them all.
+
+    Loader workers that outlive the loop leave some of the files they opened.
+    """
+    for pattern in ("events-*.jsonl", "reads-*.jsonl"):
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                path.unlink()
 
 
 def remove(folder: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from trainperf import guarding, store
+from trainperf import guarding, records, store
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
@@ -99,7 +99,7 @@ def run(
     Where it could not be saved the error is returned as well, not raised: what was
     measured is to be shown first.
     """
-    folder = _new_folder(settings, target.label)
+    folder = new_folder(settings, target.label)
     covered = guarding.folders_of(target.cwd, target.script)
     guarded = guarding.probe(covered, folder, [folder])
     with Progress(console, settings.quiet) as progress:
@@ -120,6 +120,7 @@ def run(
             trials=settings.trials,
             sequential=settings.sequential,
             allow_semantic=settings.allow_semantic,
+            price_per_hour=settings.price_per_hour,
         )
         for sentence in guarding.said(guarded):
             progress.note(sentence)
@@ -131,8 +132,7 @@ def run(
         store.save_recording(recording, folder / RECORDING)
     except TrainperfError as error:
         return diagnosis, folder, error
-    for path in folder.glob("events-*.jsonl"):
-        path.unlink()
+    records.clean(folder)
     return diagnosis, folder, None
 
 
@@ -211,7 +211,8 @@ class _Shown:
         self._progress.say(f"{self._label}: {text}")
 
 
-def _new_folder(settings: Settings, label: str) -> Path:
+def new_folder(settings: Settings, label: str) -> Path:
+    """Make the folder of a new run. Raises `TrainperfError` where none can be made."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
     try:

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from trainperf.model import Machine, Recording
+import os
+from dataclasses import replace
+
+from trainperf.evidence.objects import seen
+from trainperf.machine import channels, reads, s3_probe
+from trainperf.model import Ending, Machine, Recording
+
+LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)
+"""Endings after which the reader has time for a few more seconds."""
+
+NOT_PROBED = "not probed: the run was cut short"
 
 
 def looked_at(recording: Recording, machine: Machine) -> Recording:
-    """The recording, with what the files and objects it names can give.
+    """The recording, with what the files and objects that it names can give.
 
     Reads a bounded sample of the files that the script read, and asks S3 for a few ranges
-    of the objects that it named; writes nothing.
+    of the objects that it named; writes nothing. Where the run was cut short nothing is
+    read or asked, and the recording says so.
     """
-    return recording
+    objects = seen(recording)
+    if recording.ending not in LOOKED_AT:
+        return replace(
+            recording,
+            reads_reason=f"not looked at: the run was {recording.ending.value}",
+            objects=tuple(
+                replace(one, reason="not probed: the run was cut short") for one in objects
+            ),
+            channels=channels.channels(),
+        )
+    instance = machine.instance
+    found, why = reads.probe(recording, instance=instance.type if instance else None)
+    environment = {**os.environ, **recording.run.env}
+    region = instance.region if instance else None
+    return replace(
+        recording,
+        reads=found,
+        reads_reason=why,
+        objects=s3_probe.probe(objects, environment, region),
+        channels=channels.channels(),
+    )

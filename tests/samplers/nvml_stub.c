@@ -11,6 +11,10 @@
  *                                   does not show, N: to an NPU, G: to a GPU that is not seen
  *   STUB_NVLINK_VERSION=6           as nvml.h counts them
  *   STUB_GENERATION=3@1  STUB_WIDTH=8@1   of GPU 1's PCIe (default 4, 16)
+ *   STUB_GENERATION_NOW=4@0         of GPU 0's link at the moment (default 1)
+ *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
+ *   STUB_ECC=3  STUB_MIG=1  STUB_PERSISTENCE=1  STUB_APPLICATION_CLOCK=1410
+ *                                   errors not corrected, and modes; "not supported" if not set
  *   STUB_CALLS=FILE                 append the name of every function called
  */
 #include <stdio.h>
@@ -117,7 +121,9 @@ static unsigned of_gpu(const gpu_t *gpu, const char *name, unsigned otherwise) {
 int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
   ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION", 4));
 }
-int nvmlDeviceGetCurrPcieLinkGeneration(gpu_t *gpu, unsigned *n) { ANSWER(gpu, *n = 1); }
+int nvmlDeviceGetCurrPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
+  ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION_NOW", 1));
+}
 int nvmlDeviceGetCurrPcieLinkWidth(gpu_t *gpu, unsigned *n) {
   ANSWER(gpu, *n = of_gpu(gpu, "STUB_WIDTH", 16));
 }
@@ -139,6 +145,30 @@ int nvmlDeviceGetTemperature(gpu_t *gpu, int sensor, unsigned *c) {
   ANSWER(gpu, *c = sensor == 0 ? 61 : 1);
 }
 #endif
+static int optional(gpu_t *gpu, const char *name, const char *function, unsigned *value) {
+  int code = outcome(function, gpu);
+  if (code) return code;
+  if (!getenv(name)) return 3;
+  *value = (unsigned)atoi(getenv(name));
+  return 0;
+}
+int nvmlDeviceGetPersistenceMode(gpu_t *gpu, unsigned *mode) {
+  return optional(gpu, "STUB_PERSISTENCE", __func__, mode);
+}
+int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned *current, unsigned *pending) {
+  *pending = 1; /* asked for, and there after the next reset */
+  return optional(gpu, "STUB_MIG", __func__, current);
+}
+int nvmlDeviceGetApplicationsClock(gpu_t *gpu, int type, unsigned *mhz) {
+  return type == 1 ? optional(gpu, "STUB_APPLICATION_CLOCK", __func__, mhz) : 2;
+}
+int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, int type, int counter, unsigned long long *errors) {
+  unsigned found = 0;
+  if (type != 1 || counter != 0) return 2; /* uncorrected, volatile */
+  int code = optional(gpu, "STUB_ECC", __func__, &found);
+  *errors = found;
+  return code;
+}
 int nvmlDeviceGetPcieThroughput(gpu_t *gpu, int counter, unsigned *kb) {
   ANSWER(gpu, *kb = counter == 1 ? 2000 : 1000); /* 1 counts what the GPU receives */
 }
@@ -223,9 +253,13 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *gpu, unsigned link, pci_t *pci) {
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);
   if (code) return code;
-  if (!list || *count < 2) { *count = 2; return 7; } /* insufficient size */
-  memset(list, 0, 2 * sizeof *list);
-  list[0].pid = 11; list[1].pid = 12; *count = 2;
+  unsigned there = (unsigned)atoi(setting("STUB_PROCESSES", "2"));
+  if (there && (!list || *count < there)) { *count = there; return 7; } /* insufficient size */
+  for (unsigned i = 0; i < there && i < 2; i++) {
+    memset(&list[i], 0, sizeof *list);
+    list[i].pid = 11 + i;
+  }
+  *count = there;
   return 0;
 }
 #ifndef NO_nvmlDeviceGetComputeRunningProcesses_v3

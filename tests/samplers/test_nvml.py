@@ -46,13 +46,19 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
             "pcie_generation": 4,
             "pcie_width": 16,
             "gpm": False,
+            "persistence": None,
+            "ecc_errors": None,
+            "mig": None,
+            "other_processes": 2,
+            "busy_before": 0.1,
+            "application_clock_mhz": None,
         }
     ]
     assert seen["samples"] == [
         [
             {
                 "index": 0,
-                "utilization_percent": 10.0,
+                "utilization_percent": 20.0,
                 "memory_used": 1 << 30,
                 "power_w": 150.5,
                 "sm_clock_mhz": 1410,
@@ -64,6 +70,8 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "sm_active": None,
                 "tensor_active": None,
                 "dram_active": None,
+                "pcie_generation": 1,
+                "pcie_width": 16,
             }
         ]
     ]
@@ -71,9 +79,36 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
     assert seen["lost"] == {}
 
 
+def test_modes_and_errors_are_told_where_the_driver_knows_them(nvml_stub: Path) -> None:
+    seen = watch(
+        nvml_stub, PERSISTENCE=0, ECC=3, MIG=0, APPLICATION_CLOCK=1095, GENERATION_NOW="3@0"
+    )
+    gpu = seen["gpus"][0]
+    assert (gpu["persistence"], gpu["ecc_errors"], gpu["mig"]) == (False, 3, False)
+    assert gpu["application_clock_mhz"] == 1095
+    assert (seen["samples"][0][0]["pcie_generation"], gpu["pcie_generation"]) == (3, 4)
+
+
+def test_a_gpu_that_nobody_has_open_is_not_asked_how_busy_others_keep_it(nvml_stub: Path) -> None:
+    gpu = watch(nvml_stub, PROCESSES=0)["gpus"][0]
+    assert (gpu["other_processes"], gpu["busy_before"]) == (0, None)
+
+
+def test_the_state_of_the_link_is_asked_of_all_gpus_now_and_then(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, samples=PCIE_EVERY + 1, GPUS=2)
+    asked = [[gpu["pcie_width"] for gpu in sample] for sample in seen["samples"]]
+    assert asked == [[16, 16], *[[None, None]] * (PCIE_EVERY - 1), [16, 16]]
+
+
+def test_reasons_that_the_driver_does_not_give_are_not_none_at_all(nvml_stub: Path) -> None:
+    silent = "nvmlDeviceGetCurrentClocksEventReasons=3,nvmlDeviceGetCurrentClocksThrottleReasons=3"
+    assert watch(nvml_stub, ERRORS=silent)["samples"][0][0]["throttle"] is None
+    assert watch(nvml_stub)["samples"][0][0]["throttle"] == []
+
+
 def test_values_change_from_sample_to_sample(nvml_stub: Path) -> None:
     seen = watch(nvml_stub, samples=3)
-    assert [sample[0]["utilization_percent"] for sample in seen["samples"]] == [10.0, 20.0, 30.0]
+    assert [sample[0]["utilization_percent"] for sample in seen["samples"]] == [20.0, 30.0, 40.0]
 
 
 def test_each_of_several_gpus_gives_its_own_numbers(nvml_stub: Path) -> None:
@@ -186,7 +221,9 @@ def test_one_gpu_may_refuse_what_another_answers(nvml_stub: Path) -> None:
 def test_a_gpu_lost_midway_stops_and_the_others_go_on(
     nvml_stub: Path, tmp_path: Path, gpm: int
 ) -> None:
-    seen = watch(nvml_stub, samples=5, GPUS=3, LOST="1:2", GPM=gpm, CALLS=tmp_path / "calls")
+    seen = watch(
+        nvml_stub, samples=5, GPUS=3, PROCESSES=0, LOST="1:2", GPM=gpm, CALLS=tmp_path / "calls"
+    )
     assert [[gpu["index"] for gpu in sample] for sample in seen["samples"]] == [
         [0, 1, 2],
         [0, 1, 2],
@@ -202,7 +239,7 @@ def test_a_gpu_lost_midway_stops_and_the_others_go_on(
 
 
 def test_all_gpus_lost_is_no_error(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, samples=4, LOST="0:1")
+    seen = watch(nvml_stub, samples=4, PROCESSES=0, LOST="0:1")
     assert [len(sample) for sample in seen["samples"]] == [1, 0, 0, 0]
 
 

@@ -100,7 +100,7 @@ def test_gpus_are_sampled_beside_the_host(nvml_stub: Path) -> None:
             "reason": watch.gpu_reason, "note": watch.note,
         }))
     """
-    seen = run_against_stub(nvml_stub, code, GPUS=2, LOST="1:2")
+    seen = run_against_stub(nvml_stub, code, GPUS=2, PROCESSES=0, LOST="1:2")
     assert seen["gpus"] == ["NVIDIA Stub"] * 2
     assert seen["counts"] == [2, 2, 1, 1]
     assert seen["reason"] == ""

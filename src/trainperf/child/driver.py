@@ -76,6 +76,7 @@ class Driver:
         self._ending_from = 0.0
         self._own = 0.0
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
+        observer.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 
     def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
@@ -246,6 +247,7 @@ class Driver:
         self._exchange_again()
         if self._closed or (self._at is None and self._gap_from is None):
             return
+        self.observer.reads.close(self)
         self.observer.off = True
         try:
             self.record.write("early", **self._safely(self.describe))
@@ -357,6 +359,7 @@ class Driver:
             self._stacks.start()
             self.profile_begins()
         self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
+        self.observer.reads.mark()
 
     def _enter_local(self) -> None:
         try:
@@ -421,6 +424,7 @@ class Driver:
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
+        self.observer.reads.close(self)
         self.record.write("facts", **self._safely(self.describe))
         deadline = self.clock() + self.observer.settings["extra_s"]
         for name, extra in self._extras():

@@ -38,6 +38,10 @@ class LoopDriver(Driver):
         facts: dict[str, Any] = self.loops.facts(self)
         return facts
 
+    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As in every loop; last what the framework's loops know to measure of the device."""
+        return [*super()._extras(), *self.loops.last_extras(self)]
+
     def find_exchange(self) -> Any:
         """What the framework's loops know of it."""
         return self.loops.exchange

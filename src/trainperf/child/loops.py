@@ -71,6 +71,10 @@ class Loops:
         """What to measure of the exchange alone."""
         return []
 
+    def last_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+        """What is measured when all else was: what the device gives at best."""
+        return []
+
     def stages(self, driver: LoopDriver, deadline: float) -> None:
         """Time the stages of the input."""
         raise NotImplementedError

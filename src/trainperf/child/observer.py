@@ -12,6 +12,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .importing import Hook, PostImport
+from .reads import FileReads
 from .recorder import Recorder
 from .writing_modules import add_hooks
 
@@ -36,6 +37,7 @@ class Observer:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.record = Recorder(settings["folder"])
+        self.reads = FileReads(self)
         self.clock = time.monotonic
         self.off = False
         self.driver: Driver | None = None
@@ -72,12 +74,14 @@ class Observer:
         if self._watching:
             return
         self._watching = True
+        self.reads.install()
         thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)
         thread.start()
 
     def forked(self) -> None:
         """Become the observer of a forked child, which starts with a clean record."""
         self.record.forked()
+        self.reads.forked()
         self.driver = None
         self.pid = os.getpid()
         self._watching = False
@@ -87,6 +91,9 @@ class Observer:
         self.off = True
         self.driver = None
         self.record.discard()
+        parent = sys.modules["multiprocessing"].parent_process()
+        if parent is not None:
+            self.reads.serve(parent.pid)
 
     def finish(self) -> None:
         """Say that all is measured and wait for trainperf to stop the process.
@@ -235,6 +242,11 @@ def _hooks(observer: Observer) -> dict[str, Hook]:
         observer.framework_imported()
         part.hook(observer, module, seconds)
 
+    def s3(module: ModuleType, seconds: float) -> None:
+        from . import s3 as part
+
+        part.hook(observer, module, seconds)
+
     hooks: dict[str, Hook] = dict.fromkeys(
         (
             "tensorflow",
@@ -294,6 +306,7 @@ def _hooks(observer: Observer) -> dict[str, Hook]:
         ),
         torch,
     )
+    hooks |= dict.fromkeys(("aiobotocore.client", "botocore.client"), s3)
     add_hooks(observer, hooks)
     return hooks
 

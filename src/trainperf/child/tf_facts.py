@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from . import frames, tf_all_reduce, tf_batches, tf_devices, tf_models
+from . import frames, gpu_build, tf_all_reduce, tf_batches, tf_devices, tf_models
 from .keras_callbacks import definitions
 from .tf_exchange import own_graphs
 from .tf_retraces import users_function
@@ -171,6 +171,7 @@ def record(driver: LoopDriver) -> None:
         ("callbacks", _callbacks),
         ("step function", _step_function),
         ("padding", tf_models.record_padding),
+        ("build", gpu_build.record_tensorflow),
     ):
         try:
             part(driver)

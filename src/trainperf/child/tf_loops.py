@@ -73,6 +73,12 @@ class TensorFlowLoops(Loops):
         """What switches the exchange between replicas off and on; None if there is none."""
         return self.replicas.exchange()
 
+    def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """A large matrix product, on a GPU only."""
+        from . import tf_matmul
+
+        return tf_matmul.extras(driver)
+
     def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
         """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         return self.replicas.extras(driver)

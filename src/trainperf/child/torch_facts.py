@@ -7,7 +7,7 @@ import statistics
 import sys
 from typing import Any
 
-from . import torch_batches, torch_exchange, torch_flags, torch_models, torch_optimizers
+from . import gpu_build, torch_batches, torch_exchange, torch_flags, torch_models, torch_optimizers
 from .torch_built import watch_checkpointing, watch_modules, watch_optimizers
 from .torch_flags import watch_flags
 
@@ -97,6 +97,7 @@ def record(driver: Any) -> None:
         ("optimizers", torch_optimizers.record),
         ("flags", torch_flags.record),
         ("the exchange of gradients", torch_exchange.record),
+        ("the build", gpu_build.record_torch),
     ):
         try:
             part(driver)

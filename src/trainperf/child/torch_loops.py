@@ -118,6 +118,12 @@ class TorchLoops(Loops):
 
         return torch_exchange.exchange(self)
 
+    def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """A large matrix product, on a GPU only."""
+        from . import torch_matmul
+
+        return torch_matmul.extras(driver)
+
     def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
         """What is recorded and timed of it once all else is measured, by name."""
         from . import torch_all_reduce

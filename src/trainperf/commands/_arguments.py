@@ -33,3 +33,12 @@ def _marked(args: list[str], valued: set[str]) -> list[str]:
             return args
         index += 2 if word in valued else 1
     return args
+
+
+output_format = click.option(
+    "--output-format",
+    multiple=True,
+    metavar="FORMAT[=FILE]",
+    help="Print the report in a format, or write it to a file: terminal, json, markdown, html, "
+    "github, sarif, junit; may be repeated.",
+)

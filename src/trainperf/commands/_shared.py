@@ -35,8 +35,18 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
     return Console(stderr=stderr, highlight=False, force_terminal=force)
 
 
-def print_report(diagnosis: Diagnosis, settings: Settings, **names: str) -> None:
-    """Print the report for a terminal on stdout."""
-    from trainperf.reporters.terminal import render
+def check_outputs(settings: Settings) -> None:
+    """Raise `TrainperfError` where a report could not be written: before a run of minutes."""
+    from trainperf.outputs import check, parse
 
-    render(diagnosis, console(color=settings.color), **names)
+    check(parse(settings.output_format))
+
+
+def print_report(
+    diagnosis: Diagnosis, settings: Settings, *, saved: str = "", patch_file: str = ""
+) -> None:
+    """Write the report to stdout, and everywhere else it was asked for."""
+    from trainperf.outputs import parse, write
+
+    wanted = parse(settings.output_format)
+    write(diagnosis, wanted, settings, lambda: console(color=settings.color), saved, patch_file)

@@ -19,6 +19,7 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.parallel import joined, parallel, whole_job
 from trainperf.evidence.pipeline import stages
+from trainperf.evidence.reads import reads as file_reads
 from trainperf.evidence.stacks import functions
 from trainperf.evidence.timing import between_epochs, probes, startup, times
 from trainperf.evidence.torch import torch
@@ -63,7 +64,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         torch_=torch(observed),
         parallel_=job,
         container=recording.container,
-        reads=recording.reads,
+        reads=file_reads(recording.reads, observed, taken.resident_, found),
         objects=recording.objects,
         channels=recording.channels,
     )

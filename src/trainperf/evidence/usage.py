@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,7 +37,19 @@ def _use(phase: str, samples: list[Sample]) -> PhaseUse:
         rss_peak=max((host.rss for host in hosts), default=None),
         read_bytes_s=_mean(hosts, lambda host: host.read_bytes_s),
         gpu=tuple(_gpu(index, samples) for index in indices),
+        throttled_share=_throttled(hosts),
     )
+
+
+def _throttled(hosts: list[HostSample]) -> float | None:
+    """The share of the periods of the CPU quota in which it was used up."""
+    counted = [
+        (host.quota_periods, host.quota_throttled)
+        for host in hosts
+        if host.quota_periods is not None and host.quota_throttled is not None
+    ]
+    periods = sum(each for each, _ in counted)
+    return sum(throttled for _, throttled in counted) / periods if periods else None
 
 
 def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
@@ -59,7 +72,20 @@ def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
     use["memory_used_peak"] = max(memory) if memory else None
     known = [gpu.throttle for gpu in own if gpu.throttle is not None]
     use["throttle"] = sorted({reason for reasons in known for reason in reasons}) if known else None
+    use["throttle_shares"] = _shares(known) if known else None
+    use["pcie_generation"] = _highest(gpu.pcie_generation for gpu in own)
+    use["pcie_width"] = _highest(gpu.pcie_width for gpu in own)
     return use
+
+
+def _shares(known: list[tuple[str, ...]]) -> dict[str, float]:
+    """In which share of the samples each reason for a lower clock was given."""
+    counts = Counter(reason for reasons in known for reason in set(reasons))
+    return {reason: count / len(known) for reason, count in sorted(counts.items())}
+
+
+def _highest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _mean(hosts: Iterable[HostSample], read: Callable[[HostSample], float | None]) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import evidence
 from trainperf.model import Equivalence, Evidence, Finding, Framework
@@ -10,6 +12,17 @@ WITHOUT_S3 = (2, 16)
 """TensorFlow from which no tensorflow-io gives s3:// back."""
 
 PATHS = {"s3_paths": ["s3://bucket/train/0.tfrecord", "s3://bucket/train/1.tfrecord"]}
+
+SNIPPET = """\
+# mounted: nothing is copied, large files are read ahead
+sudo mount-s3 {bucket} /mnt/s3 --read-only --allow-other
+# the script then reads below /mnt/s3/{path}
+
+# or copied once to a local disk, best an NVMe one
+aws s3 sync s3://{folder} /local/{name}
+
+# or on SageMaker: an input channel, whose folder is in SM_CHANNEL_TRAIN
+# trainperf sagemaker submit train.py --input train=s3://{folder} --input-mode FastFile"""
 
 
 class StageFromS3(Fix):
@@ -26,6 +39,8 @@ class StageFromS3(Fix):
 
     ## When not to
     - Data far larger than the disk that is read once: mount it, or use FastFile mode.
+    - A loop that takes bytes, not paths: boto3 or s3fs in a generator works too, one
+      request for each object; then have many under way at once.
     - Many small objects: pack them into shards of about 150 MB first, whatever the way.
     """
 
@@ -42,6 +57,7 @@ class StageFromS3(Fix):
     fires = [
         evidence(facts=PATHS),
         evidence(facts=PATHS, framework=Framework("tensorflow", "2.16.2")),
+        evidence(facts={"s3_paths": ["s3://bucket/*.tfrecord"]}),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -58,9 +74,22 @@ class StageFromS3(Fix):
             bound=None,
             bound_basis="not measured: the paths cannot be read",
             advice="On SageMaker, use an input channel in FastFile or File mode. Elsewhere, mount "
-            "the bucket with mountpoint-s3, or copy the data to a local disk first.",
-            snippet="aws s3 sync s3://bucket/train /local/train",
+            "the bucket with mountpoint-s3, or copy the data to a local disk first. The script "
+            "then reads local paths.",
+            snippet=SNIPPET.format(**_parts(paths[0])),
         )
+
+
+def _parts(path: str) -> dict[str, str]:
+    """The bucket and the folder of an `s3://` path, without what a pattern leaves open."""
+    bucket, _, key = path.removeprefix("s3://").partition("/")
+    folder = re.split(r"[*?\[{]", key)[0].rpartition("/")[0]
+    return {
+        "bucket": bucket or "BUCKET",
+        "folder": f"{bucket or 'BUCKET'}/{folder}" if folder else bucket or "BUCKET",
+        "path": f"{folder}/" if folder else "",
+        "name": folder.rpartition("/")[2] or bucket or "data",
+    }
 
 
 def _version(text: str) -> tuple[int, int] | None:

@@ -8,13 +8,22 @@ import socket
 from pathlib import Path
 
 from trainperf.machine import cgroup, host
+from trainperf.machine.container_kind import container_kind
+from trainperf.machine.instance import caught_up, inquiry, with_price
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 
 ROOT = Path("/")
 
+__all__ = ["ROOT", "caught_up", "inspect_machine"]
 
-def inspect_machine(root: Path = ROOT, directory: Path | None = None) -> Machine:
+
+def inspect_machine(
+    root: Path = ROOT,
+    directory: Path | None = None,
+    price_per_hour: float | None = None,
+    live: bool = True,
+) -> Machine:
     """Return what the machine is; what cannot be read is None.
 
     `gpu_reason` also names GPUs that cannot be opened while others can. Raises
@@ -22,7 +31,12 @@ def inspect_machine(root: Path = ROOT, directory: Path | None = None) -> Machine
 
     `/proc`, `/sys`, `/dev` and `/etc` are read below `root`. The free disk is that of
     `directory`, the current one if None.
+
+    On AWS it also says which instance this is and what it costs; `price_per_hour` (US
+    dollars) wins over the price list. The first call of a process may wait a second for
+    that, no later one does. Without `live` nothing is asked over the network.
     """
+    asked = inquiry(root, network=live)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
     quota = cgroup.cpu_quota(root)
@@ -34,6 +48,7 @@ def inspect_machine(root: Path = ROOT, directory: Path | None = None) -> Machine
     if limit is not None:
         available = min(available, limit.available)
     with NvmlSampler() as nvml:
+        known = with_price(asked.answer(), price_per_hour)
         return Machine(
             hostname=socket.gethostname(),
             os=host.operating_system(root),
@@ -54,4 +69,12 @@ def inspect_machine(root: Path = ROOT, directory: Path | None = None) -> Machine
             or "; ".join(f"GPU {index} {why}" for index, why in nvml.lost.items()),
             driver=nvml.driver,
             driver_cuda=nvml.driver_cuda,
+            instance=known.instance,
+            instance_reason=known.instance_reason,
+            price=known.price,
+            price_reason=known.price_reason,
+            container=container_kind(root, os.environ),
+            swap_total=memory.swap_total,
+            swap_used=memory.swap_total - memory.swap_free,
+            omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )

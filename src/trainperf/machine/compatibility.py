@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trainperf.fixes._gpu_build import fit, version
 from trainperf.machine.checkup import Check
 from trainperf.machine.frameworks import Build
 from trainperf.model import Gpu, Machine
@@ -122,8 +123,8 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
     Compatibility" in NVIDIA's documentation). Within one major version a newer minor
     one works too, except for what must be compiled on the spot.
     """
-    needs, offers = _version(build.cuda), _version(machine.driver_cuda)
-    if needs is None or offers is None or needs[:2] <= offers[:2]:
+    needs, offers = version(build.cuda), version(machine.driver_cuda)
+    if needs is None or offers is None or needs <= offers:
         return None
     if needs[0] > offers[0]:
         return Check(
@@ -133,7 +134,10 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
             f" {machine.driver_cuda} at most",
             f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
         )
-    if any(_best(build, gpu) == "compiled on the spot" for gpu in machine.gpus):
+    if any(
+        fit(build.capabilities, gpu.compute_capability) == "compiled on the spot"
+        for gpu in machine.gpus
+    ):
         return Check(
             name,
             "problem",
@@ -153,10 +157,10 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
 def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None:
     if not build.capabilities:
         return None
-    fits = {gpu: _best(build, gpu) for gpu in gpus}
+    fits = {gpu: fit(build.capabilities, gpu.compute_capability) for gpu in gpus}
     held = ", ".join(build.capabilities)
-    for gpu, fit in fits.items():
-        if fit == "none":
+    for gpu, best in fits.items():
+        if best == "none":
             return Check(
                 name,
                 "problem",
@@ -164,8 +168,8 @@ def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None
                 f" {gpu.compute_capability}); it was built for {held}",
                 f"install a {build.name} release that supports this GPU",
             )
-    for gpu, fit in fits.items():
-        if fit == "compiled on the spot":
+    for gpu, best in fits.items():
+        if best == "compiled on the spot":
             return Check(
                 name,
                 "warning",
@@ -176,36 +180,6 @@ def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None
                 " or install a newer release",
             )
     return None
-
-
-def _best(build: Build, gpu: Gpu) -> str:
-    """How the build's code runs on `gpu`: "native", "compiled on the spot" or "none".
-
-    Machine code runs on the same major generation with the same or a higher minor
-    number, intermediate code on everything newer ("CUDA C++ Programming Guide",
-    application compatibility). A suffix (sm_90a) ties code to exactly that generation.
-    """
-    has = _version(gpu.compute_capability)
-    if has is None or not build.capabilities:
-        return "unknown"
-    best = "none"
-    for held in build.capabilities:
-        parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([a-z]?)", held)
-        if parts is None:
-            continue
-        kind, major, minor, suffix = parts[1], int(parts[2]), int(parts[3]), parts[4]
-        if suffix and (major, minor) != has[:2]:
-            continue
-        if kind == "sm" and major == has[0] and minor <= has[1]:
-            return "native"
-        if kind == "compute" and (major, minor) <= has[:2]:
-            best = "compiled on the spot"
-    return best
-
-
-def _version(text: str | None) -> tuple[int, ...] | None:
-    numbers = re.findall(r"\d+", text or "")
-    return tuple(int(number) for number in [*numbers, "0"][:2]) if numbers else None
 
 
 def _gpus(count: int) -> str:

@@ -10,6 +10,8 @@ from trainperf.machine import ROOT, checks, host, inspect_machine
 from trainperf.machine.checkup import Check, Checkup
 from trainperf.machine.compatibility import check_fit
 from trainperf.machine.frameworks import TIMEOUT_S, Build, installed_builds, installed_version
+from trainperf.machine.gpu_checks import check_gpu_health
+from trainperf.machine.instance_checks import check_container, check_instance
 from trainperf.model import Machine
 
 
@@ -45,7 +47,10 @@ def conclude(
     """Return the checks that follow from what was found; pure."""
     found: list[Check] = [
         *checks.check_gpus(machine, on_the_bus),
+        *check_gpu_health(machine),
         *checks.check_visible_devices(environment),
+        *check_instance(machine),
+        *check_container(machine),
     ]
     for build in builds:
         found.extend((_installed(build), *_twice(build), *check_fit(build, machine)))

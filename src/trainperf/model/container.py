@@ -13,8 +13,9 @@ class ContainerUse:
     the CPU quota in which the group was stopped for having used it up, `throttled_s` the
     time its threads stood still for it (summed over cores). `*_pressure` are shares of
     the time in which some task waited for the resource (Linux's pressure stall
-    information). Memory is bytes; `memory_events` counts "high", "max", "oom" and
-    "oom_kill". `swapped_in` and `swapped_out` are bytes of the whole machine.
+    information), of the group or else of the machine: `pressure_of`. Memory is bytes, the
+    peak without page cache that the kernel can drop; `memory_events` counts "high", "max",
+    "oom" and "oom_kill". `swapped_in` and `swapped_out` are bytes of the whole machine.
     """
 
     seconds: float
@@ -29,3 +30,4 @@ class ContainerUse:
     io_pressure: float | None = None
     swapped_in: int | None = None
     swapped_out: int | None = None
+    pressure_of: str = ""  # "container", "machine"; "" where the kernel does not say

@@ -146,6 +146,14 @@ class Overhead:
 
 
 @dataclass(frozen=True)
+class Ignored:
+    """A finding that a comment in the source says to leave out, and where the comment is."""
+
+    finding: Finding
+    comment: Site
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Everything a report is made of. The only thing reporters see; saved as JSON.
 
@@ -195,3 +203,4 @@ class Diagnosis:
     channels: tuple[Channel, ...] = ()  # the inputs of its SageMaker job
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
+    ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says

@@ -214,7 +214,8 @@ class PhaseUse:
     """How busy host and GPUs were in one phase ("real", "resident", "input", …).
 
     Means over the samples of the phase. `cpu_cores` counts the user's process tree.
-    `gpu` has one entry per GPU.
+    `gpu` has one entry per GPU. `throttled_share` is the share of the periods of the CPU
+    quota in which it was used up; None where there is no quota.
     """
 
     phase: str
@@ -224,3 +225,4 @@ class PhaseUse:
     rss_peak: int | None = None
     read_bytes_s: float | None = None
     gpu: tuple[dict[str, Any], ...] = ()
+    throttled_share: float | None = None

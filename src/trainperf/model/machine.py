@@ -20,12 +20,12 @@ class Gpu:
     pcie_generation: int | None = None
     pcie_width: int | None = None
     gpm: bool = False
-    pcie_generation_now: int | None = None
-    pcie_width_now: int | None = None
     persistence: bool | None = None
     ecc_errors: int | None = None  # uncorrected, since the driver was loaded
     mig: bool | None = None
-    other_processes: int | None = None  # that computed on it before the run started
+    other_processes: int | None = None  # that had it open before the run started
+    busy_before: float | None = None  # share of the time they kept it busy then
+    application_clock_mhz: int | None = None  # of the SMs, as set or by default
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,8 @@ class GpuSample:
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
+    pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
+    pcie_width: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class HostSample:
     read_bytes_s: float | None = None
     write_bytes_s: float | None = None
     net_recv_bytes_s: float | None = None  # whole machine
+    quota_periods: int | None = None  # of the CPU quota since the last sample; None: no quota
+    quota_throttled: int | None = None  # of these, the ones in which it was used up
 
 
 @dataclass(frozen=True)

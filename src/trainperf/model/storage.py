@@ -42,6 +42,14 @@ class Reads:
     are the size of the sample; `reason` says why there was no probe. `needed_bytes_s`
     is what the step would read if the input never made it wait: the bytes of one step
     over the resident time.
+
+    `at_least` says that there are more files than `files`. `opens_per_step` and
+    `bytes_per_step` are for one batch of a process, `bytes_basis` says how the bytes are
+    known; `stored_per_step` are those of them that came from storage, not from the
+    kernel's cache. `cold_file_s` and `warm_file_s` are the mean time to open, read and
+    close one piece of the sample, a whole file where `whole_files`; `cold_parallel_bytes_s`
+    is the cold rate with four readers at once. `cached_share` is how much of the sample the
+    kernel's cache held when the run had ended.
     """
 
     volume: Volume
@@ -59,6 +67,27 @@ class Reads:
     probed_bytes: int = 0
     needed_bytes_s: float | None = None
     reason: str = ""
+    at_least: bool = False
+    opens_per_step: float | None = None
+    bytes_per_step: float | None = None
+    bytes_basis: str = ""
+    stored_per_step: float | None = None
+    cold_file_s: float | None = None
+    warm_file_s: float | None = None
+    whole_files: bool = False
+    cold_parallel_bytes_s: float | None = None
+    cached_share: float | None = None
+
+    @property
+    def mean_bytes(self) -> float | None:
+        """Mean size of a file, None without files."""
+        return self.total_bytes / self.files if self.files else None
+
+    @property
+    def best_cold_bytes_s(self) -> float | None:
+        """The cold rate with one reader or with four, whichever is higher; None if neither."""
+        known = (self.cold_bytes_s, self.cold_parallel_bytes_s)
+        return max((one for one in known if one is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -70,6 +99,12 @@ class Objects:
     `throughput` pairs of concurrent requests and bytes per second. `errors` counts what
     went wrong by name ("SlowDown", "AccessDenied"). `probed_requests`, `probed_bytes` and
     `probed_usd` are what the probe asked for and cost at most; `reason` says why there was none.
+
+    `request_s` ends with the response, `body_s` is the mean time of reading what came
+    behind it. `seconds` is the time in which `requests` were counted, `concurrency` how many
+    were under way at once while any was, `requests_per_step` those for one batch of a rank.
+    `keys` are a few that were asked for, each with its size in bytes if known; `endpoint` is
+    where the script's client sent them. `probe_errors` counts what went wrong in the probe.
     """
 
     bucket: str
@@ -86,6 +121,18 @@ class Objects:
     probed_bytes: int = 0
     probed_usd: float = 0.0
     reason: str = ""
+    body_s: float | None = None
+    seconds: float | None = None
+    concurrency: float | None = None
+    requests_per_step: float | None = None
+    keys: tuple[tuple[str, int | None], ...] = ()
+    endpoint: str = ""
+    probe_errors: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def requests_s(self) -> float | None:
+        """Requests per second while it was observed; None where none were seen."""
+        return self.requests / self.seconds if self.requests and self.seconds else None
 
 
 @dataclass(frozen=True)

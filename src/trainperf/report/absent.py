@@ -39,6 +39,12 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
             yield NotTaken(f"a probe of {name.replace('_', ' ')}", probe.reason)
     if not recording.gpus:
         yield NotTaken("GPU use", recording.gpu_reason or "no GPU was found")
+    machine = evidence.machine
+    if machine.instance is None and machine.price is None:
+        why = machine.instance_reason or "not an AWS instance"
+        yield NotTaken("instance and cost", f"{why}; --price-per-hour gives the cost")
+    if recording.reads_reason:
+        yield NotTaken("storage", recording.reads_reason)
     between = evidence.between_epochs
     if between is None or not between.epochs_seen:
         steps = evidence.loop.epoch_steps

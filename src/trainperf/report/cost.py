@@ -11,22 +11,23 @@ MILLION = 1e6
 
 
 def cost(evidence: Evidence) -> Cost | None:
-    """What a million samples and an epoch cost now; None where no price is known."""
+    """What a million samples and an epoch cost now; None where no price is known.
+
+    US dollars: the price of an hour for each host, times hosts, times measured time.
+    """
     machine, real = evidence.machine, evidence.times.real_
-    if machine.price is None or not isinstance(real, Measure):
+    if machine.price is None or not isinstance(real, Measure) or real.seconds <= 0:
         return None
-    loop, between = evidence.loop, evidence.between_epochs
-    hosts = machine.instance.hosts if machine.instance is not None else 1
+    loop, hosts = evidence.loop, _hosts(evidence)
     per_s = machine.price.per_hour * hosts / HOUR_S
-    samples_s = loop.batch_size / real.seconds if loop.batch_size else None
-    epoch_s = None
-    if loop.epoch_steps:
-        epoch_s = loop.epoch_steps * real.seconds + (between.seconds if between else 0.0)
+    epoch_s = _epoch_s(evidence, real.seconds)
     return Cost(
         price=machine.price,
         hosts=hosts,
-        million_samples_before=MILLION / samples_s * per_s if samples_s else None,
-        epoch_before=epoch_s * per_s if epoch_s else None,
+        million_samples_before=MILLION / loop.batch_size * real.seconds * per_s
+        if loop.batch_size
+        else None,
+        epoch_before=None if epoch_s is None else epoch_s * per_s,
     )
 
 
@@ -40,10 +41,24 @@ def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
         return before
     million, epoch = before.million_samples_before, before.epoch_before
     share = None
-    if stack.before_epoch_s and stack.after_epoch_s:
+    if stack.before_epoch_s and stack.after_epoch_s is not None:
         share = stack.after_epoch_s / stack.before_epoch_s
     return replace(
         before,
         million_samples_after=None if million is None else million / stack.speedup,
         epoch_after=None if epoch is None or share is None else epoch * share,
     )
+
+
+def _hosts(evidence: Evidence) -> int:
+    """The hosts that are paid for: those SageMaker started, or those that ranks run on."""
+    instance, job = evidence.machine.instance, evidence.parallel_
+    return max(1, instance.hosts if instance else 1, job.hosts if job else 1)
+
+
+def _epoch_s(evidence: Evidence, step_s: float) -> float | None:
+    """Seconds of an epoch and of what passes until the next; None: its length is not known."""
+    if not evidence.loop.epoch_steps:
+        return None
+    between = evidence.between_epochs
+    return evidence.loop.epoch_steps * step_s + (between.seconds if between else 0.0)

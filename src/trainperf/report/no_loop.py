@@ -17,6 +17,15 @@ KERAS_FIT = (
     "`strategy.run`, or Keras 2: install tf_keras and set TF_USE_LEGACY_KERAS=1"
 )
 
+NO_S3 = "File system scheme 's3' not implemented"
+"""How TensorFlow 2.16 and later fail to open such a path (tried with 2.21)."""
+
+S3_PATHS = (
+    "TensorFlow 2.16 and later cannot open s3:// paths. Ways out: a SageMaker input channel in "
+    "FastFile or File mode, the bucket mounted with mountpoint-s3, or a copy on a local disk; the "
+    "script then reads local paths"
+)
+
 RENDEZVOUS = "rendezvous: environment variable"
 """How `init_process_group` of PyTorch fails in a process that no launcher started."""
 
@@ -33,6 +42,8 @@ def way_out(recording: Recording) -> str | None:
     events = [event for one in recording.events.values() for event in one]
     if _failed_with(events, recording, PER_REPLICA) and _several_workers(events, recording):
         return KERAS_FIT
+    if _failed_with(events, recording, NO_S3):
+        return S3_PATHS
     if _lacks_a_launcher(events, recording):
         return (
             "The script is to be started by a launcher, once for each rank: put the launcher "

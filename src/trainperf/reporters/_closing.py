@@ -6,6 +6,7 @@ import shlex
 
 from rich.cells import cell_len
 
+from trainperf import ignoring
 from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.reporters import _units as units
 from trainperf.reporters._findings import rejected
@@ -24,6 +25,13 @@ def notes(diagnosis: Diagnosis, paper: Paper) -> None:
         paper.heading("Notes")
         for note in diagnosis.notes:
             paper.item(note)
+
+
+def ignored(diagnosis: Diagnosis, paper: Paper) -> None:
+    """Print in one line what comments in the source leave out."""
+    if told := ignoring.said(diagnosis.ignored, diagnosis.cwd):
+        paper.line()
+        paper.prose(told)
 
 
 def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) -> None:

@@ -17,6 +17,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.model.parallel import GONE
+from trainperf.reporters import _money
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
@@ -96,6 +97,8 @@ def step(diagnosis: Diagnosis, paper: Paper) -> None:
     if diagnosis.framework.name:
         _fact(paper, "Framework", _framework(diagnosis.framework))
     _fact(paper, "Device", _device(diagnosis.device, diagnosis.machine))
+    if told := _money.instance(diagnosis.machine):
+        _fact(paper, "Instance", told)
     if times.steps:
         _fact(paper, "Measured", _measured(diagnosis))
     if times.startup_s is not None:

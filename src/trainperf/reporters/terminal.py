@@ -11,11 +11,15 @@ from trainperf.reporters import (
     _devices,
     _exchange,
     _findings,
+    _limits,
+    _money,
+    _objects,
     _operators,
     _parallel,
     _parts,
     _stack,
     _step,
+    _storage,
     _trials,
 )
 from trainperf.reporters._paper import Paper
@@ -47,7 +51,9 @@ def render(
     _findings.practices(diagnosis, paper)
     _closing.not_measured(diagnosis, paper)
     _closing.notes(diagnosis, paper)
+    _closing.ignored(diagnosis, paper)
     _closing.next_steps(diagnosis, paper, saved, patch_file)
+    _money.cost(diagnosis, paper)
     _closing.cost(diagnosis, paper)
     _closing.last_line(diagnosis, paper)
     paper.print()
@@ -67,6 +73,9 @@ def _taken_apart(diagnosis: Diagnosis, paper: Paper) -> None:
     _parts.sync_points(diagnosis, left)
     _operators.operators(diagnosis, left)
     _devices.devices(diagnosis, right)
+    _storage.storage(diagnosis, right)
+    _objects.objects(diagnosis, right)
+    _limits.limits(diagnosis, right)
     _costs.input_stages(diagnosis, right)
     _costs.between_epochs(diagnosis, right)
     _costs.callbacks(diagnosis, right)

@@ -7,6 +7,7 @@ import time
 import psutil
 
 from trainperf.model import HostSample
+from trainperf.samplers.container import Quota, most_throttled
 from trainperf.samplers.process_tree import ProcessTree
 
 # Traffic that passes one of these has been, or will be, counted on a real interface too.
@@ -20,7 +21,8 @@ class HostSampler:
     counts CPU time in ticks of 10 ms: one sample of 0.1 s is good to a tenth of a
     core, the mean of many is exact. Resident memory is the sum over processes, so
     pages shared by forked workers count once for each. Reads and writes are those
-    that reached storage, not those the page cache answered.
+    that reached storage, not those the page cache answered. The CPU quota is that of the
+    groups above this process, which its children share.
     """
 
     def __init__(self, pid: int) -> None:
@@ -30,6 +32,8 @@ class HostSampler:
         self._totals = self._tree.read()
         self._machine_cpu = _machine_cpu_seconds()
         self._received = _received_bytes()
+        self._quota = Quota()
+        self._throttling = self._quota.read()
 
     def sample(self) -> HostSample | None:
         """Return one sample, or None when no process of the tree is left."""
@@ -40,6 +44,8 @@ class HostSampler:
             return None
         machine_cpu = _machine_cpu_seconds()
         received = _received_bytes()
+        throttling = self._quota.read()
+        passed = most_throttled(self._throttling, throttling)
         cores = (totals.cpu_s - self._totals.cpu_s) / elapsed
         sample = HostSample(
             cpu_cores=cores,
@@ -51,7 +57,10 @@ class HostSampler:
             read_bytes_s=_rate(totals.read_bytes, self._totals.read_bytes, elapsed),
             write_bytes_s=_rate(totals.write_bytes, self._totals.write_bytes, elapsed),
             net_recv_bytes_s=_rate(received, self._received, elapsed),
+            quota_periods=None if passed is None else passed.periods,
+            quota_throttled=None if passed is None else passed.throttled,
         )
+        self._throttling = throttling
         self._time, self._totals = now, totals
         self._machine_cpu, self._received = machine_cpu, received
         return sample

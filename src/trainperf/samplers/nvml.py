@@ -82,7 +82,8 @@ class NvmlSampler:
         samples = []
         for place, device in enumerate(alive):
             try:
-                samples.append(device.sample(pcie=due == 0 and turn % len(alive) == place))
+                own_turn = due == 0 and turn % len(alive) == place
+                samples.append(device.sample(pcie=own_turn, link=due == 0))
             except Exception as error:
                 seconds = time.monotonic() - self._started
                 self.lost[device.gpu.index] = (

@@ -11,6 +11,9 @@ from trainperf.samplers import gpm, throttle
 _PERMANENT = {2, 3, 4, 13, 25, 26}  # invalid, not supported, no permission, no function, version
 _LOST = {15, 16}  # GPU is lost, reset required
 
+_UNCORRECTED = 1  # NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+_SINCE_LOADED = 0  # NVML_VOLATILE_ECC
+
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
     """The GPU has gone and will not come back while the program runs."""
@@ -34,8 +37,11 @@ class GpuDevice:
             self.close()
             raise
 
-    def sample(self, pcie: bool) -> GpuSample:
-        """Return what the GPU does now; the slow PCIe counters only with `pcie`."""
+    def sample(self, pcie: bool, link: bool = False) -> GpuSample:
+        """Return what the GPU does now.
+
+        The slow PCIe counters only with `pcie`, the state of its PCIe link with `link`.
+        """
         nvml = self._nvml
         use = self._ask("nvmlDeviceGetUtilizationRates")
         memory = self._ask("nvmlDeviceGetMemoryInfo")
@@ -43,9 +49,7 @@ class GpuDevice:
         bits = self._ask(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
-        processes = self._ask(
-            "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
-        )
+        processes = self._others()
         counters = self._read_gpm()
         received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
         if pcie and received is None:
@@ -58,16 +62,18 @@ class GpuDevice:
             memory_used=None if memory is None else int(memory.used),
             power_w=_watts(power),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
-            throttle=() if bits is None else throttle.words(bits),
+            throttle=None if bits is None else throttle.words(bits),
             temperature_c=self._ask(
                 "nvmlDeviceGetTemperature", arguments=(nvml.NVML_TEMPERATURE_GPU,)
             ),
             pcie_rx_bytes_s=received,
             pcie_tx_bytes_s=sent,
-            processes=None if processes is None else len(processes),
+            processes=processes,
             sm_active=counters.sm_active,
             tensor_active=counters.tensor_active,
             dram_active=counters.dram_active,
+            pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration") if link else None,
+            pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth") if link else None,
         )
 
     def close(self) -> None:
@@ -79,6 +85,9 @@ class GpuDevice:
     def _describe(self, index: int) -> Gpu:
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         capability = self._ask("nvmlDeviceGetCudaComputeCapability")
+        others = self._others()
+        mig = self._ask("nvmlDeviceGetMigMode")
+        persistence = self._ask("nvmlDeviceGetPersistenceMode")
         return Gpu(
             index=index,
             name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
@@ -93,7 +102,34 @@ class GpuDevice:
             pcie_generation=self._ask("nvmlDeviceGetMaxPcieLinkGeneration"),
             pcie_width=self._ask("nvmlDeviceGetMaxPcieLinkWidth"),
             gpm=self._gpm is not None,
+            persistence=None if persistence is None else bool(persistence),
+            ecc_errors=self._ecc_errors(),
+            mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
+            other_processes=others,
+            busy_before=self._busy() if others else None,
+            application_clock_mhz=self._ask(
+                "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
+            ),
         )
+
+    def _others(self) -> int | None:
+        """How many processes have the GPU open to compute; None where it does not say."""
+        found = self._ask(
+            "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
+        )
+        return None if found is None else len(found)
+
+    def _busy(self) -> float | None:
+        use = self._ask("nvmlDeviceGetUtilizationRates")
+        return None if use is None else float(use.gpu) / 100
+
+    def _ecc_errors(self) -> int | None:
+        """Uncorrected errors of its memory since the driver was loaded (volatile counters)."""
+        errors = self._ask(
+            "nvmlDeviceGetTotalEccErrors",
+            arguments=(_UNCORRECTED, _SINCE_LOADED),
+        )
+        return None if errors is None else int(errors)
 
     def _ask(self, *names: str, arguments: tuple[Any, ...] = ()) -> Any:
         """Return the first answer among functions of the same meaning, or None."""

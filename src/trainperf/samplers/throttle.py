@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-POWER_CAP = "power cap"
-APPLICATION_CLOCKS = "application clocks"
+from trainperf.model.clocks import APPLICATION_CLOCKS, HARMFUL, POWER_CAP
+
+__all__ = ["APPLICATION_CLOCKS", "HARMFUL", "POWER_CAP", "words"]
 
 # The bits of nvmlClocksEventReasons in nvml.h (nvmlClocksThrottleReasons before driver
 # 535, same values). Bit 1, "GPU idle", is left out: an idle GPU lacks work, not clock.
@@ -18,20 +19,6 @@ _WORDS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-
-HARMFUL = frozenset(
-    {
-        "hardware slowdown",
-        "software thermal slowdown",
-        "hardware thermal slowdown",
-        "power brake",
-    }
-)
-"""Reasons that mean something is wrong: heat, or a power supply that gives out.
-
-The power cap is not among them: a GPU that works as hard as its board permits reports
-it. Application clocks and sync boost are somebody's choice.
-"""
 
 
 def words(bits: int) -> tuple[str, ...]:

@@ -1,0 +1,79 @@
+"""`trainperf lint PATH…`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from trainperf.linting.rule import Rule
+
+
+@click.command(short_help="Say what may be slow, from source alone.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…",
+                type=click.Path(exists=True, path_type=Path))  # fmt: skip
+@click.option("--output-format", "form", type=click.Choice(["text", "json", "github", "sarif"]),
+              default="text", show_default=True, help="What to print.")  # fmt: skip
+@click.option("--select", multiple=True, metavar="IDS", help="Look for these only: ids, with "
+              "commas between them.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="IDS", help="Do not look for these.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 although something was found.")
+def lint(
+    paths: tuple[Path, ...],
+    form: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    exit_zero: bool,
+) -> None:
+    """Say what may be slow in Python files and notebooks, from their source alone.
+
+    Nothing is imported or run, so nothing is measured: each line says what was seen and
+    why it may be slow. `trainperf diagnose` tells whether it is.
+
+    A comment `# trainperf: ignore[ID]` turns a place off; `ignore` of [tool.trainperf]
+    in pyproject.toml turns a rule off.
+
+    Exit status: 0 nothing found, 1 something found, 2 wrong usage, or a file that could
+    not be read or parsed (the others are checked even so).
+    """
+    from trainperf.linting.check import lint as check
+    from trainperf.linting.formats import FORMATS
+
+    found = check(paths, _chosen(select, ignore))
+    click.echo(FORMATS[form](found))
+    if found.unread:
+        sys.exit(2)
+    sys.exit(1 if found.seen and not exit_zero else 0)
+
+
+def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
+    from trainperf.commands._shared import read_settings
+    from trainperf.linting.rule import all_rules
+
+    rules = all_rules()
+    known = {rule.id for rule in rules}
+    wanted = _ids(select, "--select", known) or known
+    unwanted = {*_ids(ignore, "--ignore", known), *read_settings({}).ignore}
+    return tuple(rule for rule in rules if rule.id in wanted - unwanted)
+
+
+def _ids(given: tuple[str, ...], option: str, known: set[str]) -> set[str]:
+    listed = [each.strip() for one in given for each in one.split(",")]
+    ids = {each.replace("-", "_") for each in listed if each}
+    for each in sorted(ids - known):
+        from trainperf.errors import TrainperfError
+        from trainperf.fixes import by_id
+
+        if each not in by_id():
+            raise TrainperfError(
+                f"{option}: there is no {each}", "`trainperf explain` lists the ids"
+            )
+        if option == "--select":
+            raise TrainperfError(
+                f"{option}: source alone does not tell {each}",
+                "`trainperf diagnose` looks for it in a run",
+            )
+    return ids

@@ -1,0 +1,206 @@
+"""What a script read from S3, and what it named there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainperf.event_files import training
+from trainperf.evidence.events import NoLoop, Observed, choose
+from trainperf.model import Event, Objects, Recording
+
+LATE_S = 0.5
+"""Sums are written some time after the request: those just behind the last block belong to it."""
+
+KEYS = 8
+
+
+@dataclass
+class _Sums:
+    """What all processes counted of one bucket."""
+
+    numbers: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int | None] = field(default_factory=dict)
+    prefixes: list[str] = field(default_factory=list)
+    region: str = ""
+    endpoint: str = ""
+
+
+def seen(recording: Recording) -> tuple[Objects, ...]:
+    """The buckets that the script read from or named as `s3://` paths; not yet probed.
+
+    Requests are counted from the loop's start to the end of its last block, in all
+    processes: workers fetch for the loop. Without a loop the whole run counts.
+    """
+    try:
+        observed = choose(recording)
+    except NoLoop:
+        observed = None
+    begin, end = _window(recording, observed)
+    sums: dict[str, _Sums] = {}
+    concurrency = 0.0
+    for events in recording.events.values():
+        counted = [event for event in events if event["e"] == "s3"]
+        first = _last_until(counted, begin)
+        last = _last_until(counted, end + LATE_S)
+        if last is None:
+            continue
+        took = _add(sums, first, last)
+        busy = last["busy"] - (first["busy"] if first else 0.0)
+        concurrency += max(1.0, took / busy) if busy > 0 and took > 0 else 0.0
+    found = [
+        _objects(name, one, end - begin, concurrency or None, _per_step(name, recording, observed))
+        for name, one in sums.items()
+    ]
+    known = {one.bucket for one in found}
+    return (*found, *(one for one in _named(recording) if one.bucket not in known))
+
+
+def split(path: str) -> tuple[str, str]:
+    """Bucket and key of an `s3://` path: "s3://a/b/c" gives ("a", "b/c")."""
+    bucket, _, key = path.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def _window(recording: Recording, observed: Observed | None) -> tuple[float, float]:
+    if observed is None:
+        return recording.started, recording.ended
+    ends = [event["t"] for event in observed.loop if event["e"] in ("block", "step")]
+    return observed.start["t"], max(ends, default=recording.ended)
+
+
+def _last_until(events: Sequence[Event], at: float) -> Event | None:
+    return next((event for event in reversed(events) if event["t"] <= at), None)
+
+
+def _add(sums: dict[str, _Sums], first: Event | None, last: Event) -> float:
+    """Add what one process counted between two of its events; return the seconds of requests."""
+    before = {one["bucket"]: one for one in first["buckets"]} if first else {}
+    took = 0.0
+    for bucket in last["buckets"]:
+        earlier: dict[str, Any] = before.get(bucket["bucket"], {})
+        one = sums.setdefault(bucket["bucket"], _Sums())
+        for name in ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes"):
+            change = bucket[name] - earlier.get(name, 0)
+            one.numbers[name] = one.numbers.get(name, 0) + change
+            took += change if name in ("seconds", "body_s") else 0.0
+        errors = earlier.get("errors", {})
+        for name, count in bucket["errors"].items():
+            if count > errors.get(name, 0):
+                one.errors[name] = one.errors.get(name, 0) + count - errors.get(name, 0)
+        for key, size in bucket["keys"]:
+            if len(one.keys) < KEYS or key in one.keys:
+                one.keys[key] = size if size is not None else one.keys.get(key)
+        one.prefixes.append(bucket["prefix"])
+        one.region = one.region or bucket["region"]
+        one.endpoint = one.endpoint or bucket["endpoint"]
+    return took
+
+
+def _objects(
+    name: str, sums: _Sums, seconds: float, concurrency: float | None, per_step: float | None
+) -> Objects:
+    numbers = sums.numbers
+    requests, gets, sized = (int(numbers[one]) for one in ("requests", "gets", "sized"))
+    return Objects(
+        bucket=name,
+        prefix=_common(sums.prefixes),
+        requests=requests,
+        request_s=numbers["seconds"] / requests if requests else None,
+        bytes=int(numbers["bytes"]),
+        mean_object_bytes=numbers["sized_bytes"] / sized if sized else None,
+        errors=tuple(sorted(sums.errors.items())),
+        body_s=numbers["body_s"] / gets if gets else None,
+        seconds=seconds if seconds > 0 else None,
+        concurrency=concurrency if requests else None,
+        requests_per_step=per_step,
+        keys=tuple(sums.keys.items()),
+        endpoint=_own(sums.endpoint),
+    )
+
+
+def _own(endpoint: str) -> str:
+    """An endpoint that boto3 would not find by itself, else ""."""
+    public = "amazonaws.com" in endpoint and "vpce" not in endpoint
+    return "" if public else endpoint
+
+
+def _per_step(bucket: str, recording: Recording, observed: Observed | None) -> float | None:
+    """Requests for one step of a rank, from the blocks of real steps; None without any.
+
+    Other phases replay batches, or draw more than they count.
+    """
+    blocks = [one for one in observed.of("block") if one["p"] == "real"] if observed else []
+    steps = sum(one["n"] for one in blocks) * (observed.steps_per_call if observed else 1)
+    if not steps:
+        return None
+    requests = 0.0
+    for events in recording.events.values():
+        counted = _counted(bucket, events)
+        requests += sum(_at(one["t"], counted) - _at(one["s"], counted) for one in blocks)
+    return requests / steps / max(1, len(training(recording.events))) or None
+
+
+def _counted(bucket: str, events: Sequence[Event]) -> list[tuple[float, float]]:
+    """Times, and how many requests of a bucket a process had counted until then."""
+    return [
+        (event["t"], float(one["requests"]))
+        for event in events
+        if event["e"] == "s3"
+        for one in event["buckets"]
+        if one["bucket"] == bucket
+    ]
+
+
+def _at(at: float, counted: Sequence[tuple[float, float]]) -> float:
+    """Requests until `at`: between two counts, as many as its share of the time."""
+    before, until = 0.0, None
+    for time, requests in counted:
+        if time >= at:
+            share = 1.0 if until is None else (at - until) / max(time - until, 1e-9)
+            return before + (requests - before) * share
+        before, until = requests, time
+    return before
+
+
+def _common(prefixes: Sequence[str]) -> str:
+    """The folder that all have in common; "" if there is none."""
+    least, most = min(prefixes, default=""), max(prefixes, default="")
+    length = next(
+        (n for n, (a, b) in enumerate(zip(least, most, strict=False)) if a != b),
+        min(len(least), len(most)),
+    )
+    return least[: least.rfind("/", 0, length) + 1]
+
+
+def _named(recording: Recording) -> tuple[Objects, ...]:
+    """The buckets of the `s3://` paths that stand in the script."""
+    paths: dict[str, list[str]] = {}
+    for events in recording.events.values():
+        for event in events:
+            if event["e"] != "fact" or event["k"] != "s3_paths":
+                continue
+            for path in event["v"]:
+                bucket, key = split(str(path))
+                if bucket and key not in paths.setdefault(bucket, []):
+                    paths[bucket].append(key)
+    return tuple(
+        Objects(
+            bucket=bucket,
+            prefix=_common([key[: key.rfind("/") + 1] for key in map(_literal, keys)]),
+            keys=tuple((key, None) for key in keys[:KEYS] if _is_object(key)),
+        )
+        for bucket, keys in paths.items()
+    )
+
+
+def _literal(key: str) -> str:
+    """What stands before the first wildcard of a pattern."""
+    return key[: min((key.find(sign) for sign in "*?[{" if sign in key), default=len(key))]
+
+
+def _is_object(key: str) -> bool:
+    """Whether a key names one object: no pattern, no folder."""
+    return bool(key) and _literal(key) == key and not key.endswith("/")

@@ -1,0 +1,151 @@
+"""A CPU quota of the container that the run uses up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes._cases import GPU, evidence, machine
+from trainperf.fixes._step import gpu_utilization
+from trainperf.fixes._words import percent, worth
+from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, PhaseUse
+
+OFTEN = 0.05
+"""Share of the quota's periods in which it must have been used up; our choice."""
+
+GPU_FULL = 0.90
+"""Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
+
+
+def _limited(
+    share: float | None = 0.7,
+    *,
+    quota: float | None = 2.0,
+    visible: int = 8,
+    training: float | None = None,
+    gpu_percent: float | None = None,
+    **fields: Any,
+) -> Evidence:
+    """A run in a container of two cores on a machine of eight."""
+    gpu = () if gpu_percent is None else ({"index": 0, "utilization_percent": gpu_percent},)
+    fields.setdefault("machine", machine(cores=visible, container="docker"))
+    return evidence(
+        container=ContainerUse(20.0, quota_cores=quota, throttled_share=share, throttled_s=12.0),
+        use=tuple(
+            PhaseUse(name, 20, gpu=gpu, throttled_share=training) for name in ("real", "resident")
+        ),
+        **fields,
+    )
+
+
+SNIPPET = """\
+# as many cores as the work needs
+docker run --cpus={visible} ...
+# or threads for the cores that there are
+export OMP_NUM_THREADS={threads}
+export TF_NUM_INTRAOP_THREADS={threads}"""
+
+
+class CpuQuota(Fix):
+    """Give the container more CPU time, or size threads and workers for what it has.
+
+    ## Why it is slow
+    A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over all
+    threads. When it is used up, every thread stands still until the next period. Pools are
+    sized by the cores that can be seen, so they use it up early, and all wait.
+
+    ## What changes
+    The container is started with a higher quota; or thread pools and loader workers are
+    set to the quota, which takes the stops away but adds no CPU time.
+
+    ## When not to
+    Where the other cores are promised to other jobs: then only the sizes help.
+    """
+
+    framework = "any"
+    category = "environment"
+    equivalence = Equivalence.ENVIRONMENT
+
+    silent = [
+        evidence(),
+        evidence(container=ContainerUse(20.0)),
+        # a quota that is never used up, or hardly
+        _limited(0.0),
+        _limited(0.02),
+        # only while the script started
+        _limited(0.7, training=0.0),
+        # all the cores there are
+        _limited(0.7, quota=8.0),
+        # the kernel does not say
+        _limited(None),
+        _limited(0.7, quota=None),
+        # the GPU is never out of work
+        _limited(0.7, device=GPU, gpu_percent=97.0),
+        _limited(0.7, real=None),
+    ]
+    fires = [
+        _limited(),
+        _limited(0.1, training=0.9),
+        _limited(0.7, quota=0.5, visible=2),
+        _limited(0.7, device=GPU, gpu_percent=40.0),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a quota that was used up in many of its periods while the script trained."""
+        use = evidence.container
+        quota = None if use is None else use.quota_cores
+        share = _share(evidence)
+        visible = min(evidence.machine.visible_cores, evidence.machine.affinity_cores)
+        if use is None or quota is None or share < OFTEN or quota >= visible:
+            return None
+        busy = gpu_utilization(evidence)
+        if evidence.device.kind == "GPU" and busy is not None and busy >= GPU_FULL:
+            return None
+        # Busy on all cores, a period's quota is gone after quota / visible of it.
+        bound = evidence.bound_if_step_saves(evidence.times.real * share * (1 - quota / visible))
+        if not worth(evidence, bound):
+            return None
+        still = "" if use.throttled_s is None else f" {_stood_still(use)}"
+        return self.finding(
+            title=f"The container's CPU quota of {quota:g} cores stops the script",
+            text=f"In {percent(share)} of the quota's periods it was used up before the period "
+            f"ended. {visible} cores can be seen, and {_takes(evidence, visible)}.{still}",
+            bound=bound,
+            bound_basis=f"no stops, as with all {visible} cores",
+            advice="Start the container with more CPUs, or set threads and loader workers to "
+            f"{max(1, int(quota))}.",
+            snippet=SNIPPET.replace("{visible}", str(visible)).replace(
+                "{threads}", str(max(1, int(quota)))
+            ),
+        )
+
+
+def _share(evidence: Evidence) -> float:
+    """The share of periods used up while it trained, else in the whole run; or it raises."""
+    try:
+        training = evidence.phase("real").throttled_share
+    except NotMeasured:
+        training = None
+    whole = None if evidence.container is None else evidence.container.throttled_share
+    share = whole if training is None else training
+    if share is None:
+        raise NotMeasured("the kernel does not tell how often the quota was used up")
+    return share
+
+
+def _takes(evidence: Evidence, visible: int) -> str:
+    """What the framework takes for the number of cores."""
+    if evidence.torch_ is not None and (threads := evidence.torch_.flags.get("threads")):
+        return f"PyTorch computes with {threads} thread{'' if threads == 1 else 's'}"
+    given = evidence.facts.get("intra_op_threads")
+    if evidence.framework.name == "tensorflow" and isinstance(given, str) and given.isdigit():
+        return f"TensorFlow's operations have {given} threads"
+    return f"pools are sized for {visible} unless they are told otherwise"
+
+
+def _stood_still(use: ContainerUse) -> str:
+    return (
+        f"In the {use.seconds:.0f} s of the run its threads stood still for "
+        f"{use.throttled_s or 0.0:.1f} s, summed over cores."
+    )

@@ -1,0 +1,140 @@
+"""Many small files, each opened for one sample."""
+
+from __future__ import annotations
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes._storage import (
+    EBS_VOLUME,
+    KIB,
+    MIB,
+    REMOTE,
+    SHARD,
+    from_storage,
+    place,
+    readers,
+    size,
+    small,
+    storing,
+)
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes._words import ms, worth
+from trainperf.model import Equivalence, Evidence, Finding, Reads
+
+SMALL = 50e6
+"""Mean bytes of a file below which SageMaker's advice is to pack files into shards."""
+
+LEAST_OPENS = 2.0
+"""Opens in each step: with less, a file serves many samples already."""
+
+LEAST_FILES = 100
+
+TENSORFLOW = """\
+# once, before training: write shards, each of {shard}
+with tf.io.TFRecordWriter("train-00000.tfrecord") as writer:
+    for path, label in samples:
+        features = {{"image": bytes_feature(open(path, "rb").read()), "label": int_feature(label)}}
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        writer.write(example.SerializeToString())
+
+dataset = tf.data.TFRecordDataset(shards, num_parallel_reads=4)"""
+
+TORCH = """\
+# once, before training: tar files, each of {shard}
+random.shuffle(samples)
+for number, shard in enumerate(shards_of(samples)):
+    with tarfile.open(f"train-{{number:05}}.tar", "w") as file:
+        for path in shard:
+            file.add(path)
+
+# pip install webdataset
+dataset = wds.WebDataset(urls, shardshuffle=100).shuffle(1000).decode("torchrgb")"""
+
+
+class PackSmallFiles(Fix):
+    """Pack small files into shards of about 150 MB.
+
+    ## Why it is slow
+    Each sample costs an open, a read and a close. On a network file system or a cold disk
+    each of them waits for an answer, and for a small file that is far longer than its bytes
+    take. Metadata servers (EFS, FSx for Lustre) slow down with millions of files.
+
+    ## What changes
+    The files are written into TFRecord or tar files of about 150 MB once, which the loop
+    then reads from end to end. Samples are shuffled within a window and between shards.
+
+    ## When not to
+    - When samples must be read in a truly random order.
+    - When the files are on a local disk and stay in memory: then opening costs microseconds.
+    """
+
+    category = "storage"
+    equivalence = Equivalence.NUMERICS
+    framework = "any"
+
+    silent = [
+        storing(),
+        storing(small(), bound=False),
+        # cached on a local disk: microseconds each
+        storing(small(EBS_VOLUME, stored_per_step=0.0, warm_file_s=20e-6)),
+        # few files
+        storing(small(files=50, total_bytes=50 * 100 * KIB)),
+        # large ones
+        storing(small(total_bytes=100_000 * 80 * MIB)),
+        # not known
+        storing(small(opens_per_step=None)),
+        storing(small(cold_file_s=None, warm_file_s=None)),
+        storing(small(EBS_VOLUME, stored_per_step=None)),
+    ]
+    fires = [
+        storing(small()),
+        storing(small(EBS_VOLUME)),
+        storing(small(warm_file_s=None)),
+        torch_evidence(reads=(small(),), real=0.200, resident=0.050, input=0.200),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find the volume whose files cost a step most to open and read."""
+        if not evidence.input_bound:
+            return None
+        costs = {one: cost for one in evidence.reads if (cost := _cost(one, evidence))}
+        if not costs:
+            return None
+        one = max(costs, key=lambda one: costs[one][0])
+        seconds, each = costs[one]
+        bound = evidence.bound_if_input_saves(seconds)
+        if not worth(evidence, bound):
+            return None
+        snippet = TORCH if evidence.framework.name == "torch" else TENSORFLOW
+        many = f"more than {one.files:,}" if one.at_least else f"{one.files:,}"
+        at_once = readers(evidence)
+        by = f" by {at_once} workers" if at_once > 1 else ""
+        return self.finding(
+            title=f"Each step opens {one.opens_per_step:.0f} small files",
+            text=f"{many} files of {size(one.mean_bytes or 0)} on average lie on "
+            f"{place(one.volume)}. A step opens {one.opens_per_step:.0f} of them{by}; to open, "
+            f"read and close one takes {ms(each)}, {ms(seconds)} of a step of "
+            f"{ms(evidence.times.real)}.",
+            bound=bound,
+            bound_basis="opening and reading the files of a step takes no time",
+            advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
+            "end to end.",
+            snippet=snippet.format(shard=SHARD),
+        )
+
+
+def _cost(one: Reads, evidence: Evidence) -> tuple[float, float] | None:
+    """Seconds a step and a file take to open and read, by the probe; None if too little."""
+    opens, mean = one.opens_per_step, one.mean_bytes
+    if opens is None or opens < LEAST_OPENS or one.files < LEAST_FILES:
+        return None
+    if mean is None or mean > SMALL:
+        return None
+    try:
+        cold = from_storage(one)
+    except NotMeasured:
+        if one.volume.kind not in REMOTE:
+            raise
+        cold = True
+    each = one.cold_file_s if cold or one.warm_file_s is None else one.warm_file_s
+    return None if each is None else (opens * each / readers(evidence), each)

@@ -1,0 +1,135 @@
+"""From paths to what was seen in them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainperf.linting.files import Source, Unreadable, find, read
+from trainperf.linting.ignored import without_ignored
+from trainperf.linting.module import Module
+from trainperf.linting.rule import Remark, Rule
+
+_NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A remark and its file. `cell` is the number of a notebook's cell, 0 in other files."""
+
+    path: Path
+    remark: Remark
+    cell: int = 0
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A file that could not be checked, and why. `line` is 0 where there is none."""
+
+    path: Path
+    reason: str
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Lint:
+    """What was seen, in order of files and lines; how many files were looked at."""
+
+    seen: tuple[Seen, ...]
+    unread: tuple[Unread, ...]
+    files: int
+
+
+def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
+    """Check files, and the Python files and notebooks in folders, by `rules`.
+
+    Nothing is imported or run. A file that cannot be read or parsed is in `unread`.
+    """
+    rules = tuple(rules)
+    seen: list[Seen] = []
+    unread: list[Unread] = []
+    files = 0
+    for path in find(paths):
+        files += 1
+        try:
+            seen += _file(path, rules)
+        except _Failed as failed:
+            seen += failed.seen
+            unread.append(failed.unread)
+    return Lint(tuple(seen), tuple(unread), files)
+
+
+class _Failed(Exception):  # noqa: N818 - carries an outcome
+    def __init__(self, unread: Unread, seen: Iterable[Seen] = ()) -> None:
+        super().__init__(unread.reason)
+        self.unread = unread
+        self.seen = tuple(seen)
+
+
+def _file(path: Path, rules: tuple[Rule, ...]) -> list[Seen]:
+    try:
+        source = read(path)
+        if source is None:
+            return []
+        rules = tuple(rule for rule in rules if rule.concerns(source.text))
+        if not rules:
+            return []
+        module = _parsed(source)
+    except Unreadable as error:
+        raise _Failed(Unread(path, str(error))) from error
+    except SyntaxError as error:
+        line = error.lineno or 0
+        raise _Failed(Unread(path, f"{_NOT_PARSED}: {error.msg}", line)) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "nested too deeply" if not isinstance(error, ValueError) else str(error)
+        raise _Failed(Unread(path, f"{_NOT_PARSED}: {reason}")) from error
+    remarks, failure = _checked(module, rules)
+    found = _placed(path, source, without_ignored(remarks, source.text))
+    if failure:
+        raise _Failed(Unread(path, failure), found)
+    return found
+
+
+def _parsed(source: Source) -> Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are for others to say
+        return Module(ast.parse(source.text), source.text)
+
+
+def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str]:
+    remarks: list[Remark] = []
+    failure = ""
+    for rule in rules:
+        try:
+            remarks += rule.remarks(module)
+        except Exception as error:  # one rule must not cost the reader the others
+            what = "nested too deeply" if isinstance(error, RecursionError) else repr(error)
+            failure = f"not checked for {rule.id}: {what}"
+    return sorted(remarks, key=lambda each: (each.line, each.column, each.id)), failure
+
+
+def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[Seen]:
+    return list(_in_cells(path, source, remarks))
+
+
+def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[Seen]:
+    for remark in remarks:
+        if not source.cells:
+            yield Seen(path, remark)
+            continue
+        cell, line = source.cells[remark.line - 1]
+        last = line + remark.last_line - remark.line
+        yield Seen(path, replace(remark, line=line, last_line=last), cell)
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as it is reported: relative to the current folder where it lies in it."""
+    absolute, here = os.path.abspath(path), os.getcwd()
+    inside = os.path.commonpath([absolute, here]) == here
+    shown = os.path.relpath(absolute, here) if inside else absolute
+    return shown.encode("utf-8", "replace").decode()

@@ -1,0 +1,179 @@
+"""What `trainperf lint` prints, in each of its formats."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import trainperf
+from trainperf.linting.check import Lint, Seen, Unread, shown_path
+from trainperf.linting.rule import Rule, all_rules
+
+
+def text(lint: Lint) -> str:
+    """Return one line per place, `path:line:column: ID text`, those not read, and a count."""
+    lines = [f"{_place(each)}: {each.remark.id} {each.remark.text}" for each in lint.seen]
+    lines += [f"{_unread_place(each)}: not read: {each.reason}" for each in lint.unread]
+    return "\n".join([_escaped(each) for each in lines] + [count(lint)])
+
+
+def count(lint: Lint) -> str:
+    """Return how many places were found and files read, in a sentence."""
+    files = "1 file" if lint.files == 1 else f"{lint.files} files"
+    unread = f"; {len(lint.unread)} not read" if lint.unread else ""
+    if not lint.seen:
+        return f"Nothing found in {files}{unread}."
+    places = "1 place that" if len(lint.seen) == 1 else f"{len(lint.seen)} places that"
+    held = len({each.path for each in lint.seen})
+    return f"{places} may be slow, in {held} of {files}{unread}."
+
+
+def as_json(lint: Lint) -> str:
+    """Return what `text` says as one JSON object."""
+    found = [
+        {
+            "id": each.remark.id,
+            "path": shown_path(each.path),
+            "cell": each.cell or None,
+            "line": each.remark.line,
+            "column": each.remark.column,
+            "text": each.remark.text,
+        }
+        for each in lint.seen
+    ]
+    unread = [
+        {"path": shown_path(each.path), "line": each.line or None, "reason": each.reason}
+        for each in lint.unread
+    ]
+    return json.dumps({"found": found, "unread": unread, "files": lint.files}, indent=2)
+
+
+def github(lint: Lint) -> str:
+    """Return workflow commands: a warning per place, an error per file that was not read.
+
+    GitHub shows ten of each kind for a step.
+    """
+    lines = []
+    for each in lint.seen:
+        place = f"file={_property(shown_path(each.path))}"
+        if not each.cell:
+            place += f",line={each.remark.line},col={each.remark.column}"
+        title = _property(f"trainperf: {each.remark.id}")
+        lines.append(f"::warning {place},title={title}::{_data(each.remark.text)}")
+    for unread in lint.unread:
+        place = f"file={_property(shown_path(unread.path))}"
+        place += f",line={unread.line}" if unread.line else ""
+        lines.append(f"::error {place},title=trainperf::{_data('not read: ' + unread.reason)}")
+    return "\n".join([*lines, count(lint)])
+
+
+def sarif(lint: Lint) -> str:
+    """Return a SARIF 2.1.0 log whose rules carry the text of their fixes."""
+    counted = Counter(each.remark.id for each in lint.seen)
+    rules = [rule for rule in all_rules() if rule.id in counted]
+    order = {rule.id: number for number, rule in enumerate(rules)}
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": f"not read: {each.reason}"},
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(each.path)}}],
+        }
+        for each in lint.unread
+    ]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "trainperf lint",
+                "version": trainperf.__version__,
+                "rules": [_sarif_rule(rule) for rule in rules],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": not lint.unread,
+                "toolExecutionNotifications": notifications,
+            }
+        ],
+        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "the current folder"}}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(each, order[each.remark.id]) for each in lint.seen],
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+FORMATS: dict[str, Callable[[Lint], str]] = {
+    "text": text,
+    "json": as_json,
+    "github": github,
+    "sarif": sarif,
+}
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    from trainperf.fixes import by_id
+
+    fix = by_id()[rule.id]
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": fix.summary},
+        "fullDescription": {"text": rule.summary},
+        "help": {"text": fix.documentation, "markdown": fix.documentation},
+        "defaultConfiguration": {"level": "warning"},
+        "properties": {"tags": ["performance", fix.category]},
+    }
+
+
+def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
+    region = {"startLine": each.remark.line, "startColumn": each.remark.column}
+    place: dict[str, Any] = {"artifactLocation": _artifact(each.path)}
+    if not each.cell:  # lines of a notebook's cell are no lines of its file
+        place["region"] = region
+    said = each.remark.text if not each.cell else f"cell {each.cell}: {each.remark.text}"
+    return {
+        "ruleId": each.remark.id,
+        "ruleIndex": rule,
+        "level": "warning",
+        "message": {"text": said.replace("](", "] (")},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _artifact(path: Path) -> dict[str, str]:
+    from trainperf.reporters._uris import file_uri, relative_uri
+
+    shown = shown_path(path)
+    if os.path.isabs(shown):
+        return {"uri": file_uri(shown)}
+    return {"uri": relative_uri(shown), "uriBaseId": "%SRCROOT%"}
+
+
+def _place(each: Seen) -> str:
+    cell = f":cell {each.cell}" if each.cell else ""
+    return f"{shown_path(each.path)}{cell}:{each.remark.line}:{each.remark.column}"
+
+
+def _unread_place(each: Unread) -> str:
+    return f"{shown_path(each.path)}:{each.line}" if each.line else shown_path(each.path)
+
+
+def _escaped(line: str) -> str:
+    """Return a line in which nothing of the script's can move a terminal's cursor."""
+    return "".join(_visible(line))
+
+
+def _visible(line: str) -> Iterator[str]:
+    for each in line:
+        yield each if each.isprintable() else each.encode("unicode_escape").decode()
+
+
+def _data(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,103 @@
+"""A `PyDataset` that one thread reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.linting.bodies import reading
+from trainperf.linting.loops import fits
+from trainperf.linting.module import Module, argument, starred
+from trainperf.linting.rule import Rule
+
+_BASES = {
+    "keras.utils.PyDataset",
+    "keras.utils.Sequence",
+    "keras.utils.data_utils.Sequence",
+}
+
+
+class KerasPydatasetWorkers(Rule):
+    """A `PyDataset` without `workers` that reads files, given to `fit`."""
+
+    words = ("PyDataset", "Sequence")
+    silent = (
+        """
+        import keras
+        class D(keras.utils.PyDataset):
+            def __getitem__(self, i):
+                return self.x[i]
+        model.fit(D())
+        """,
+        """
+        import keras, numpy as np
+        class D(keras.utils.PyDataset):
+            def __getitem__(self, i):
+                return np.load(self.p[i])
+        model.fit(D(paths, workers=4))
+        """,
+        """
+        import keras, numpy as np
+        class D(keras.utils.PyDataset):
+            def __getitem__(self, i):
+                return np.load(self.p[i])
+        d = D(paths)
+        d.workers = 4
+        model.fit(d)
+        """,
+    )
+    fires = (
+        """
+        import keras, numpy as np
+        class D(keras.utils.PyDataset):
+            def __getitem__(self, i):
+                return np.load(self.p[i])
+        d = D(paths)
+        model.fit(d, epochs=3)
+        """,
+        """
+        from tensorflow.keras.utils import Sequence
+        from PIL import Image
+        class D(Sequence):
+            def __getitem__(self, i):
+                return self.load(i)
+            def load(self, i):
+                return Image.open(self.p[i])
+        model.fit(x=D(paths))
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        for fit in fits(module):
+            given = argument(fit, "x", 0)
+            made = module.value(given) if given is not None else None
+            if not isinstance(made, ast.Call) or starred(fit) or starred(made):
+                continue
+            owner = module.definition(made.func)
+            if not isinstance(owner, ast.ClassDef) or not module.bases(owner) & _BASES:
+                continue
+            if argument(fit, "workers") is not None or argument(made, "workers") is not None:
+                continue
+            get = next((each for each in owner.body if _is_get(each)), None)
+            read = reading(module, get) if get is not None else None
+            if read is not None and not _sets_workers(module):
+                yield (
+                    made,
+                    (
+                        f"{owner.name} calls {read} for each batch and has no workers: one thread "
+                        "reads, taking turns with the training loop, and the model may wait for it"
+                    ),
+                )
+
+
+def _is_get(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__getitem__"
+
+
+def _sets_workers(module: Module) -> bool:
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "workers":
+            return True
+        if isinstance(node, ast.keyword) and node.arg in ("workers", None):
+            return True
+    return False

@@ -1,0 +1,152 @@
+"""Custom training loops that run operation by operation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.linting.loops import tapes
+from trainperf.linting.module import Module
+from trainperf.linting.rule import Rule
+from trainperf.linting.scopes import FUNCTIONS, Function
+
+_GRAPHS = {"tensorflow.function", "tensorflow.compat.v1.function", "tensorflow.autograph.to_graph"}
+
+
+class TfFunction(Rule):
+    """A `tf.GradientTape` step that a loop runs without `tf.function`."""
+
+    words = ("GradientTape",)
+    silent = (
+        """
+        import tensorflow as tf
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        for x in ds:
+            step(x)
+        """,
+        """
+        import tensorflow as tf
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        step = tf.function(step)
+        for x in ds:
+            step(x)
+        """,
+        """
+        import keras
+        import tensorflow as tf
+        class Net(keras.Model):
+            def train_step(self, x):
+                with tf.GradientTape() as tape:
+                    loss = self(x)
+                self.optimizer.apply_gradients(zip(tape.gradient(loss, v), v))
+        """,
+        """
+        import tensorflow as tf
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        @tf.function
+        def run(x):
+            strategy.run(step, args=(x,))
+        for x in ds:
+            run(x)
+        """,
+        """
+        import tensorflow as tf
+        for i in range(9):
+            with tf.GradientTape() as tape:
+                y = f(x)
+            print(tape.gradient(y, x))
+        """,
+    )
+    fires = (
+        """
+        import tensorflow as tf
+        for x in ds:
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        """,
+        """
+        import tensorflow as tf
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        def main():
+            for x in ds:
+                step(x)
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        updates = list(module.methods("apply_gradients", "apply"))
+        seen = set()
+        for tape in tapes(module):
+            function = module.function(tape)
+            if isinstance(function, ast.Lambda) or _compiled(module, function):
+                continue
+            if not any(module.function(each) is function for each in updates):
+                continue
+            inner = tape if function is None else _called_in_loop(module, function)
+            if module.loops(tape):
+                yield tape, _TEXT.format("a loop runs this GradientTape step")
+            elif inner is not None and function is not None and function not in seen:
+                seen.add(function)
+                yield function, _TEXT.format(f"a loop calls {function.name}, with a GradientTape,")
+
+
+_TEXT = (
+    "{} without tf.function: Python then starts every operation one by one, which may take "
+    "longer than the arithmetic; `@tf.function` traces the step once"
+)
+
+
+def _compiled(module: Module, function: Function | None) -> bool:
+    if function is None:
+        return False
+    around = (function, *module.around(function))
+    if any(isinstance(f, FUNCTIONS) and f.decorator_list for f in around):
+        return True
+    if isinstance(module.parent(function), ast.ClassDef) and function.name == "train_step":
+        return True
+    for node in module.nodes:
+        mentioned = (isinstance(node, ast.Name) and node.id == function.name) or (
+            isinstance(node, ast.Attribute) and node.attr == function.name
+        )
+        above = module.parent(node)
+        if mentioned and not (isinstance(above, ast.Call) and above.func is node):
+            return True
+        caller = module.function(node) if mentioned else None
+        if caller is not None and caller is not function and _decorated(caller):
+            return True
+    return False
+
+
+def _decorated(function: Function | ast.Lambda) -> bool:
+    return isinstance(function, ast.Lambda) or bool(function.decorator_list)
+
+
+def _called_in_loop(module: Module, function: Function) -> ast.AST | None:
+    for call in module.methods(function.name):
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            own = call.func.value.id == "self"
+            if own and module.loops(call) and isinstance(module.parent(function), ast.ClassDef):
+                return call
+    for node in module.nodes:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and module.definition(node.func) is function
+            and module.loops(node)
+        ):
+            return node
+    return None

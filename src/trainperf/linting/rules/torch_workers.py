@@ -1,0 +1,106 @@
+"""Loaders that read files in the training process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.linting.bodies import looping, reading
+from trainperf.linting.loops import LOADER, trains
+from trainperf.linting.module import Module, argument, starred
+from trainperf.linting.rule import Rule
+
+_FOLDERS = {
+    f"torchvision.datasets.{name}"
+    for name in ("ImageFolder", "DatasetFolder", "ImageNet", "CocoDetection", "Flowers102",
+                 "Food101", "OxfordIIITPet", "Places365", "VOCDetection", "CelebA")
+}  # fmt: skip
+
+
+class TorchWorkers(Rule):
+    """A `DataLoader` with `num_workers=0` whose dataset reads files, or loops, for each sample."""
+
+    words = ("DataLoader",)
+    silent = (
+        """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        for x, y in DataLoader(TensorDataset(a, b)):
+            loss.backward()
+            opt.step()
+        """,
+        """
+        from torch.utils.data import DataLoader
+        from torchvision.datasets import ImageFolder
+        for x, y in DataLoader(ImageFolder('a'), num_workers=4):
+            loss.backward()
+            opt.step()
+        """,
+        """
+        from torch.utils.data import DataLoader
+        from torchvision.datasets import ImageFolder
+        for x, y in DataLoader(ImageFolder('a'), **options):
+            loss.backward()
+            opt.step()
+        """,
+        """
+        from torch.utils.data import DataLoader
+        from torchvision.datasets import ImageFolder
+        print(next(iter(DataLoader(ImageFolder('a')))))
+        """,
+    )
+    fires = (
+        """
+        from torch.utils.data import DataLoader as DL
+        from torchvision.datasets import ImageFolder
+        for x, y in DL(ImageFolder('a'), 32):
+            loss.backward()
+            opt.step()
+        """,
+        """
+        import torch
+        from PIL import Image
+        class D(torch.utils.data.Dataset):
+            def __getitem__(self, i):
+                return Image.open(self.p[i])
+        data = D()
+        loader = torch.utils.data.DataLoader(data, num_workers=0)
+        def main():
+            for x in loader:
+                loss.backward()
+                opt.step()
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        if not any(module.calls(LOADER)) or not trains(module):
+            return
+        for call in module.calls(LOADER):
+            workers = argument(call, "num_workers", 5)
+            if starred(call) or (workers is not None and module.constant(workers) != 0):
+                continue
+            read = _reads(module, argument(call, "dataset", 0))
+            if read is not None:
+                seen = "without num_workers" if workers is None else "with num_workers=0"
+                yield (
+                    call,
+                    (
+                        f"a DataLoader {seen}, whose dataset {read}: the training process makes "
+                        "each batch itself, on one core, and the model may wait for it"
+                    ),
+                )
+
+
+def _reads(module: Module, dataset: ast.expr | None) -> str | None:
+    made = module.value(dataset) if dataset is not None else None
+    if not isinstance(made, ast.Call):
+        return None
+    name = module.name(made.func)
+    if name in _FOLDERS:
+        return f"decodes images ({(name or '').rpartition('.')[2]})"
+    owner = module.definition(made.func)
+    for method in owner.body if isinstance(owner, ast.ClassDef) else ():
+        if isinstance(method, ast.FunctionDef) and method.name == "__getitem__":
+            slow = reading(module, method) or looping(module, method)
+            return f"calls {slow} for each sample" if slow is not None else None
+    return None

@@ -1,0 +1,119 @@
+"""What AWS itself says of an instance, asked through boto3 where credentials allow it.
+
+Runs in a thread that nobody has to wait for: `tell` is called with what is known so far.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from trainperf.fixes._instance_types import ML, same_gpus
+from trainperf.machine import prices
+from trainperf.machine.instance_types import described
+from trainperf.model import Instance, Price
+
+CONNECT_S, READ_S = 0.5, 0.9
+"""Seconds that a connection and an answer may take; the thread is given up soon after."""
+
+NO_CREDENTIALS = "no AWS credentials to ask the price list with"
+NO_REGION = "the region is not known"
+
+Tell = Callable[[Instance, Price | None, str], None]
+"""Takes the instance, its price, and why there is none."""
+
+
+def ask(instance: Instance, tell: Tell) -> None:
+    """Ask EC2 for a type that the package data lacks, and the price list for prices.
+
+    Raises nothing, and tells no more of an error than its name.
+    """
+    try:
+        _ask(instance, tell)
+    except Exception as error:
+        tell(instance, None, f"AWS could not be asked: {_named(error)}")
+
+
+def _ask(instance: Instance, tell: Tell) -> None:
+    if instance.region is None:
+        tell(instance, None, NO_REGION)
+        return
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.Session(region_name=instance.region)
+    if session.get_credentials() is None:
+        tell(instance, None, NO_CREDENTIALS)
+        return
+    config = Config(
+        connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 1}
+    )
+    if instance.type is None:
+        instance = _with_type(instance, session.client("ec2", config=config))
+        tell(instance, None, "AWS's price list did not answer in time")
+    names = [instance.name, *(one.name for one in same_gpus(instance))]
+    client = session.client("pricing", region_name=prices.REGION, config=config)
+    _Prices(instance, tell, client).of(names)
+
+
+def _with_type(instance: Instance, client: Any) -> Instance:
+    try:
+        answer = client.describe_instance_types(InstanceTypes=[instance.name.removeprefix(ML)])
+        rows = answer.get("InstanceTypes") or [{}]
+        return replace(instance, type=described(rows[0]))
+    except Exception:  # an unknown type, or not allowed: the report says that it is not known
+        return instance
+
+
+class _Prices:
+    """Prices of several types, the instance's own first; each is told as it comes.
+
+    The ranks of a job ask at the same time: what matters most must not be throttled.
+    """
+
+    def __init__(self, instance: Instance, tell: Tell, client: Any) -> None:
+        self.instance = instance
+        self.tell = tell
+        self.client = client
+        self.lock = threading.Lock()
+        self.price: Price | None = None
+        self.reason = "AWS's price list did not answer in time"
+
+    def of(self, names: list[str]) -> None:
+        own, *others = names
+        self._one(own)
+        threads = [threading.Thread(target=self._one, args=(name,), daemon=True) for name in others]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _one(self, name: str) -> None:
+        try:
+            answer = self.client.get_products(**prices.query(self.instance, name))
+            found = prices.per_hour(answer.get("PriceList") or [])
+        except Exception as error:
+            found = f"AWS's price list was asked in vain: {_named(error)}"
+        with self.lock:
+            if isinstance(found, float):
+                known = (*self.instance.prices, (name, found))
+                self.instance = replace(self.instance, prices=tuple(sorted(known)))
+            if name == self.instance.name:
+                self._own(found)
+            self.tell(self.instance, self.price, self.reason)
+
+    def _own(self, found: float | str) -> None:
+        if isinstance(found, str):
+            self.reason = found
+            return
+        source = f"AWS price list, on demand, {self.instance.region}"
+        self.price, self.reason = Price(found, source), ""
+
+
+def _named(error: Exception) -> str:
+    """The name of an error, without what it says: that may hold names of roles and keys."""
+    response = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return str(code or type(error).__name__)

@@ -1,0 +1,66 @@
+"""What the kernel's cache holds of a file: ask, and have it dropped."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+from typing import Any
+
+PAGE = mmap.PAGESIZE
+
+
+@functools.cache
+def _libc() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    return library
+
+
+def tells(fd: int) -> bool:
+    """Whether the kernel says what it holds of this file: only to those who may write to it.
+
+    To others `mincore` calls every page resident (Linux 5.2 and later, man page mincore(2)).
+    """
+    status = os.fstat(fd)
+    return os.geteuid() in (0, status.st_uid) or os.access(fd, os.W_OK)
+
+
+def resident(fd: int, offset: int, length: int) -> float | None:
+    """Share of the pages of a range that the kernel holds in memory; None where it says nothing.
+
+    `offset` is a multiple of the page size. Looking reads nothing in.
+    """
+    if length <= 0:
+        return None
+    libc = _libc()
+    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
+    if address in (None, ctypes.c_void_p(-1).value):
+        return None
+    try:
+        pages = -(-length // PAGE)
+        found = ctypes.create_string_buffer(pages)
+        if libc.mincore(address, length, found):
+            return None
+        return sum(byte & 1 for byte in found.raw[:pages]) / pages
+    finally:
+        libc.munmap(address, length)
+
+
+def drop(fd: int, offset: int, length: int) -> None:
+    """Ask the kernel to drop a range; pages that are dirty or mapped elsewhere stay."""
+    try:
+        os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
+    except OSError:
+        pass

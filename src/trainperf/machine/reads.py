@@ -1,0 +1,167 @@
+"""The files a script read, by volume, and how fast a sample of them is cold and warm."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainperf.machine import read_probe
+from trainperf.machine.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.model import Event, InstanceType, Reads, Recording, Volume
+
+STAT_S = 1.0
+"""Seconds for the sizes of the files: over a network each of them is a request."""
+
+LEAST_STATED = 20
+EXAMPLES = 3
+
+OPENED = "Python opened them"
+NAMED = "named in the dataset"
+HELD = "held open or mapped"
+
+
+@dataclass
+class _Seen:
+    """Files on one volume: sizes by path, and how each was noticed."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    there: list[tuple[str, int]] = field(default_factory=list)  # those not removed since
+    how: dict[str, int] = field(default_factory=dict)
+
+
+def probe(
+    recording: Recording, root: Path = Path("/"), instance: InstanceType | None = None
+) -> tuple[tuple[Reads, ...], str]:
+    """Return what was read from each volume, most files first, or () and the reason.
+
+    Reads at most 64 MiB of 200 files in about 2 s per volume, and writes nothing. `root` is
+    where /proc and /sys are looked for, `instance` what the EBS limit is taken from.
+    """
+    events = [one for own in recording.events.values() for one in own if one["e"] == "reads"]
+    if not events:
+        return (), "no loop was timed that could have read files"
+    names = dict(_names(events))
+    if not names:
+        return (), _no_names(events)
+    mounted = mounts(root)
+    by_volume: dict[Volume, _Seen] = {}
+    stated = 0
+    kept = {path: size for event in events for path, size in event["sizes"].items()}
+    for path, how, size, volume in _on_volumes(names, kept, mounted, root, instance):
+        seen = by_volume.setdefault(volume, _Seen())
+        seen.sizes[path] = kept[path] if size is None else size
+        if size is not None:
+            seen.there.append((path, size))
+        seen.how[how] = seen.how.get(how, 0) + 1
+        stated += 1
+    if not stated:
+        return (), "the files that were read are not there any more, or cannot be seen from here"
+    found = [_reads(volume, seen, events, stated) for volume, seen in by_volume.items()]
+    return tuple(sorted(found, key=lambda one: -one.files)), ""
+
+
+def _no_names(events: Sequence[Event]) -> str:
+    if any(event["counted"] and event["read_bytes"] > 10**6 for event in events):
+        return "bytes were read, but by code that names no files"
+    return "the steps opened no files: the data is in memory"
+
+
+def _names(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """Paths and how each was noticed; names in a dataset count where no open was seen."""
+    for event in events:
+        yield from ((path, HELD) for path in event["held"])
+        if not event["opens"]:
+            yield from ((path, NAMED) for path in event["named"])
+        else:
+            yield from ((path, OPENED) for path in event["paths"])
+
+
+def _on_volumes(
+    names: dict[str, str],
+    kept: dict[str, int],
+    mounted: Sequence[Mount],
+    root: Path,
+    instance: InstanceType | None,
+) -> Iterator[tuple[str, str, int | None, Volume]]:
+    """Path, how it was noticed, size and volume; the size is None for one only `kept` knows."""
+    until = time.monotonic() + STAT_S
+    volumes: dict[str, Volume] = {}
+    unknown = Volume("", "", "")
+    for many, (path, how) in enumerate(names.items()):
+        if many >= LEAST_STATED and time.monotonic() > until:
+            return
+        size = _size(path)
+        if size is None and path not in kept:
+            continue
+        mount = mount_of(os.path.realpath(path), mounted)
+        if mount is not None and mount.point not in volumes:
+            volumes[mount.point] = volume_of(mount, mounted, root, instance)
+        yield path, how, size, unknown if mount is None else volumes[mount.point]
+
+
+def _size(path: str) -> int | None:
+    """Bytes of a regular file; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _reads(volume: Volume, seen: _Seen, events: Sequence[Event], stated: int) -> Reads:
+    sizes = sorted(seen.sizes.values())
+    share = len(sizes) / stated
+    files = max(len(sizes), round(share * _files(events)))
+    timed = _probed(volume, seen)
+    return Reads(
+        volume=volume,
+        files=files,
+        opens=round(share * sum(event["opens"] for event in events)),
+        seconds=max(event["seconds"] for event in events),
+        sizes=(_percentile(sizes, 0.1), _percentile(sizes, 0.5), _percentile(sizes, 0.9)),
+        total_bytes=round(sum(sizes) * files / len(sizes)),
+        examples=tuple(list(seen.sizes)[:EXAMPLES]),
+        seen_by=", ".join(sorted(seen.how, key=lambda how: -seen.how[how])),
+        cold_bytes_s=timed.cold_bytes_s,
+        warm_bytes_s=timed.warm_bytes_s,
+        open_s=timed.open_s,
+        probed_files=timed.files,
+        probed_bytes=timed.bytes,
+        reason=timed.reason,
+        at_least=any(event["at_least"] for event in events),
+        cold_file_s=timed.cold_file_s,
+        warm_file_s=timed.warm_file_s,
+        whole_files=timed.whole_files,
+        cold_parallel_bytes_s=timed.cold_parallel_bytes_s,
+        cached_share=timed.cached_share,
+    )
+
+
+def _files(events: Sequence[Event]) -> int:
+    """How many different files all processes read: ranks may read the same."""
+    paths: set[str] = set()
+    most = 0
+    for event in events:
+        named = event["named"] if not event["opens"] else event["paths"]
+        paths.update(named, event["held"])
+        most = max(most, event["files"] if event["opens"] else event["names"])
+    return max(most, len(paths))
+
+
+def _probed(volume: Volume, seen: _Seen) -> read_probe.Probed:
+    if volume.kind == "tmpfs":
+        return read_probe.Probed(reason="the files are in memory already")
+    if not seen.there:
+        return read_probe.Probed(reason="the files were removed when the script ended")
+    pieces = read_probe.sample(seen.there)
+    if not pieces:
+        return read_probe.Probed(reason="the files are empty")
+    return read_probe.probe(pieces)
+
+
+def _percentile(ordered: Sequence[int], share: float) -> int:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

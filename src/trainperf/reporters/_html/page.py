@@ -1,0 +1,215 @@
+"""The page: every section of the report as values that a template only has to place."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Patch
+from trainperf.model.diagnosis import Ignored
+from trainperf.reporters import (
+    _closing,
+    _costs,
+    _devices,
+    _exchange,
+    _findings,
+    _limits,
+    _money,
+    _objects,
+    _operators,
+    _parallel,
+    _parts,
+    _remains,
+    _step,
+    _storage,
+)
+from trainperf.reporters import _units as units
+from trainperf.reporters._html import step, surroundings, timeline
+from trainperf.reporters._html.changes import changes
+from trainperf.reporters._html.code import Line, coloured, patch_lines, survives
+from trainperf.reporters._html.markup import clipped, prose
+from trainperf.reporters._html.sheet import Block, Section, written
+from trainperf.reporters._html.together import together
+from trainperf.reporters._money import dollars
+from trainperf.reporters._places import place
+from trainperf.reporters._plain import one_line
+
+DRAWN = ("One step", "Data alone")
+"""The facts of the terminal's that the page shows as figures and bars."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure that a reader looks for first."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The patch: its lines, and whether a page can carry it unharmed."""
+
+    edits: str
+    lines: list[Line]
+    copyable: bool
+    skipped: list[tuple[str, Markup]]
+    environment: Markup | None
+
+
+CONTENTS = (
+    ("step", "The step", lambda page: True),
+    ("timeline", "The observed run", lambda page: page["timeline"]),
+    ("changes", "What to change", lambda page: page["advised"]),
+    ("trials", "Tried", lambda page: page["changes"].tried),
+    ("together", "Together", lambda page: page["together"]),
+    ("patch", "The patch", lambda page: page["patch"]),
+    ("input", "Input", lambda page: page["input"]),
+    ("job", "Ranks", lambda page: page["job"]),
+    ("costs", "Other costs", lambda page: page["operators"] or page["costs"]),
+    ("machine", "The machine", lambda page: True),
+    ("storage", "Storage", lambda page: page["volumes"] or page["buckets"]),
+    ("not-measured", "Not measured", lambda page: page["not_measured"]),
+)
+"""The sections that the contents name, in the order of the page, each with when it is there."""
+
+
+def context(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Everything that the template places; a section without content is None or empty."""
+    page = _context(diagnosis)
+    page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
+    page["contents"] = [(id, name) for id, name, there in CONTENTS if there(page)]
+    return page
+
+
+def _context(diagnosis: Diagnosis) -> dict[str, Any]:
+    facts = written(diagnosis, _step.step)
+    rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
+    changed = changes(diagnosis)
+    return {
+        "title": clipped(one_line(diagnosis.script), 80) or "a training script",
+        "command": clipped(one_line(" ".join(diagnosis.command)), 300),
+        "created": clipped(one_line(diagnosis.created), 40),
+        "version": clipped(one_line(diagnosis.trainperf_version), 40),
+        "format_version": diagnosis.format_version,
+        "verdict": prose(diagnosis.verdict.text),
+        "state": _state(diagnosis),
+        "partial": written(diagnosis, _step.partial, _parallel.absent),
+        "answer": written(diagnosis, _closing.last_line),
+        "output": written(diagnosis, _step.last_output),
+        "tiles": _tiles(diagnosis),
+        "bar": step.bar(diagnosis),
+        "by_parts": step.by_parts(diagnosis),
+        "by_parts_how": prose(_parts._how(diagnosis)) if diagnosis.step_parts else None,
+        "times": step.times(diagnosis),
+        "noise": None if diagnosis.times.noise is None else units.share(diagnosis.times.noise),
+        "facts": rest,
+        "timeline": timeline.drawn(diagnosis.timeline),
+        "changes": changed,
+        "none_known": None if diagnosis.findings else written(diagnosis, _findings.findings),
+        "remains": written(diagnosis, _remains.remains) if diagnosis.findings else None,
+        "together": together(diagnosis),
+        "patch": _patch(diagnosis.patch),
+        "input": _sections(diagnosis, _costs.input_stages),
+        "job": _sections(diagnosis, _parallel.ranks, _exchange.exchange, _parallel.scaling),
+        "costs": _sections(
+            diagnosis,
+            _parts.sync_points,
+            _costs.between_epochs,
+            _costs.callbacks,
+            _costs.functions,
+        ),
+        "operators": step.by_operators(diagnosis),
+        "operators_how": written(diagnosis, _operators.operators),
+        "busy": _sections(diagnosis, _devices.devices),
+        "machine": surroundings.machine(diagnosis.machine),
+        "limits": written(diagnosis, _limits.limits),
+        "container": surroundings.container(diagnosis.container),
+        "cost": surroundings.cost(diagnosis.cost),
+        "no_cost": None if diagnosis.cost else written(diagnosis, _money.cost),
+        "volumes": _volumes(written(diagnosis, _storage.storage)),
+        "buckets": written(diagnosis, _objects.objects),
+        "ignored": [_left_out(one, diagnosis.cwd) for one in diagnosis.ignored],
+        "not_measured": written(diagnosis, _closing.not_measured),
+        "notes": written(diagnosis, _closing.notes),
+        "spent": _spent(diagnosis),
+    }
+
+
+def _sections(diagnosis: Diagnosis, *writers: Any) -> list[Section]:
+    found = (written(diagnosis, writer) for writer in writers)
+    return [section for section in found if section is not None]
+
+
+def _state(diagnosis: Diagnosis) -> str:
+    if diagnosis.verdict.healthy:
+        return "healthy"
+    return "slow" if diagnosis.times.real_s is not None else "unknown"
+
+
+def _tiles(diagnosis: Diagnosis) -> list[Tile]:
+    times, stack, cost = diagnosis.times, diagnosis.stack, diagnosis.cost
+    tiles = []
+    if times.real_s is not None:
+        noise = "" if times.noise is None else f"± {units.share(times.noise)}"
+        tiles.append(Tile("One step", units.seconds(times.real_s), noise))
+    if times.samples_per_s is not None:
+        tiles.append(Tile("Rate", units.number(times.samples_per_s), "samples/s"))
+    if diagnosis.verdict.utilization is not None:
+        share = units.share(diagnosis.verdict.utilization)
+        side = "below" if diagnosis.verdict.utilization < INPUT_BOUND_BELOW else "above"
+        line = f"{side} the {units.share(INPUT_BOUND_BELOW)} line"
+        tiles.append(Tile("Utilisation", share, line))
+    if stack is not None and stack.fixes:
+        many = len(stack.fixes)
+        words = "With the change" if many == 1 else f"With the {many} changes"
+        value, _, rest = units.measured(stack.speedup, stack.low, stack.high).partition(" ")
+        tiles.append(Tile(words, value, f"as fast {rest}"))
+    if cost is not None and cost.epoch_before is not None:
+        after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
+        then = f"→ {after} with the changes" if after else ""
+        tiles.append(Tile("Cost of an epoch", dollars(cost.epoch_before), then))
+    return tiles
+
+
+def _volumes(section: Section | None) -> list[Section]:
+    """The volumes each for itself: the facts of one begin with where it is."""
+    groups: list[list[Block]] = []
+    for block in () if section is None else section.blocks:
+        if not groups or block.label == "Where" or block.kind != groups[-1][0].kind:
+            groups.append([])
+        groups[-1].append(block)
+    return [Section("", tuple(group)) for group in groups]
+
+
+def _spent(diagnosis: Diagnosis) -> Markup:
+    """What trainperf itself took."""
+    section = written(diagnosis, _closing.cost)
+    if section is None:  # the terminal has it on a line, which a sheet drops
+        return prose(f"Diagnosed in {units.seconds(diagnosis.seconds)}.")
+    return Markup(" ").join(block.text for block in section.blocks)
+
+
+def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
+    """A finding that a comment says to leave out, and where the comment stands."""
+    return prose(one.finding.title), clipped(one_line(place(one.comment, cwd)))
+
+
+def _patch(patch: Patch | None) -> Shown | None:
+    if patch is None or not (patch.diff or patch.skipped or patch.environment):
+        return None
+    export = "\n".join(
+        f"export {one_line(name)}={shlex.quote(one_line(value))}"
+        for name, value in patch.environment.items()
+    )
+    return Shown(
+        edits=units.count(_closing.edits_in(patch.diff), "edit"),
+        lines=patch_lines(patch.diff) if patch.diff else [],
+        copyable=survives(patch.diff),
+        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in patch.skipped],
+        environment=coloured(export, "bash") if export else None,
+    )

@@ -1,0 +1,105 @@
+"""The findings as GitHub's workflow commands: annotations beside the lines of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainperf.judging import ASKED_FOR_NOTHING, Judgement, Level
+from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.reporters import _told as told
+from trainperf.reporters import _units as units
+from trainperf.reporters._plain import one_line, plain
+from trainperf.reporters._uris import inside
+from trainperf.reporters._worth import worth
+
+MOST = 10
+"""Annotations of one kind that GitHub shows for each step."""
+
+_COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+@dataclass(frozen=True)
+class _Annotation:
+    level: Level
+    title: str
+    message: str
+    site: Site | None = None
+
+
+def render(
+    diagnosis: Diagnosis, *, judgement: Judgement = ASKED_FOR_NOTHING, root: str = ""
+) -> str:
+    """Return one command a line: what fails the check, the findings, the practices.
+
+    At most `MOST` of each kind, the most severe first, and a notice that counts the rest.
+    Files are relative to `root`, the repository's; a place outside it is not given.
+    """
+    root = root or diagnosis.cwd
+    kept: list[_Annotation] = []
+    left_out = dict.fromkeys(_COMMANDS, 0)
+    shown = dict.fromkeys(_COMMANDS, MOST)
+    found = [*_run(diagnosis, judgement), *_findings(diagnosis, judgement)]
+    if any(sum(each.level == level for each in found) > MOST for level in _COMMANDS):
+        shown["note"] -= 1  # the last is for the count
+    for level in _COMMANDS:
+        those = [each for each in found if each.level == level]
+        kept += those[: shown[level]]
+        left_out[level] = len(those[shown[level] :])
+    if any(left_out.values()):
+        kept.append(_rest(left_out))
+    return "\n".join(_command(each, root) for each in kept)
+
+
+def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
+    """What is wrong beyond the findings: the check as a whole, a run that ended badly."""
+    found = [_Annotation("error", "trainperf check", one) for one in judgement.problems]
+    if early := told.ended_early(diagnosis):
+        found.append(_Annotation("error", "trainperf", f"{diagnosis.script}: {early}"))
+    return found
+
+
+def _findings(diagnosis: Diagnosis, judgement: Judgement) -> Iterable[_Annotation]:
+    trials = by_fix(diagnosis.trials)
+    for finding in (*diagnosis.findings, *diagnosis.practices):
+        level = judgement.level(finding, diagnosis)
+        gives = "" if finding in diagnosis.practices else worth(finding, trials.get(finding.id))
+        yield _Annotation(level, *_words(finding, gives), next(iter(finding.where), None))
+
+
+def _words(finding: Finding, gives: str) -> tuple[str, str]:
+    parts = (
+        f"{gives[:1].upper()}{gives[1:]}." if gives else "",
+        finding.text,
+        finding.advice,
+        f"trainperf explain {finding.id}",
+    )
+    return f"trainperf: {finding.title}", "\n".join(one for one in parts if one)
+
+
+def _rest(left_out: dict[Level, int]) -> _Annotation:
+    counts = (units.count(many, level) for level, many in left_out.items() if many)
+    text = f"{' and '.join(counts)} not shown here: the job summary has all of them."
+    return _Annotation("note", "trainperf", text)
+
+
+def _command(each: _Annotation, root: str) -> str:
+    properties = {}
+    path = None if each.site is None else inside(each.site.file, root)
+    if each.site is not None and path is not None:
+        properties["file"] = plain(path)
+        properties["line"] = str(max(1, each.site.line))
+        if each.site.end_line > each.site.line:
+            properties["endLine"] = str(each.site.end_line)
+    properties["title"] = one_line(each.title)
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS[each.level]} {listed}::{_data(plain(each.message))}"
+
+
+def _data(text: str) -> str:
+    """Escape as actions/toolkit does for the message of a command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,111 @@
+"""The findings as JUnit XML, which every CI server reads: a case that failed for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree
+
+from trainperf.judging import ASKED_FOR_NOTHING, Judgement
+from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.reporters import _told as told
+from trainperf.reporters._plain import one_line, plain
+from trainperf.reporters._uris import inside
+from trainperf.reporters._worth import worth
+
+# What XML 1.0 has no way to write, https://www.w3.org/TR/xml/#charsets.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Outcome = Literal["passed", "failure", "error", "skipped"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    name: str
+    outcome: Outcome
+    message: str = ""
+    text: str = ""
+    kind: str = ""
+    site: Site | None = None
+
+
+def render(
+    diagnosis: Diagnosis, *, judgement: Judgement = ASKED_FOR_NOTHING, root: str = ""
+) -> str:
+    """Return one suite: what fails the check fails, every other finding is skipped.
+
+    A run that ended badly, or without a step that was timed, is an error. Where nothing
+    was found there is one case that passed. Files are relative to `root`.
+    """
+    root = root or diagnosis.cwd
+    cases = list(_cases(diagnosis, judgement))
+    counts = {
+        "tests": len(cases),
+        "failures": sum(one.outcome == "failure" for one in cases),
+        "errors": sum(one.outcome == "error" for one in cases),
+        "skipped": sum(one.outcome == "skipped" for one in cases),
+    }
+    whole = {name: str(many) for name, many in counts.items()}
+    whole |= {"name": _valid(f"trainperf {diagnosis.script}"), "time": f"{diagnosis.seconds:.3f}"}
+    suites = ElementTree.Element("testsuites", whole)
+    more = {"timestamp": diagnosis.created, "hostname": diagnosis.machine.hostname}
+    suite = ElementTree.SubElement(
+        suites, "testsuite", whole | {name: _valid(value) for name, value in more.items()}
+    )
+    for case in cases:
+        _write(case, suite, diagnosis, root)
+    out = ElementTree.SubElement(suite, "system-out")
+    out.text = _valid(plain("\n".join((diagnosis.verdict.text, told.answer(diagnosis))).strip()))
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, "unicode")}'
+
+
+def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
+    for problem in judgement.problems:
+        yield _Case("check", "failure", one_line(problem), problem, "regression")
+    early = told.ended_early(diagnosis)
+    if early:
+        yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))
+    elif diagnosis.times.real_s is None:
+        yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
+    trials = by_fix(diagnosis.trials)
+    for finding in (*diagnosis.findings, *diagnosis.practices):
+        practice = finding in diagnosis.practices
+        gives = "time to accuracy" if practice else worth(finding, trials.get(finding.id))
+        fails = judgement.level(finding, diagnosis) == "error"
+        yield _finding(finding, "failure" if fails else "skipped", gives)
+    for ignored in diagnosis.ignored:
+        yield _finding(ignored.finding, "skipped", "ignored in the source")
+    found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
+    if not any(found) and not early and diagnosis.times.real_s is not None:
+        yield _Case("healthy", "passed")
+
+
+def _finding(finding: Finding, outcome: Outcome, gives: str) -> _Case:
+    text = "\n\n".join(
+        one for one in (finding.text, finding.advice, told.snippet(finding.snippet)) if one
+    )
+    site = next(iter(finding.where), None)
+    message = f"{finding.title}: {gives}"
+    return _Case(finding.id, outcome, message, text, finding.category, site)
+
+
+def _write(case: _Case, suite: ElementTree.Element, diagnosis: Diagnosis, root: str) -> None:
+    named = {"name": _valid(case.name), "classname": _valid(f"trainperf.{diagnosis.script}")}
+    if case.site is not None:
+        path = inside(case.site.file, root) or case.site.file
+        named |= {"file": _valid(path), "line": str(max(1, case.site.line))}
+    written = ElementTree.SubElement(suite, "testcase", named | {"time": "0"})
+    if case.outcome == "passed":
+        return
+    told_ = {"message": _valid(one_line(case.message))}
+    if case.outcome != "skipped":
+        told_["type"] = _valid(case.kind)
+    ElementTree.SubElement(written, case.outcome, told_).text = _valid(plain(case.text))
+
+
+def _valid(text: str) -> str:
+    """Return `text` in the characters that XML has."""
+    return _NOT_XML.sub("", text.encode("utf-8", "replace").decode())

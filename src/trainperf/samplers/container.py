@@ -1,0 +1,241 @@
+"""What the control groups count while a run is observed: throttling, stalls, memory, swap.
+
+Sources: the kernel's "Control Group v2" (cpu.stat, memory.events, *.pressure), "CFS
+Bandwidth Control" (cpu.stat of version 1) and "Pressure Stall Information".
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainperf.model import ContainerUse
+from trainperf.samplers.levels import Level, counters, levels, text
+
+ROOT = Path("/")
+
+LOOK_S = 0.5
+"""How often the memory is read: `memory.stat` makes the kernel add up over all cores."""
+
+_EVENTS = ("high", "max", "oom", "oom_kill")
+_RESOURCES = ("cpu", "memory", "io")
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """What a CPU quota counted: its periods, those that used it up, and seconds stood still."""
+
+    periods: int
+    throttled: int
+    seconds: float
+
+    def since(self, before: Throttling) -> Throttling:
+        """What was counted since `before`."""
+        return Throttling(
+            periods=max(0, self.periods - before.periods),
+            throttled=max(0, self.throttled - before.throttled),
+            seconds=max(0.0, self.seconds - before.seconds),
+        )
+
+    @property
+    def share(self) -> float | None:
+        """The share of periods in which the quota was used up; None without periods."""
+        return self.throttled / self.periods if self.periods else None
+
+
+class Quota:
+    """The CPU quotas above this process; each level with one counts for itself.
+
+    `cores` is the smallest quota, None without any.
+    """
+
+    def __init__(self, root: Path = ROOT) -> None:
+        """Find the levels that have a quota."""
+        quotas = [(quota, level) for level in levels(root, "cpu") if (quota := level.quota)]
+        self.cores = min((quota for quota, _ in quotas), default=None)
+        self._levels = [level for _, level in quotas]
+
+    def read(self) -> tuple[Throttling | None, ...]:
+        """Return the counters of each level; None for a level that does not say.
+
+        Costs one small file per level that has a quota, and nothing without.
+        """
+        return tuple(_throttling(level) for level in self._levels)
+
+
+def most_throttled(
+    before: tuple[Throttling | None, ...], after: tuple[Throttling | None, ...]
+) -> Throttling | None:
+    """Return what the level that stood still longest counted between two readings."""
+    passed = [
+        later.since(earlier)
+        for earlier, later in zip(before, after, strict=True)
+        if earlier is not None and later is not None
+    ]
+    return max(passed, key=lambda one: (one.seconds, one.throttled, one.periods), default=None)
+
+
+class ContainerWatch:
+    """What the groups above this process count from now on; a child's are the same.
+
+    Call `look` now and then, for the highest memory, and `use` at the end. What cannot
+    be read stays None. `root` is where `/proc` and `/sys` are read below.
+    """
+
+    def __init__(self, root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the first readings."""
+        self._root, self._clock = root, clock
+        self._quota = Quota(root)
+        self._limits = [
+            (limit, level)
+            for level in levels(root, "memory")
+            if (limit := level.memory_limit) is not None
+        ]
+        self._memory = list(levels(root, "memory"))
+        self._peak: int | None = None
+        self._looked = float("-inf")
+        self._started = clock()
+        self._throttling = self._quota.read()
+        self._events = self._read_events()
+        self._pressure = {name: self._stalled(name) for name in _RESOURCES}
+        self._pressure_of = self._whose(self._pressure["memory"])
+        self._swapped = _swapped(root)
+        self.look()
+
+    def look(self) -> None:
+        """Note how much memory is used, at most every `LOOK_S`."""
+        now = self._clock()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        level = self._tightest()
+        used = None if level is None else level.memory_used
+        if used is not None:
+            self._peak = used if self._peak is None else max(self._peak, used)
+
+    def use(self) -> ContainerUse:
+        """Return what was counted since the start."""
+        self._looked = float("-inf")
+        self.look()
+        seconds = max(0.0, self._clock() - self._started)
+        passed = most_throttled(self._throttling, self._quota.read())
+        swapped = _swapped(self._root)
+        stalls = {name: self._pressed(name, seconds) for name in _RESOURCES}
+        events = self._read_events()
+        return ContainerUse(
+            seconds=seconds,
+            quota_cores=self._quota.cores,
+            throttled_share=None if passed is None else passed.share,
+            throttled_s=None if passed is None else passed.seconds,
+            cpu_pressure=stalls["cpu"],
+            memory_limit=min((limit for limit, _ in self._limits), default=None),
+            memory_peak=self._peak,
+            memory_pressure=stalls["memory"],
+            memory_events=tuple(
+                (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
+            ),
+            io_pressure=stalls["io"],
+            swapped_in=_grown(self._swapped, swapped, 0),
+            swapped_out=_grown(self._swapped, swapped, 1),
+            pressure_of=self._pressure_of,
+        )
+
+    def _tightest(self) -> Level | None:
+        """The level with the smallest limit; None without any."""
+        return min(self._limits, key=lambda one: one[0])[1] if self._limits else None
+
+    def _read_events(self) -> dict[str, int]:
+        """How often each thing happened, on the level that counts most of it."""
+        found: dict[str, int] = {}
+        for level in self._memory:
+            for name, count in _events(level).items():
+                found[name] = max(count, found.get(name, 0))
+        return found
+
+    def _stalled(self, resource: str) -> tuple[Path, int] | None:
+        """The file that tells of stalls, and its microseconds in all until now.
+
+        A group's own file where the kernel keeps one; otherwise the whole machine's.
+        """
+        own = [
+            level.folder / f"{resource}.pressure"
+            for level in levels(self._root, resource)
+            if level.version == 2
+        ][:1]
+        for path in (*own, self._root / "proc/pressure" / resource):
+            if (total := _some(path)) is not None:
+                return path, total
+        return None
+
+    @staticmethod
+    def _whose(stalled: tuple[Path, int] | None) -> str:
+        """Whose stalls are counted; the group of the whole machine has no `cgroup.events`."""
+        if stalled is None:
+            return ""
+        return "container" if (stalled[0].parent / "cgroup.events").exists() else "machine"
+
+    def _pressed(self, resource: str, seconds: float) -> float | None:
+        """The share of the time since the start in which some task waited."""
+        before = self._pressure[resource]
+        if before is None or seconds <= 0:
+            return None
+        path, earlier = before
+        now = _some(path)
+        return None if now is None else min(1.0, max(0, now - earlier) / 1e6 / seconds)
+
+
+def _throttling(level: Level) -> Throttling | None:
+    """`throttled_usec` in version 2, `throttled_time` in nanoseconds in version 1."""
+    stat = level.counters("cpu.stat")
+    if "nr_periods" not in stat or "nr_throttled" not in stat:
+        return None
+    usec, nsec = stat.get("throttled_usec"), stat.get("throttled_time", 0)
+    return Throttling(
+        periods=stat["nr_periods"],
+        throttled=stat["nr_throttled"],
+        seconds=nsec / 1e9 if usec is None else usec / 1e6,
+    )
+
+
+def _events(level: Level) -> dict[str, int]:
+    """The events of a group's memory; version 1 counts hits of the limit, and kills."""
+    if level.version == 2:
+        found = level.counters("memory.events")
+        return {name: found[name] for name in _EVENTS if name in found}
+    if level.memory_limit is None:
+        return {}
+    events = {}
+    if (hits := level.number("memory.failcnt")) is not None:
+        events["max"] = hits
+    if (kills := level.counters("memory.oom_control").get("oom_kill")) is not None:
+        events["oom_kill"] = kills
+    return events
+
+
+def _some(path: Path) -> int | None:
+    """Microseconds in which some task waited: the `total` of the first line."""
+    for line in (text(path) or "").splitlines():
+        kind, *fields = line.split()
+        if kind != "some":
+            continue
+        for field in fields:
+            name, _, value = field.partition("=")
+            if name == "total" and value.isdigit():
+                return int(value)
+    return None
+
+
+def _swapped(root: Path) -> tuple[int, int] | None:
+    """Bytes that the machine read back from swap, and wrote to it, since it started."""
+    found = counters(root / "proc/vmstat")
+    if "pswpin" not in found or "pswpout" not in found:
+        return None
+    page = os.sysconf("SC_PAGE_SIZE")
+    return found["pswpin"] * page, found["pswpout"] * page
+
+
+def _grown(before: tuple[int, int] | None, after: tuple[int, int] | None, which: int) -> int | None:
+    return None if before is None or after is None else max(0, after[which] - before[which])

@@ -1,0 +1,137 @@
+"""The control groups above a process, of both versions, and their limits.
+
+A limit may stand on any level above the process, so every level that can be seen is
+walked, innermost first. Both versions of cgroups may be mounted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+# Version 1 writes "no limit" as the largest multiple of the page size below 2^63.
+_UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True)
+class Level:
+    """One control group on the way up from the process; `version` of cgroups: 1 or 2."""
+
+    folder: Path
+    version: int
+
+    def number(self, name: str) -> int | None:
+        """Return the number in a file of the group; None without one ("max")."""
+        content = text(self.folder / name)
+        try:
+            return None if content is None else int(content)
+        except ValueError:
+            return None
+
+    def counters(self, name: str) -> dict[str, int]:
+        """Return the numbers of a file of `name value` lines, by name."""
+        return counters(self.folder / name)
+
+    @property
+    def quota(self) -> float | None:
+        """The CPU quota of this level in cores; None without one."""
+        if self.version == 2:
+            quota, _, period = (text(self.folder / "cpu.max") or "max").partition(" ")
+            if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+                return None
+            return int(quota) / int(period)
+        allowed = self.number("cpu.cfs_quota_us")
+        each = self.number("cpu.cfs_period_us")
+        if allowed is None or not each or allowed <= 0:
+            return None
+        return allowed / each
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The memory limit of this level in bytes; None without one."""
+        limit = self.number("memory.max" if self.version == 2 else "memory.limit_in_bytes")
+        return None if limit is None or limit >= _UNLIMITED else limit
+
+    @property
+    def memory_used(self) -> int | None:
+        """Bytes in use that the kernel cannot simply drop; None where it does not say.
+
+        Page cache that was not used lately (inactive) is what it drops first.
+        """
+        used = self.number("memory.current" if self.version == 2 else "memory.usage_in_bytes")
+        if used is None:
+            return None
+        cache = "inactive_file" if self.version == 2 else "total_inactive_file"
+        return max(0, used - self.counters("memory.stat").get(cache, 0))
+
+
+def levels(root: Path, controller: str) -> Iterator[Level]:
+    """Yield the groups that hold this process, innermost first, of both versions."""
+    for line in (text(root / "proc/self/cgroup") or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            mount, version = _mount(root, "cgroup2", ""), 2
+        elif controller in controllers.split(","):
+            mount, version = _mount(root, "cgroup", controller), 1
+        else:
+            continue
+        if mount is None:
+            continue
+        top, shown = mount
+        yield from _upwards(top, _below(path, shown), version)
+
+
+def text(path: Path) -> str | None:
+    """Return a file's text without blanks around it; None if it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def counters(path: Path) -> dict[str, int]:
+    """Return the numbers of a file of `name value` lines, by name."""
+    found = {}
+    for line in (text(path) or "").splitlines():
+        name, _, value = line.partition(" ")
+        if value.isdigit():
+            found[name] = int(value)
+    return found
+
+
+def _upwards(top: Path, path: PurePosixPath, version: int) -> Iterator[Level]:
+    parts = [part for part in path.parts if part != "/"]
+    if ".." in parts:  # the process was moved out of the namespace it sees
+        parts = []
+    for depth in range(len(parts), -1, -1):
+        yield Level(top.joinpath(*parts[:depth]), version)
+
+
+def _below(path: str, shown: str) -> PurePosixPath:
+    """Return `path` relative to `shown`, the part of the hierarchy that is mounted.
+
+    In a container without a cgroup namespace the path is the host's and the mount
+    shows the container's own group as its top.
+    """
+    whole, part = PurePosixPath(path), PurePosixPath(shown)
+    if whole.is_relative_to(part):
+        return whole.relative_to(part)
+    return PurePosixPath("")
+
+
+def _mount(root: Path, kind: str, controller: str) -> tuple[Path, str] | None:
+    """Return where a hierarchy is mounted and which part of it is shown there.
+
+    See proc(5), /proc/pid/mountinfo: "36 35 98:0 /shown /mounted rw - type src opts".
+    """
+    for line in (text(root / "proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, rest = before.split(), after.split()
+        if len(fields) < 5 or len(rest) < 3 or rest[0] != kind:
+            continue
+        if controller and controller not in rest[2].split(","):
+            continue
+        return root / fields[4].lstrip("/"), fields[3]
+    return None

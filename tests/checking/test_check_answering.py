@@ -1,0 +1,135 @@
+"""What a check says: failures, doubts, and its last line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
+from trainperf.checking import Baseline, Checked, Repeat, Speed, Wanted, answer
+
+IDS = (PARALLEL_MAP.id, CACHE.id)
+QUIET = Speed(0.05, 0.05)
+
+
+def one(fastest: float, **values: Any) -> Repeat:
+    known: dict[str, Any] = {"mean_s": fastest, "noise": 0.01, "agreement": 0.01}
+    known |= {"findings": IDS, "utilization": 0.9, "speed": QUIET}
+    return Repeat(fastest, **{**known, **values})
+
+
+def said(before: float, *after: Repeat, wanted: Wanted | None = None, **values: Any) -> Checked:
+    fields = {name: getattr(INPUT_BOUND, name) for name in INPUT_BOUND.__dataclass_fields__}
+    saved = Baseline(**fields, repeats=(one(before, **values),) * 3)
+    return answer(saved, INPUT_BOUND, after, wanted or Wanted())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (
+            0.0120,
+            0.0121,
+            "passed: 12.1 ms a step against 12.0 ms (+0.8 %, noise ±1.5 %, limit 5 %)",
+        ),
+        (
+            1.5,
+            1.2,
+            "passed: 1.20 s a step against 1.50 s (-20.0 %, noise ±1.5 %, limit 5 %)",
+        ),
+        (
+            150e-6,
+            150e-6,
+            "passed: 150 µs a step against 150 µs (+0.0 %, noise ±1.5 %, limit 5 %)",
+        ),
+        (
+            0.0120,
+            0.0150,
+            "failed: slower: 15.0 ms a step against 12.0 ms (+25.0 %, noise ±1.5 %, limit 5 %)",
+        ),
+    ],
+)
+def test_the_last_line_has_both_times_and_the_limit(before: float, after: float, line: str) -> None:
+    assert said(before, one(after), one(after)).line == f"check {line}"
+
+
+def test_what_cannot_be_told_is_said_with_its_reason() -> None:
+    checked = said(1.0, one(1.1), one(1.3))
+    assert checked.outcome == "undecided"
+    assert checked.line.startswith("check cannot tell: noise ±18 %: 1.10 s a step against 1.00 s")
+    assert checked.failures == ()
+
+
+def test_with_another_batch_size_the_line_is_of_samples() -> None:
+    checked = said(1.0, one(1.0, batch_size=64), batch_size=32)
+    assert "64 samples/s against 32 samples/s" in checked.line
+
+
+# ------------------------------------------------------------------------- new findings
+
+
+def test_findings_of_the_baseline_do_not_fail_a_check() -> None:
+    assert said(1.0, one(1.0), wanted=Wanted(fail_on="any")).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "new"),
+    [
+        ("any", (PARALLEL_MAP.id,)),
+        (1.2, (PARALLEL_MAP.id,)),
+        (3.2, (PARALLEL_MAP.id,)),
+        (3.5, ()),
+        ("none", ()),
+    ],
+)
+def test_a_new_finding_fails_a_check_from_the_bound_that_was_asked_for(
+    fail_on: str | float, new: tuple[str, ...]
+) -> None:
+    checked = said(1.0, one(1.0), wanted=Wanted(fail_on=fail_on), findings=(CACHE.id,))
+    assert checked.new == new
+    assert checked.outcome == ("failed" if new else "passed")
+    if new:
+        assert checked.line.startswith("check failed: new finding tf_map_parallel (up to 3.20×)")
+
+
+def test_a_finding_that_is_not_in_every_run_is_not_new() -> None:
+    wanted = Wanted(fail_on="any")
+    after = one(1.0), one(1.0, findings=())
+    assert said(1.0, *after, wanted=wanted, findings=()).outcome == "passed"
+
+
+# ------------------------------------------------------------------------- utilisation
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [((0.9,), "passed"), ((0.7, 0.85), "passed"), ((0.7, 0.6), "failed"), ((None,), "undecided")],
+)
+def test_utilisation_under_the_floor_in_every_run_fails(
+    seen: tuple[float | None, ...], outcome: str
+) -> None:
+    after = [one(1.0, utilization=share) for share in seen]
+    checked = said(1.0, *after, wanted=Wanted(least=0.8))
+    assert checked.outcome == outcome
+    if outcome == "failed":
+        assert checked.line == "check failed: utilisation 70 %, at least 80 % is wanted"
+    if outcome == "undecided":
+        assert checked.line == "check cannot tell: utilisation was not measured"
+
+
+def test_several_failures_are_counted_in_the_line_and_all_told() -> None:
+    checked = said(
+        1.0,
+        *(one(1.2, utilization=0.5),) * 3,
+        wanted=Wanted(least=0.8, fail_on="any"),
+        findings=(),
+    )
+    assert len(checked.failures) == 4
+    assert checked.line.endswith("; and 3 more")
+
+
+def test_a_mean_that_rose_is_remarked_and_leaves_the_check_passed() -> None:
+    checked = said(1.0, one(1.0, mean_s=1.5))
+    assert checked.outcome == "passed"
+    assert "the mean step took 50 % longer" in checked.doubts[0]

@@ -1,0 +1,88 @@
+"""The file of a baseline: what it holds, and what is said of one that will not do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reporters.samples_observed import FAILED, INPUT_BOUND
+from trainperf import checking, store
+from trainperf.checking import Repeat, Speed
+from trainperf.errors import TrainperfError
+from trainperf.model import FORMAT_VERSION
+
+REPEATS = (
+    Repeat(0.1, 0.11, 0.02, 0.01, 32, 1.0, 0.5, 0.9, ("tf_cache",), Speed(0.05, 0.06)),
+    Repeat(0.2, 0.21),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "baseline.json"
+    checking.save(INPUT_BOUND, REPEATS, path)
+    return path
+
+
+def refused(path: Path, script: str = "train.py") -> TrainperfError:
+    with pytest.raises(TrainperfError) as caught:
+        checking.load(path, script)
+    return caught.value
+
+
+def test_a_baseline_comes_back_as_it_was_saved(file: Path) -> None:
+    saved = checking.load(file, "train.py")
+    assert checking.repeats_of(saved) == REPEATS
+    assert saved.times == INPUT_BOUND.times
+
+
+def test_a_baseline_is_a_report_that_can_be_shown(file: Path) -> None:
+    assert store.load(file) == INPUT_BOUND
+
+
+def test_a_plain_report_is_a_baseline_of_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "diagnosis.json"
+    store.save(INPUT_BOUND, path)
+    for given in (path, tmp_path):
+        (run,) = checking.repeats_of(checking.load(given, "train.py"))
+        assert run.fastest_s == 0.137
+        assert run.mean_s == 0.138
+        assert run.speed is None
+
+
+def test_a_script_is_the_same_wherever_it_is_called_from(file: Path) -> None:
+    assert checking.load(file, "/home/ci/work/train.py")
+
+
+def test_without_a_baseline_the_command_that_makes_one_is_named(tmp_path: Path) -> None:
+    error = refused(tmp_path / "none.json")
+    assert "there is no baseline" in str(error)
+    assert f"trainperf check --save-baseline {tmp_path / 'none.json'} train.py" in error.hint
+
+
+def test_a_baseline_of_another_script_is_refused(file: Path) -> None:
+    assert "is a baseline of train.py, not of other.py" in str(refused(file, "other.py"))
+
+
+def test_a_baseline_that_was_cut_short_is_refused(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-200])
+    assert "cut short" in str(refused(file))
+
+
+def test_a_baseline_of_a_newer_format_is_refused(file: Path) -> None:
+    newer = json.loads(file.read_text()) | {"format_version": FORMAT_VERSION + 1}
+    file.write_text(json.dumps(newer))
+    assert f"has format {FORMAT_VERSION + 1}" in str(refused(file))
+
+
+def test_what_is_no_report_is_refused(file: Path) -> None:
+    file.write_text('{"a": 1}')
+    assert "not written by trainperf" in str(refused(file))
+
+
+def test_a_baseline_without_a_time_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    store.save(FAILED, path)
+    assert "has no time of a step" in str(refused(path))

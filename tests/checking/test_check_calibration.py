@@ -1,0 +1,43 @@
+"""The fixed piece of work that tells how fast the machine is."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from trainperf.checking import calibration
+
+
+def test_the_work_is_timed_on_one_core_and_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "BLOCKS", 1)
+    took = calibration.speed(2.0)
+    assert took is not None
+    assert 0 < took.one_s < 60
+    assert 0 < took.all_s < 60
+
+
+def test_on_one_core_both_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "BLOCKS", 1)
+    took = calibration.speed(0.5)
+    assert took is not None
+    assert took.one_s == took.all_s
+
+
+@pytest.mark.parametrize("work", ["raise SystemExit(1)", "print('x')", "print('[]')"])
+def test_where_it_cannot_be_timed_there_is_no_speed(
+    monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(calibration, "WORK", work)
+    assert calibration.speed(1.0) is None
+
+
+def test_work_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "WORK", "import time; time.sleep(99)")
+    monkeypatch.setattr(calibration, "TIMEOUT_S", 0.2)
+    assert calibration.speed(2.0) is None
+
+
+def test_without_a_python_to_run_there_is_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert calibration.speed(1.0) is None

@@ -1,0 +1,196 @@
+"""When a check passes, fails, or cannot tell, by the times of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainperf.checking import Repeat, Speed, judge, noise
+
+LIMIT = 0.05
+QUIET = Speed(0.05, 0.05)
+
+
+def runs(*fastest: float, **values: Any) -> tuple[Repeat, ...]:
+    first = Repeat(fastest[0], fastest[0], noise=0.01, agreement=0.01, speed=QUIET)
+    return tuple(
+        replace(first, **{"fastest_s": one, "mean_s": one * 1.02, **values}) for one in fastest
+    )
+
+
+BASE = runs(1.0, 1.01, 1.2)
+
+
+# ------------------------------------------------------------------------- not an alarm
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (1.0,),
+        (0.5,),
+        (1.02,),  # another process of the same script
+        (1.05,),  # the limit itself
+        (1.9, 1.8, 1.03),  # neighbours in all runs but one
+    ],
+)
+def test_an_unchanged_script_passes(after: tuple[float, ...]) -> None:
+    judged = judge(BASE, runs(*after), LIMIT)
+    assert (judged.outcome, judged.reason) == ("passed", "")
+
+
+def test_one_undisturbed_run_is_enough_to_pass() -> None:
+    after = replace(runs(1.01)[0], agreement=0.8, noise=0.5, mean_s=1.7)
+    assert judge(BASE, (after,), LIMIT).outcome == "passed"
+
+
+def test_neighbours_in_every_run_are_no_alarm_because_no_two_runs_agree() -> None:
+    judged = judge(BASE, runs(1.12, 1.3, 1.25), LIMIT)
+    assert judged.outcome == "undecided"
+    assert judged.reason == "noise ±12 %"
+
+
+def test_a_machine_that_got_slower_is_no_alarm() -> None:
+    judged = judge(BASE, runs(1.12, 1.12, 1.12, speed=Speed(0.056, 0.056)), LIMIT)
+    assert judged.outcome == "undecided"
+    assert judged.reason == "the machine itself was 12 % slower"
+    assert judged.machine == pytest.approx(0.12)
+
+
+def test_steps_shorter_by_a_smaller_batch_are_compared_by_the_sample() -> None:
+    judged = judge(runs(1.0, 1.0, batch_size=32), runs(0.5, batch_size=16), LIMIT)
+    assert (judged.outcome, judged.by_samples) == ("passed", True)
+    assert judged.change == pytest.approx(0.0)
+
+
+def test_a_batch_size_that_is_not_known_is_not_another_one() -> None:
+    assert not judge(runs(1.0, batch_size=32), runs(1.0), LIMIT).by_samples
+
+
+# ---------------------------------------------------------------------------- an alarm
+
+
+@pytest.mark.parametrize("after", [(1.1, 1.11, 1.1), (1.09, 1.1, 1.4), (2.0, 2.0), (1.2,)])
+def test_a_regression_in_every_run_is_an_alarm(after: tuple[float, ...]) -> None:
+    assert judge(BASE, runs(*after), LIMIT).outcome == "failed"
+
+
+def test_an_alarm_stands_without_a_known_speed_of_the_machine() -> None:
+    judged = judge(BASE, runs(1.1, 1.1, 1.1, speed=None), LIMIT)
+    assert (judged.outcome, judged.machine) == ("failed", None)
+
+
+@pytest.mark.parametrize("slower", [0.96, 1.0, 1.04])
+def test_what_the_calibration_varies_by_does_not_excuse_a_regression(slower: float) -> None:
+    speed = Speed(0.05 * slower, 0.05 * slower)
+    assert judge(BASE, runs(1.1, 1.1, 1.1, speed=speed), LIMIT).outcome == "failed"
+
+
+def test_a_regression_greater_than_the_machines_own_slowness_is_an_alarm() -> None:
+    judged = judge(BASE, runs(1.5, 1.5, 1.5, speed=Speed(0.06, 0.06)), LIMIT)
+    assert judged.outcome == "failed"
+
+
+def test_more_time_for_each_sample_is_an_alarm_though_a_step_takes_less() -> None:
+    after = runs(0.6, 0.6, 0.6, batch_size=16)
+    assert judge(runs(1.0, 1.0, batch_size=32), after, LIMIT).outcome == "failed"
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(0.05, "failed"), (0.2, "passed")])
+def test_the_limit_is_the_users(limit: float, outcome: str) -> None:
+    assert judge(BASE, runs(1.1, 1.1, 1.1), limit).outcome == outcome
+
+
+def test_a_limit_within_the_noise_alone_raises_no_alarm() -> None:
+    judged = judge(BASE, runs(1.02, 1.02, 1.02), 0.0)
+    assert judged.outcome == "undecided"
+
+
+# -------------------------------------------------------------------------- cannot tell
+
+
+def test_a_faster_machine_may_hide_a_regression() -> None:
+    judged = judge(BASE, runs(1.0, speed=Speed(0.04, 0.04)), LIMIT)
+    assert judged.outcome == "undecided"
+    assert "20 % faster, which may hide a regression" in judged.reason
+
+
+def test_a_baseline_whose_runs_do_not_agree_is_said_to_be_unsure() -> None:
+    judged = judge(runs(1.0, 1.2, 1.3), runs(1.0), LIMIT)
+    assert judged.outcome == "undecided"
+    assert judged.reason == "the runs of the baseline differ by 20 %"
+
+
+def test_a_baseline_of_one_plain_report_goes_by_how_its_own_blocks_agree() -> None:
+    assert judge(runs(1.0), runs(1.01), LIMIT).outcome == "passed"
+    assert judge(runs(1.0, agreement=0.3), runs(1.01), LIMIT).outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("busy", "outcome"), [(1.0, "failed"), (2.0, "undecided"), (None, "undecided")]
+)
+def test_the_machine_is_judged_on_as_many_cores_as_the_script_keeps_busy(
+    busy: float | None, outcome: str
+) -> None:
+    """A neighbour on the other core does not slow a script on one core."""
+    after = runs(1.1, 1.1, 1.1, cores=busy, speed=Speed(0.05, 0.09))
+    assert judge(BASE, after, LIMIT).outcome == outcome
+
+
+def test_a_mean_that_rose_while_the_fastest_steps_did_not_is_remarked() -> None:
+    judged = judge(BASE, runs(1.0, mean_s=1.4), LIMIT)
+    assert judged.outcome == "passed"
+    assert "the mean step took 37 % longer, the fastest steps did not" in judged.remark
+    assert judge(BASE, runs(1.0, mean_s=1.4, noise=0.5), LIMIT).remark == ""
+    assert judge(BASE, runs(1.0, mean_s=1.4, noise=None), LIMIT).remark == ""
+
+
+# -------------------------------------------------------------------------------- noise
+
+
+def test_noise_is_how_far_the_two_best_runs_lie_apart_and_never_none() -> None:
+    assert noise(runs(1.0, 1.04, 3.0)) == pytest.approx(0.04)
+    assert noise(runs(1.0, 1.0)) == pytest.approx(0.015)
+    assert noise(runs(1.0, agreement=0.0)) == pytest.approx(0.03)
+    assert noise(runs(1.0, agreement=None)) == pytest.approx(0.1)
+
+
+def test_beside_busy_programs_the_noise_is_greater() -> None:
+    assert noise(runs(1.0, 1.0, others=0.1)) == pytest.approx(0.015)
+    assert noise(runs(1.0, 1.0, others=1.2)) == pytest.approx(0.03)
+    crowded = runs(1.055, 1.055, 1.055, others=1.2)
+    assert judge(runs(1.0, 1.0, others=1.2), crowded, LIMIT).outcome == "undecided"
+    assert judge(runs(1.0, 1.0, others=1.2), runs(1.09, 1.09, others=1.2), LIMIT).outcome == (
+        "failed"
+    )
+
+
+def test_runs_that_agree_by_chance_are_no_alarm_where_their_blocks_vary_as_never_before() -> None:
+    after = runs(1.2, 1.21, 1.2, agreement=0.25)
+    assert judge(BASE, after, LIMIT).outcome == "undecided"
+    always = runs(1.0, 1.01, agreement=0.25)
+    assert judge(always, after, LIMIT).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("cores", "others", "outcome"),
+    [
+        (0.5, 1.5, "undecided"),  # it took twice as long, on half a core: it waited for one
+        (0.5, 0.1, "failed"),  # nobody else was there: it sleeps, or waits for a disk
+        (0.8, 1.5, "undecided"),  # it computed more, as caches are shared, and waited
+        (1.0, 1.5, "failed"),
+        (None, 1.5, "failed"),
+    ],
+)
+def test_a_script_that_waited_for_a_core_did_not_get_slower(
+    cores: float | None, others: float, outcome: str
+) -> None:
+    """Measured with six busy programs on two cores: 6.9 ms against 3.2 ms, evenly."""
+    before = runs(1.0, 1.01, cores=1.0)
+    after = runs(2.0, 2.01, 2.02, cores=cores, others=others)
+    judged = judge(before, after, LIMIT)
+    assert judged.outcome == outcome
+    if outcome == "undecided":
+        assert judged.reason == "other programs kept 1.5 cores busy"

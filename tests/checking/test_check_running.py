@@ -1,0 +1,97 @@
+"""How often a check runs the script: once where it passes, more before it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from reporters.samples_observed import FAILED, INPUT_BOUND
+from trainperf import checking
+from trainperf.checking import Means, Runs, Speed, Wanted, settled
+from trainperf.checking.values import Baseline, Repeat
+from trainperf.model import Diagnosis
+
+
+def took(seconds: float) -> Diagnosis:
+    spread = {"real": (seconds, seconds * 1.01, seconds * 1.02, seconds * 1.5)}
+    return replace(
+        INPUT_BOUND, times=replace(INPUT_BOUND.times, real_s=seconds * 1.1, spread=spread)
+    )
+
+
+def saved() -> Baseline:
+    values = {name: getattr(INPUT_BOUND, name) for name in INPUT_BOUND.__dataclass_fields__}
+    return Baseline(**values, repeats=(Repeat(1.0, 1.1), Repeat(1.0, 1.1)))
+
+
+class Script:
+    """Takes so many seconds a step in its runs; each run takes ten seconds of the clock."""
+
+    def __init__(self, *diagnoses: Diagnosis, speeds: tuple[float, ...] = (0.05,) * 9) -> None:
+        self.diagnoses: Iterator[Diagnosis] = iter(diagnoses)
+        self.speeds = iter(speeds)
+        self.now = 0.0
+
+    def observe(self) -> Diagnosis:
+        self.now += 10.0
+        return next(self.diagnoses)
+
+    def speed(self) -> Speed:
+        seconds = next(self.speeds)
+        return Speed(seconds, seconds)
+
+    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Wanted | None = None) -> Runs:
+        asked, base = wanted or Wanted(), saved()
+        means = Means(self.observe, self.speed, until, lambda: self.now)
+        return checking.run(means, at_least, lambda runs: settled(base, runs, asked))
+
+
+def test_a_script_as_fast_as_its_baseline_runs_once() -> None:
+    assert len(Script(took(1.0)).run().repeats) == 1
+
+
+def test_what_fails_was_there_in_three_runs() -> None:
+    assert len(Script(*[took(1.2)] * 3).run().repeats) == 3
+
+
+def test_the_first_undisturbed_run_ends_it() -> None:
+    runs = Script(took(1.5), took(1.01)).run()
+    assert [one.fastest_s for one in runs.repeats] == [1.5, 1.01]
+
+
+def test_what_is_not_clear_is_run_five_times() -> None:
+    runs = Script(*[took(one) for one in (1.1, 1.25, 1.3, 1.4, 1.5)]).run()
+    assert len(runs.repeats) == 5
+
+
+def test_no_run_begins_that_would_not_end_within_the_budget() -> None:
+    assert len(Script(*[took(1.2)] * 3).run(until=29.0).repeats) == 2
+    assert len(Script(*[took(1.2)] * 3).run(until=1.0).repeats) == 1
+
+
+def test_a_baseline_is_made_of_so_many_runs_though_one_would_pass() -> None:
+    assert len(Script(*[took(1.0)] * 3).run(at_least=3).repeats) == 3
+
+
+def test_the_least_disturbed_run_stands_for_all() -> None:
+    runs = Script(took(1.3), took(1.2), took(1.25)).run()
+    assert runs.diagnosis.times.real_s == took(1.2).times.real_s
+
+
+def test_the_machine_beside_a_run_is_as_fast_as_before_it_or_after_it() -> None:
+    runs = Script(*[took(1.0)] * 2, speeds=(0.05, 0.09, 0.08)).run(at_least=2)
+    assert [one.speed for one in runs.repeats] == [Speed(0.05, 0.05), Speed(0.08, 0.08)]
+
+
+def test_a_run_without_a_timed_step_ends_it() -> None:
+    runs = Script(took(1.2), FAILED).run()
+    assert runs.ended is FAILED
+    assert len(runs.repeats) == 1
+
+
+def test_a_new_finding_is_asked_for_again() -> None:
+    wanted = Wanted(fail_on="any")
+    gone = replace(took(1.0), findings=())
+    runs = Script(took(1.0), gone).run(wanted=wanted)
+    assert len(runs.repeats) == 2
+    assert len(Script(*[took(1.0)] * 3).run(wanted=wanted).repeats) == 3

@@ -1,0 +1,203 @@
+"""Files are counted as they are opened to be read, here and in workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainperf.child.reads import FileReads
+
+DRIVER: Any = SimpleNamespace()
+
+
+class Observer:
+    """As much of an observer as counting needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings: dict[str, Any] = {"folder": str(folder), "leg": None}
+        self.off = False
+        self.events: list[dict[str, Any]] = []
+        self.record = SimpleNamespace(write=lambda kind, **fields: self.events.append(fields))
+
+    def failed(self, what: str, error: BaseException) -> None:
+        raise error
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> Observer:
+    (tmp_path / "run").mkdir()
+    return Observer(tmp_path / "run")
+
+
+@pytest.fixture
+def reads(observer: Observer) -> FileReads:
+    return FileReads(observer)  # type: ignore[arg-type]
+
+
+def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os.O_RDONLY) -> None:
+    """What Python would say of an open."""
+    reads._hook()("open", (path, mode, flags))
+
+
+def summary(reads: FileReads, observer: Observer) -> dict[str, Any]:
+    reads.close(DRIVER)
+    return observer.events[-1]
+
+
+def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, observer: Observer) -> None:
+    opened(reads, "/data/a")
+    reads.begin()
+    reads.mark()
+
+    assert summary(reads, observer)["opens"] == 0
+
+
+def test_what_is_written_made_or_a_program_is_not_counted(
+    reads: FileReads, observer: Observer
+) -> None:
+    reads.begin()
+    reads.mark()
+    for flags in (os.O_WRONLY, os.O_RDWR | os.O_CREAT, os.O_RDONLY | os.O_DIRECTORY):
+        opened(reads, "/data/a", "wb", flags)
+    for path in ("/data/train.py", "/proc/self/io", "/a/site-packages/x/y.json", os.__file__, 3):
+        opened(reads, path)
+    opened(reads, os.path.join(observer.settings["folder"], "run.json"))
+
+    assert summary(reads, observer)["opens"] == 0
+
+
+def test_files_and_opens_are_told_apart(reads: FileReads, observer: Observer) -> None:
+    reads.begin()
+    reads.mark()
+    for path in ("/data/a", "/data/b", b"/data/a", Path("/data/b"), "/data/a"):
+        opened(reads, path)
+    opened(reads, "/data/mapped", "r+b", os.O_RDWR)
+
+    told = summary(reads, observer)
+    assert told["opens"] == 6
+    assert set(told["paths"]) == {"/data/a", "/data/b", "/data/mapped"}
+
+
+def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, observer: Observer) -> None:
+    reads.begin()
+    reads.mark()
+    observer.off = True
+    opened(reads, "/data/a")
+
+    assert summary(reads, observer)["opens"] == 0
+
+
+def test_a_path_is_kept_as_it_was_when_it_was_opened(
+    reads: FileReads, observer: Observer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reads.begin()
+    reads.mark()
+    opened(reads, "a.bin")
+    monkeypatch.chdir("/")
+
+    assert summary(reads, observer)["paths"] == [str(tmp_path / "a.bin")]
+
+
+def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, observer: Observer) -> None:
+    reads.begin()
+    for args in ((), (None, None, None), (object(), "r", 0), ("\0", "r", "x")):
+        reads._hook()("open", args)
+
+    assert summary(reads, observer)["opens"] == 0
+
+
+def test_what_workers_wrote_is_added_and_taken_away(
+    reads: FileReads, observer: Observer, tmp_path: Path
+) -> None:
+    reads.begin()
+    reads.mark()
+    worker = FileReads(observer)  # type: ignore[arg-type]
+    worker.serve(os.getpid())
+    for number in range(50):
+        opened(worker, f"/data/{number}")
+    worker._last()
+
+    told = summary(reads, observer)
+    assert (told["opens"], told["workers"], told["files"]) == (50, 1, 50)
+    assert not list((tmp_path / "run").glob("reads-*"))
+    opened(worker, "/data/x")
+    worker._last()
+    assert not list((tmp_path / "run").glob("reads-*"))  # nobody is left to take it
+
+
+def test_a_worker_of_another_process_is_left_to_that(
+    reads: FileReads, observer: Observer, tmp_path: Path
+) -> None:
+    worker = FileReads(observer)  # type: ignore[arg-type]
+    worker.serve(1)
+    opened(worker, "/data/a")
+    worker._last()
+    reads.begin()
+    reads.mark()
+
+    assert summary(reads, observer)["workers"] == 0
+    assert len(list((tmp_path / "run").glob("reads-1-*"))) == 1
+
+
+def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
+    """In a process of its own: an audit hook cannot be taken away again."""
+    source = """
+        import io, os, pathlib, sys
+        import numpy as np
+        from types import SimpleNamespace
+        from trainperf.child.reads import FileReads
+        import json
+
+        folder, data = sys.argv[1:]
+        told = {}
+        observer = SimpleNamespace(
+            settings={"folder": folder, "leg": None}, off=False, failed=print,
+            record=SimpleNamespace(write=lambda kind, **fields: told.update(fields)))
+        for name in "abcdef":
+            np.save(os.path.join(data, name + ".npy"), np.arange(4000))
+        reads = FileReads(observer)
+        reads.install()
+        reads.begin(); reads.mark()
+        at = lambda name: os.path.join(data, name + ".npy")
+        open(at("a"), "rb").read()
+        np.load(at("b"))
+        mapped = np.load(at("c"), mmap_mode="r")
+        pathlib.Path(at("d")).read_bytes()
+        os.close(os.open(at("e"), os.O_RDONLY))
+        np.fromfile(at("f"))
+        open(os.path.join(data, "log"), "w").write("x")
+        reads.close(SimpleNamespace())
+        print(json.dumps(told))
+    """
+    (tmp_path / "run").mkdir()
+    (tmp_path / "data").mkdir()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(source),
+            str(tmp_path / "run"),
+            str(tmp_path / "data"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    told = json.loads(done.stdout)
+    names = sorted(Path(path).stem for path in told["paths"])
+    assert names == ["a", "b", "c", "d", "e", "f"]
+    assert 6 <= told["opens"] <= 9  # np.load looks at a file before it maps it
+    assert [Path(path).stem for path in told["held"]] == ["c"]
+    assert told["read_bytes"] >= 4 * 32_000
+    assert set(told["sizes"].values()) == {32_128}

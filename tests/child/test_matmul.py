@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainperf.child import matmul, tf_matmul, torch_matmul
+
+GIB = 1024**3
+
+
+class Gpu:
+    """A clock, and a product that takes its time on it: a fixed rate after a slow first call."""
+
+    def __init__(self, flops_s: float, first_s: float = 0.01) -> None:
+        self.now = 0.0
+        self.rate, self.first = flops_s, first_s
+        self.made: list[int] = []
+        self.calls: list[tuple[int, int]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def make(self, size: int) -> Callable[[int], None]:
+        self.made.append(size)
+
+        def call(count: int) -> None:
+            self.now += self.first + 2.0 * size**3 * count / self.rate
+            self.first = 0.0
+            self.calls.append((size, count))
+
+        return call
+
+    def product(self, free: int = 40 * GIB, itemsize: int = 2) -> matmul.Product:
+        return matmul.Product("bfloat16", itemsize, free, self.make, self.clock)
+
+
+def test_the_rate_of_a_fast_gpu_is_measured_with_the_largest_size() -> None:
+    gpu = Gpu(300e12)
+    found = matmul.measure(gpu.product())
+    assert found is not None
+    assert found["dtype"] == "bfloat16"
+    assert found["size"] == 8192
+    assert found["flops_s"] == pytest.approx(300e12)
+
+
+@pytest.mark.parametrize("rate", [1e9, 1e11, 1e12, 8e12, 65e12, 1e15])
+def test_it_takes_no_longer_than_its_budget_but_for_the_first_calls(rate: float) -> None:
+    gpu = Gpu(rate)
+    matmul.measure(gpu.product())
+    smallest = 2 * 2 * matmul.SIZES[-1] ** 3 / rate  # what tells that there is no time
+    assert gpu.now <= matmul.BUDGET_S + 0.01 + smallest
+
+
+def test_a_slow_device_is_left_alone() -> None:
+    assert matmul.measure(Gpu(1e9).product()) is None
+
+
+def test_the_matrices_take_a_quarter_of_what_is_free_at_most() -> None:
+    gpu = Gpu(300e12)
+    free = 4 * 3 * 2 * 4096**2
+    found = matmul.measure(gpu.product(free=free))
+    assert found is not None
+    assert found["size"] == 4096
+    assert max(gpu.made) == 4096
+    smaller = matmul.measure(Gpu(300e12).product(free=free - 1))
+    assert smaller is not None
+    assert smaller["size"] == 2048
+
+
+def test_nothing_is_made_where_there_is_no_room() -> None:
+    gpu = Gpu(300e12)
+    assert matmul.measure(gpu.product(free=1024**2)) is None
+    assert (gpu.made, gpu.calls) == ([], [])
+
+
+class Driver:
+    """What the measurements need of a driver, and what they recorded."""
+
+    def __init__(self, *models: Any, **more: Any) -> None:
+        self.world = None
+        self.batch = None
+        self.loops = SimpleNamespace(autocast="", models=models)
+        self.model = None
+        self.facts: dict[str, Any] = {}
+        self.missing: list[str] = []
+        self.observer = SimpleNamespace(fact=self.facts.__setitem__)
+        self.record = SimpleNamespace(
+            write=lambda kind, **said: self.missing.append(said["reason"])
+        )
+        vars(self).update(more)
+
+
+@pytest.fixture
+def torch_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """PyTorch whose one CUDA device is the CPU, with as much free memory as `free` says."""
+    import sys
+
+    import torch
+
+    state = SimpleNamespace(free=GIB, capturing=False)
+    cpu = torch.device("cpu")
+    cuda = SimpleNamespace(
+        is_current_stream_capturing=lambda: state.capturing,
+        mem_get_info=lambda index: (state.free, 2 * GIB),
+        memory_reserved=lambda index: 0,
+        memory_allocated=lambda index: 0,
+        get_device_capability=lambda index: (8, 6),
+        synchronize=lambda device: None,
+    )
+
+    class Fake:
+        device = staticmethod(lambda kind, index: cpu)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(torch, name)
+
+    fake: Any = Fake()
+    fake.cuda = cuda
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(torch_matmul.torch_facts, "devices", lambda driver: [0])
+    monkeypatch.setattr(
+        torch_matmul.torch_models,
+        "models",
+        lambda loops: [(model, (), {}) for model in loops.models],
+    )
+    monkeypatch.setattr(matmul, "SIZES", (128, 64))
+    return state
+
+
+def test_a_product_in_pytorch_gives_its_rate_and_leaves_the_random_numbers_alone(
+    torch_on_a_gpu: SimpleNamespace,
+) -> None:
+    import torch
+
+    model = torch.nn.Linear(8, 8)
+    before = torch.get_rng_state()
+    driver = Driver(model)
+    torch_matmul.record(driver)
+    found = driver.facts["matmul"]
+    assert found["dtype"] == "float32"
+    assert found["flops_s"] > 0
+    assert found["size"] in (128, 64)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.is_grad_enabled()
+
+
+def test_it_is_in_the_dtype_that_the_model_computes_in(torch_on_a_gpu: SimpleNamespace) -> None:
+    import torch
+
+    for model, autocast, dtype in (
+        (torch.nn.Linear(8, 8), "torch.bfloat16", "bfloat16"),
+        (torch.nn.Linear(8, 8).bfloat16(), "", "bfloat16"),
+        (torch.nn.Linear(8, 8).double(), "", "float32"),
+    ):
+        driver = Driver(model)
+        driver.loops.autocast = autocast
+        torch_matmul.record(driver)
+        assert driver.facts["matmul"]["dtype"] == dtype
+
+
+def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(
+    torch_on_a_gpu: SimpleNamespace,
+) -> None:
+    torch_on_a_gpu.free = 1000
+    driver = Driver()
+    torch_matmul.record(driver)
+    assert driver.facts == {}
+    assert driver.missing == ["too little GPU memory or time was left"]
+    torch_on_a_gpu.free, torch_on_a_gpu.capturing = GIB, True
+    torch_matmul.record(driver)
+    assert driver.facts == {}
+    assert driver.missing[1] == "a CUDA graph is being captured"
+
+
+def test_nothing_is_timed_on_a_cpu_or_by_one_of_several_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert torch_matmul.extras(Driver()) == []
+    monkeypatch.setattr(torch_matmul.torch_facts, "devices", lambda driver: [0])
+    assert [name for name, _ in torch_matmul.extras(Driver())] == [torch_matmul.WHAT]
+    assert torch_matmul.extras(Driver(world=object())) == []
+
+
+def test_a_driver_that_does_not_say_its_device_times_nothing() -> None:
+    assert torch_matmul.extras(SimpleNamespace(world=None)) == []
+
+
+def tensorflow(gpus: int = 1, **more: Any) -> SimpleNamespace:
+    """What is asked of TensorFlow before anything is computed."""
+    device = SimpleNamespace(name="/device:GPU:0")
+    experimental = SimpleNamespace(
+        get_memory_info=lambda name: {"current": 10, "peak": 30} if name == "GPU:0" else {},
+        tensor_float_32_execution_enabled=lambda: True,
+        get_device_details=lambda gpu: {"compute_capability": (8, 6)},
+    )
+    config = SimpleNamespace(
+        list_logical_devices=lambda kind: [device] * gpus,
+        list_physical_devices=lambda kind: [device] * gpus,
+        experimental=experimental,
+    )
+    return SimpleNamespace(config=config, executing_eagerly=lambda: True, **more)
+
+
+def test_tensorflow_times_nothing_without_a_single_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for gpus, timed in ((0, []), (1, [tf_matmul.WHAT]), (2, [])):
+        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow(gpus))
+        assert [name for name, _ in tf_matmul.extras(Driver())] == timed
+    assert tf_matmul.extras(Driver(world=object())) == []
+
+
+def test_tensorflow_gives_only_memory_that_the_run_had_in_use_before() -> None:
+    tf = tensorflow()
+    assert tf_matmul._free(tf, "/device:GPU:0") == 20
+    assert tf_matmul._named(tf, "float32", "/device:GPU:0") == "tf32"
+    assert tf_matmul._named(tf, "float16", "/device:GPU:0") == "float16"
+
+
+def test_the_policy_of_a_keras_model_says_the_dtype() -> None:
+    for policy, dtype in (
+        ("mixed_float16", "float16"),
+        ("float32", "float32"),
+        ("float64", "float32"),
+    ):
+        model = SimpleNamespace(dtype_policy=SimpleNamespace(name=policy))
+        assert tf_matmul._dtype(Driver(model=model)) == dtype
+    assert tf_matmul._dtype(Driver()) == "float32"

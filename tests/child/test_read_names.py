@@ -1,0 +1,78 @@
+"""Names of files that C code reads are found where they are kept."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from trainperf.child import read_names
+
+
+def names(dataset: Any) -> list[str]:
+    return read_names.of_loop(SimpleNamespace(dataset=lambda: dataset))
+
+
+def files(folder: Path, many: int) -> list[str]:
+    paths = [folder / f"{number}.bin" for number in range(many)]
+    for path in paths:
+        path.write_bytes(b"x" * 10)
+    return [str(path) for path in paths]
+
+
+class Pictures:
+    def __init__(self, samples: list[Any]) -> None:
+        self.samples = samples
+        self.classes = ["cat", "dog"]
+
+
+def test_strings_that_are_no_files_are_no_names(tmp_path: Path) -> None:
+    assert names(None) == []
+    assert names(SimpleNamespace(dataset=Pictures(["cat", "dog"]))) == []
+    assert names(SimpleNamespace(dataset=Pictures([str(tmp_path / "gone")]))) == []
+    assert names(SimpleNamespace(dataset=Pictures(["s3://bucket/key"]))) == []
+    assert names(SimpleNamespace(dataset=Pictures([(1, 2)]))) == []
+
+
+def test_a_dataset_that_fails_to_answer_has_no_names() -> None:
+    class Broken:
+        @property
+        def dataset(self) -> Any:
+            raise RuntimeError("not now")
+
+    assert names(Broken()) == []
+
+
+def test_the_list_of_a_dataset_gives_names(tmp_path: Path) -> None:
+    paths = files(tmp_path, 30)
+    loader = SimpleNamespace(dataset=Pictures([(path, 1) for path in paths]))
+
+    assert names(loader) == paths  # the list of classes beside it names no files
+
+
+def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.bin"
+    path.write_bytes(b"x" * 8192)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        assert str(path) in read_names.held("/nowhere")
+        assert str(path) not in read_names.held(str(tmp_path))  # trainperf's own
+    finally:
+        mapped.close()
+    assert str(path) not in read_names.held("/nowhere")
+
+
+def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w"):
+        assert str(tmp_path / "log") not in read_names.held("/nowhere")
+
+
+def test_sizes_are_those_of_files_that_are_there(tmp_path: Path) -> None:
+    paths = files(tmp_path, 1000)
+
+    found = read_names.sizes([*paths, str(tmp_path / "gone")])
+
+    assert 2 <= len(found) <= 2 * read_names.MOST_SIZES
+    assert set(found.values()) == {10}

@@ -1,0 +1,97 @@
+"""Sums of S3 requests: bounded, right with several at once, and the child's own after a fork."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.child.s3_counts import BUCKETS, EVERY_S, KEYS, SNAPSHOTS, Bucket, Counts
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:
+    written: list[dict[str, Any]] = []
+    clock = Clock()
+    return Counts(written.append, clock), clock, written
+
+
+def made(counts: Counts, clock: Clock, seconds: float, bucket: str = "data") -> None:
+    one = counts.bucket(bucket, "", "")
+    began = counts.begins()
+    clock.now += seconds
+
+    def add(took: float) -> None:
+        if one is not None:
+            one.requests += 1
+            one.seconds += took
+
+    counts.ends(add, began)
+
+
+def test_requests_at_the_same_time_are_busy_once():
+    counts, clock, written = counted()
+    one = counts.bucket("data", "", "")
+    assert one is not None
+    seconds: list[float] = []
+    first = counts.begins()
+    clock.now = 1.0
+    second = counts.begins()
+    clock.now = 3.0
+    counts.ends(seconds.append, first)
+    counts.ends(seconds.append, second)
+    clock.now = 10.0
+    made(counts, clock, 1.0)
+    assert seconds == [3.0, 2.0]
+    assert written[-1]["busy"] == 4.0
+
+
+def test_the_sums_are_written_now_and_then_and_ever_more_seldom():
+    counts, clock, written = counted()
+    for _ in range(100):
+        made(counts, clock, EVERY_S / 10)
+    assert 8 <= len(written) <= 12
+    for _ in range(20 * SNAPSHOTS):
+        made(counts, clock, EVERY_S)
+    assert len(written) < 6 * SNAPSHOTS
+    assert written[-1]["buckets"][0]["requests"] > 19 * SNAPSHOTS
+
+
+def test_one_bucket_too_many_is_counted_and_not_kept():
+    counts, clock, written = counted()
+    for number in range(BUCKETS + 3):
+        made(counts, clock, 1.0, f"b{number}")
+    assert len(written[-1]["buckets"]) == BUCKETS
+    assert written[-1]["more"] == 3
+
+
+def test_after_a_fork_nothing_of_the_parents_is_left():
+    counts, clock, written = counted()
+    made(counts, clock, 1.0)
+    counts.forked()
+    made(counts, clock, 1.0)
+    assert written[-1]["buckets"][0]["requests"] == 1
+    assert written[-1]["busy"] == 1.0
+
+
+def test_the_prefix_is_the_folder_that_all_keys_have_in_common():
+    bucket = Bucket("data", "", "")
+    for key in ("a/train/x1/0.jpg", "a/train/x1/1.jpg", "a/train/x2/0.jpg"):
+        bucket.asked(key)
+    assert bucket.prefix == "a/train/"
+    bucket.asked("b.jpg")
+    assert bucket.prefix == ""
+
+
+def test_only_a_few_keys_and_errors_are_kept():
+    bucket = Bucket("data", "", "")
+    for number in range(1000):
+        bucket.asked(str(number))
+        bucket.went_wrong(f"E{number % 20}")
+    assert len(bucket.keys) == KEYS
+    assert len(bucket.errors) < 20

@@ -1,0 +1,185 @@
+"""Hooks in botocore, against a real server: the program has its answers, trainperf its sums."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from s3_store import KEYS, Answer, Store, proxy
+from trainperf.child import s3
+from trainperf.child.patching import undo
+from trainperf.child.recorder import Recorder
+
+boto3 = pytest.importorskip("boto3")
+moto_server = pytest.importorskip("moto.server")
+botocore = pytest.importorskip("botocore")
+
+SIZE = 3000
+
+
+class Kept:
+    """A record that keeps the last sums."""
+
+    broken = ""
+
+    def __init__(self) -> None:
+        self.last: dict[str, Any] = {}
+
+    def write(self, kind: str, /, **fields: Any) -> None:
+        assert kind == "s3"
+        self.last = fields
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    server = moto_server.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    yield server.get_host_and_port()[1]
+    server.stop()
+
+
+@pytest.fixture
+def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    with proxy(port) as made:
+        yield made
+
+
+@pytest.fixture
+def observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """Hooks are set in botocore for the test, and every request is written at once."""
+    import botocore.client
+    import botocore.endpoint
+    import botocore.response
+
+    monkeypatch.setattr("trainperf.child.s3_counts.EVERY_S", 0.0)
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+    one = SimpleNamespace(settings={}, record=Kept())
+    s3.hook(one, botocore.client)
+    yield one
+    undo(botocore.client.BaseClient, "_make_api_call")
+    undo(botocore.endpoint.Endpoint, "_needs_retry")
+    undo(botocore.response.StreamingBody, "read")
+
+
+@pytest.fixture
+def client(store: Store) -> Any:
+    made = boto3.client("s3", endpoint_url=store.url)
+    made.create_bucket(Bucket="hooked")
+    for number in range(3):
+        made.put_object(Bucket="hooked", Key=f"train/{number}", Body=b"x" * SIZE)
+    return made
+
+
+def sums(observer: SimpleNamespace) -> dict[str, Any]:
+    return observer.record.last["buckets"][0]
+
+
+def test_nothing_but_reads_of_s3_is_counted(store, observer, client):
+    client.put_object(Bucket="hooked", Key="checkpoint", Body=b"x")
+    client.delete_object(Bucket="hooked", Key="checkpoint")
+    boto3.client("sts", endpoint_url=store.url).get_caller_identity()
+    assert observer.record.last == {}
+    client.head_object(Bucket="hooked", Key="train/0")
+    assert sums(observer)["requests"] == 1
+
+
+def test_requests_bytes_keys_and_times_add_up(store, observer, client):
+    store.delay_s = 0.02
+    for number in range(3):
+        body = client.get_object(Bucket="hooked", Key=f"train/{number}")["Body"]
+        assert body.read() == b"x" * SIZE
+    client.get_object(Bucket="hooked", Key="train/0", Range="bytes=0-9")
+    one = sums(observer)
+    assert (one["requests"], one["gets"], one["bytes"]) == (4, 4, 3 * SIZE + 10)
+    assert one["sized_bytes"] / one["sized"] == SIZE  # of a range, the whole object
+    assert one["seconds"] >= 4 * store.delay_s
+    assert one["body_s"] > 0
+    assert one["prefix"] == "train/"
+    assert ("train/0", SIZE) in one["keys"]
+    assert one["endpoint"] == store.url
+    assert one["errors"] == {}
+
+
+def test_requests_of_several_threads_are_seen_at_once(store, observer, client):
+    store.delay_s = 0.1
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: client.head_object(Bucket="hooked", Key="train/0"), range(8)))
+    assert sums(observer)["seconds"] > 1.5 * observer.record.last["busy"]
+
+
+def test_an_attempt_that_botocore_repeats_by_itself_is_counted(
+    store, observer, client, monkeypatch
+):
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
+    answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])
+    store.fault = lambda method, path: next(answers, None)
+    client.get_object(Bucket="hooked", Key="train/0")
+    assert sums(observer)["errors"] == {"SlowDown": 2}
+    assert sums(observer)["requests"] == 1
+
+
+def test_an_error_reaches_the_program_as_it_was(store, observer, client):
+    with pytest.raises(client.exceptions.NoSuchKey):
+        client.get_object(Bucket="hooked", Key="nothing")
+    assert sums(observer)["errors"] == {"NoSuchKey": 1}
+
+
+def test_a_store_that_hangs_up_is_an_error_by_its_type(store, observer, client):
+    one = boto3.client(
+        "s3",
+        endpoint_url=store.url,
+        config=botocore.config.Config(retries={"total_max_attempts": 1}),
+    )
+    store.fault = lambda method, path: Answer(0)
+    with pytest.raises(botocore.exceptions.ConnectionClosedError):
+        one.head_object(Bucket="hooked", Key="train/0")
+    assert sums(observer)["errors"] == {"ConnectionClosedError": 1}
+
+
+def test_a_fault_of_ours_costs_a_figure_and_not_the_program(store, observer, client):
+    observer.s3_counts.bucket = None
+    assert client.head_object(Bucket="hooked", Key="train/0")["ContentLength"] == SIZE
+
+
+def test_legs_of_trials_are_left_alone():
+    import botocore.client
+
+    before = botocore.client.BaseClient._make_api_call
+    s3.hook(SimpleNamespace(settings={"leg": {}}), botocore.client)
+    assert botocore.client.BaseClient._make_api_call is before
+
+
+def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path) -> None:
+    record = Recorder(str(tmp_path))
+    record.write("hello")
+    record.flush()
+    record.discard()
+    writing = s3._Writing(SimpleNamespace(record=record))
+    writing({"buckets": [], "busy": 0.0, "more": 0})
+    (file,) = tmp_path.glob("events-*.jsonl")
+    assert '"e": "s3"' in file.read_text()
+    assert "hello" not in file.read_text()
+
+
+def test_a_request_costs_microseconds_more(observer: SimpleNamespace) -> None:
+    params = {"Bucket": "data", "Key": "train/0"}
+    meta = SimpleNamespace(
+        service_model=SimpleNamespace(service_name="s3"), region_name="", endpoint_url=""
+    )
+    call = s3._called(observer.s3_counts, lambda *_: {"ContentLength": 1})
+    began = time.perf_counter()
+    for _ in range(2000):
+        call(SimpleNamespace(meta=meta), "GetObject", params)
+    assert (time.perf_counter() - began) / 2000 < 1e-3  # a request takes ten times as long

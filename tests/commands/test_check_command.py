@@ -1,0 +1,312 @@
+"""`trainperf check` and `trainperf compare` on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND
+from trainperf import checking, session, store
+from trainperf.commands import check as command
+from trainperf.commands.check import check
+from trainperf.commands.compare import compare
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis, Ending
+
+
+def took(seconds: float, of: Diagnosis = INPUT_BOUND) -> Diagnosis:
+    spread = {"real": tuple(seconds * one for one in (1.0, 1.01, 1.02, 1.3))}
+    return replace(of, times=replace(of.times, real_s=seconds * 1.1, noise=0.02, spread=spread))
+
+
+class Project:
+    """A folder with train.py, whose runs say what `runs` holds, the last for ever."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs: list[Diagnosis] = [took(0.1)]
+        self.settings: list[Any] = []
+        self.output = self.stdout = self.stderr = ""
+
+    def run(self, target: Any, settings: Any, console: Any) -> tuple[Diagnosis, Path, None]:
+        self.settings.append(settings)
+        one = self.runs[min(len(self.settings), len(self.runs)) - 1]
+        return replace(one, script=target.label), self.folder / "runs" / "1", None
+
+    def check(self, *words: str) -> int:
+        self.settings.clear()
+        return self._call(check, *words)
+
+    def compare(self, *words: str) -> int:
+        return self._call(compare, *words)
+
+    def _call(self, called: click.Command, *words: str) -> int:
+        result: Result = CliRunner().invoke(called, words)
+        self.output, self.stdout, self.stderr = result.output, result.stdout, result.stderr
+        if isinstance(result.exception, TrainperfError):
+            self.output += f"{result.exception}\n{result.exception.hint}"
+            return result.exception.exit_code
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "train.py").write_text("x = 1\n")
+    monkeypatch.setattr(session, "run", made.run)
+    monkeypatch.setattr(checking, "speed", lambda cores: checking.Speed(0.05, 0.05))
+    monkeypatch.setattr(command, "inspected", lambda folder: INPUT_BOUND.machine)
+    return made
+
+
+@pytest.fixture
+def based(project: Project) -> Project:
+    assert project.check("--save-baseline", "base.json", "train.py") == 0
+    return project
+
+
+# ------------------------------------------------------------------------ the baseline
+
+
+def test_a_baseline_is_saved_of_three_runs(project: Project) -> None:
+    assert project.check("--save-baseline", "base.json", "train.py") == 0
+    assert project.output == "saved base.json: train.py, 3 runs, noise ±1.5 %\n"
+    assert len(checking.load(Path("base.json"), "train.py").repeats) == 3
+
+
+def test_no_fix_is_tried(based: Project) -> None:
+    assert not any(one.trials for one in based.settings)
+
+
+def test_the_budget_is_that_of_all_runs(based: Project) -> None:
+    based.runs = [took(0.2)]
+    based.check("--baseline", "base.json", "--budget", "60s", "train.py")
+    assert all(0 < one.budget_s <= 60 for one in based.settings)
+
+
+def test_update_saves_anew_whatever_it_says(based: Project) -> None:
+    based.runs = [took(0.2)]
+    assert based.check("--baseline", "base.json", "--update", "train.py") == 0
+    assert "check failed: slower" in based.output
+    assert based.output.endswith("saved base.json: train.py, 3 runs, noise ±1.5 %\n")
+    assert based.check("--baseline", "base.json", "train.py") == 0
+
+
+def test_update_makes_the_first_baseline_too(project: Project) -> None:
+    assert project.check("--baseline", "new.json", "--update", "train.py") == 0
+    assert Path("new.json").exists()
+
+
+def test_update_on_another_machine_compares_nothing(
+    based: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(INPUT_BOUND.machine, cpu_model="Intel Xeon")
+    monkeypatch.setattr(command, "inspected", lambda folder: other)
+    based.runs = [replace(took(0.2), machine=other)]
+    assert based.check("--baseline", "base.json", "--update", "train.py") == 0
+    assert based.output.startswith("saved base.json")
+    assert based.check("--baseline", "base.json", "train.py") == 0
+
+
+# -------------------------------------------------------------------------- the answer
+
+
+def test_an_unchanged_script_passes_after_one_run(based: Project) -> None:
+    based.runs = [took(0.101)]
+    assert based.check("--baseline", "base.json", "train.py", "--epochs", "3") == 0
+    assert len(based.settings) == 1
+    assert based.output == (
+        "check passed: 101.0 ms a step against 100.0 ms (+1.0 %, noise ±3.0 %, limit 5 %)\n"
+    ) or based.output.endswith("(+1.0 %, noise ±3.0 %, limit 5 %)\n")
+
+
+def test_a_regression_fails_and_what_changed_is_shown(based: Project) -> None:
+    based.runs = [took(0.11)]
+    assert based.check("--baseline", "base.json", "train.py") == 1
+    assert len(based.settings) == 3
+    assert "real step" in based.output
+    assert based.output.strip().split("\n")[-1].startswith("check failed: slower: 110 ms a step")
+
+
+def test_a_greater_limit_lets_it_pass(based: Project) -> None:
+    based.runs = [took(0.11)]
+    words = "--baseline", "base.json", "--max-regression", "20%", "train.py"
+    assert based.check(*words) == 0
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
+def test_what_cannot_be_told_fails_only_if_strict(
+    based: Project, words: tuple[str, ...], status: int
+) -> None:
+    based.runs = [took(one) for one in (0.11, 0.13, 0.14, 0.15, 0.17)]
+    assert based.check(*words, "--baseline", "base.json", "train.py") == status
+    assert "check cannot tell: noise ±18 %" in based.output
+    assert len(based.settings) == 5
+
+
+def test_a_new_finding_fails_if_it_was_asked_for(project: Project) -> None:
+    project.runs = [took(0.1, HEALTHY)]
+    project.check("--save-baseline", "base.json", "train.py")
+    project.runs = [took(0.1)]
+    assert project.check("--baseline", "base.json", "train.py") == 0
+    assert project.check("--baseline", "base.json", "--fail-on", "finding", "train.py") == 1
+    assert "new finding tf_map_parallel" in project.output
+    assert project.check("--baseline", "base.json", "--fail-on", "9", "train.py") == 0
+
+
+def test_utilisation_under_the_floor_fails(based: Project) -> None:
+    assert based.check("--baseline", "base.json", "--min-utilization", "0.8", "train.py") == 1
+    assert "utilisation 31 %, at least 80 % is wanted" in based.output
+    assert based.check("--baseline", "base.json", "--min-utilization", "30%", "train.py") == 0
+
+
+def test_the_answer_is_among_the_notes_of_the_json(based: Project) -> None:
+    based.runs = [took(0.2)]
+    based.check("--baseline", "base.json", "--json", "report.json", "train.py")
+    assert store.load(Path("report.json")).notes[0].startswith("check failed: slower")
+
+
+def test_what_fails_the_check_is_in_every_format(based: Project) -> None:
+    based.runs = [took(0.2)]
+    words = "--output-format", "junit=report.xml", "--output-format", "json"
+    assert based.check("--baseline", "base.json", *words, "train.py") == 1
+    assert "slower: 200 ms a step" in Path("report.xml").read_text()
+    report = json.loads(based.stdout)
+    assert report["notes"][0].startswith("check failed: slower")
+    assert "check failed" in based.stderr
+
+
+def test_findings_of_the_baseline_fail_no_format(based: Project) -> None:
+    words = "--fail-on", "any", "--output-format", "junit=report.xml"
+    assert based.check("--baseline", "base.json", *words, "train.py") == 0
+    assert "<failure" not in Path("report.xml").read_text()
+
+
+def test_a_check_is_not_one_of_several_ranks(
+    based: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert based.check("--baseline", "base.json", "train.py") == 2
+    assert "trainperf check --baseline FILE -- torchrun" in based.output
+
+
+# ------------------------------------------------------------------ what is not compared
+
+
+def test_another_machine_is_refused_before_anything_is_run(
+    based: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(INPUT_BOUND.machine, cpu_model="Intel Xeon", cores=2.0)
+    monkeypatch.setattr(command, "inspected", lambda folder: other)
+    assert based.check("--baseline", "base.json", "train.py") == 2
+    assert based.settings == []
+    assert "other processors: AMD EPYC 7R13 against Intel Xeon" in based.output
+    assert "another number of usable cores: 8 against 2" in based.output
+    assert "trainperf check --save-baseline base.json train.py" in based.output
+
+
+def test_what_only_the_run_shows_is_refused_after_it(based: Project) -> None:
+    assert INPUT_BOUND.loop is not None
+    based.runs = [replace(took(0.1), loop=replace(INPUT_BOUND.loop, replicas=2))]
+    assert based.check("--baseline", "base.json", "train.py") == 2
+    assert "another number of replicas: 1 against 2" in based.output
+
+
+def test_a_smaller_difference_is_a_note(based: Project) -> None:
+    based.runs = [replace(took(0.1), machine=replace(INPUT_BOUND.machine, hostname="runner-9"))]
+    assert based.check("--baseline", "base.json", "train.py") == 0
+    assert "note: host: box before, runner-9 now\n" in based.output
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [(Ending.FAILED, 3), (Ending.INTERRUPTED, 130), (Ending.FINISHED, 2)]
+)
+def test_a_script_that_fails_is_no_regression(based: Project, ending: Ending, status: int) -> None:
+    based.runs = [replace(FAILED, ending=ending)]
+    assert based.check("--baseline", "base.json", "train.py") == status
+    assert "check passed" not in based.output
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [(Ending.FAILED, 3), (Ending.STALLED, 3), (Ending.INTERRUPTED, 130)]
+)
+def test_a_run_that_ended_early_is_not_compared_though_some_steps_were_timed(
+    based: Project, ending: Ending, status: int
+) -> None:
+    based.runs = [replace(took(0.1), ending=ending)]
+    assert based.check("--baseline", "base.json", "train.py") == status
+    assert "check passed" not in based.output
+    assert based.check("--save-baseline", "new.json", "train.py") == status
+    assert not Path("new.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("train.py",), "which baseline?"),
+        (("--baseline", "a", "--save-baseline", "b", "train.py"), "one of --baseline and"),
+        (("--save-baseline", "b", "--update", "train.py"), "--update of what?"),
+        (("--baseline", "none.json", "train.py"), "trainperf check --save-baseline none.json"),
+        (("--baseline", "base.json", "nope.py"), "no such file"),
+        (("--baseline", "base.json"), "which script?"),
+        (("--baseline", "base.json", "--max-regression", "10", "train.py"), "write 10% or 0.1"),
+        (("--baseline", "base.json", "--max-regression", "x", "train.py"), "write 10% or 0.1"),
+        (("--baseline", "base.json", "--fail-on", "x", "train.py"), "fail_on"),
+    ],
+)
+def test_wrong_usage_is_said_with_the_next_step(
+    based: Project, words: tuple[str, ...], says: str
+) -> None:
+    assert based.check(*words) == 2
+    assert says in based.output
+    assert based.settings == []
+
+
+# ----------------------------------------------------------------------------- compare
+
+
+@pytest.fixture
+def two(project: Project) -> Callable[..., int]:
+    store.save(took(0.1), project.folder / "a.json")
+    (project.folder / "b").mkdir()
+    store.save(took(0.2), project.folder / "b" / "diagnosis.json")
+    return project.compare
+
+
+def test_two_runs_are_compared_by_file_or_folder(project: Project, two: Callable[..., int]) -> None:
+    assert two("a.json", "b") == 0
+    assert project.output.strip().split("\n")[-1] == "It trains slower: 0.50× as fast as before."
+    assert two("a.json", "a.json") == 0
+    assert project.output.strip().split("\n")[-1] == "Nothing changed beyond the noise."
+
+
+def test_a_comparison_is_printed_as_json(project: Project, two: Callable[..., int]) -> None:
+    assert two("a.json", "b", "--json") == 0
+    told = json.loads(project.output)
+    assert told["basis"] == "step"
+    assert told["times"][0]["change"] == pytest.approx(1.0)
+
+
+def test_a_run_that_is_not_there_is_an_error(project: Project, two: Callable[..., int]) -> None:
+    assert two("a.json", "nowhere") == 2
+    assert "does not exist" in project.output
+
+
+def test_a_baseline_can_be_compared_as_any_report(based: Project) -> None:
+    assert based.compare("base.json", "base.json") == 0

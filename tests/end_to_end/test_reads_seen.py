@@ -1,0 +1,193 @@
+"""The files a script reads are seen, whoever opens them; the script keeps its own count."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from observing import drop_inductor_cache, events, observed, patient, script
+from trainperf.evidence.events import choose
+from trainperf.evidence.pipeline import stages
+from trainperf.evidence.reads import reads as per_step
+from trainperf.evidence.timing import times
+from trainperf.machine.reads import probe
+from trainperf.model import Reads, Recording
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+
+FILES = 64
+SIZE = 20_000
+BATCH = 8
+
+TORCH = """
+    import json, os, sys, time
+    import numpy as np
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    folder, kind, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+
+    class Recordings(Dataset):
+        def __init__(self):
+            self.count = open(os.path.join(folder, "..", f"count-{{os.getpid()}}"), "ab", 0)
+            self.mapped = None
+            if kind == "mapped":
+                self.mapped = np.memmap(os.path.join(folder, "0.bin"), np.uint8, "r")
+
+        def __len__(self):
+            return {files}
+
+        def __getitem__(self, index):
+            time.sleep(0.0005)
+            if kind == "mapped":
+                data = bytes(self.mapped[index * 100 : index * 100 + 100])
+            else:
+                with open(os.path.join(folder, f"{{index}}.bin"), "rb") as file:
+                    data = file.read()
+                os.write(self.count.fileno(), b"x")
+            return torch.frombuffer(bytearray(data[:100]), dtype=torch.uint8).float()
+
+
+    if __name__ == "__main__":
+        torch.set_num_threads(1)
+        model = torch.nn.Linear(100, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-6)
+        loader = DataLoader(
+            Recordings(), {batch}, shuffle=True, num_workers=workers,
+            persistent_workers=workers > 0,
+        )
+        for epoch in range(2000):
+            for batch in loader:
+                optimizer.zero_grad()
+                model(batch).mean().backward()
+                optimizer.step()
+"""
+
+TENSORFLOW = """
+    import os, sys
+    import keras
+    import tensorflow as tf
+
+    folder, kind = sys.argv[1:3]
+    names = [os.path.join(folder, f"{{number}}.bin") for number in range({files})]
+
+    def decode(data):
+        wave = tf.io.decode_raw(tf.strings.substr(data, 0, 100), tf.uint8)
+        return tf.ensure_shape(tf.cast(wave, tf.float32), (100,)), [1.0]
+
+    if kind == "small":
+        dataset = tf.data.Dataset.list_files(os.path.join(folder, "*.bin"))
+        dataset = dataset.map(lambda path: decode(tf.io.read_file(path)))
+    else:
+        dataset = tf.data.Dataset.from_tensor_slices(names[:4])
+        dataset = dataset.interleave(lambda path: tf.data.FixedLengthRecordDataset(path, 1000))
+        dataset = dataset.map(decode)
+    model = keras.Sequential([keras.Input((100,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(dataset.batch({batch}), epochs=500, verbose=0)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "data"
+    made.mkdir()
+    for number in range(FILES):
+        (made / f"{number}.bin").write_bytes(bytes(range(200)) * (SIZE // 200))
+    return made
+
+
+def watched(folder: Path, source: str, *words: str) -> tuple[Recording, tuple[Reads, ...]]:
+    source = source.format(files=FILES, batch=BATCH)
+    path = script(folder.parent, source)
+    run = folder.parent / "run"
+    run.mkdir()
+    recording = observed(
+        (sys.executable, str(path), str(folder), *words),
+        folder.parent,
+        run,
+        patient(),
+        measure_s=1.5,
+        extra_s=1.0,
+    )
+    drop_inductor_cache()
+    assert recording.ending.value == "measured", recording.output_tail
+    found, reason = probe(recording)
+    assert not reason
+    loop = choose(recording)
+    taken = times(loop)
+    return recording, per_step(found, loop, taken.resident_, stages(loop, taken.input_))
+
+
+def counted(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.parent.glob("count-*"))
+
+
+def of_data(found: Sequence[Reads], folder: Path) -> Reads:
+    (one,) = [one for one in found if any(str(folder) in path for path in one.examples)]
+    return one
+
+
+def test_a_loaders_files_are_seen_in_its_process(folder: Path) -> None:
+    recording, found = watched(folder, TORCH, "opened", "0")
+
+    one = of_data(found, folder)
+    assert (one.files, one.sizes, one.total_bytes) == (FILES, (SIZE,) * 3, FILES * SIZE)
+    # the script counts from its first batch on, and goes on while the rest is measured
+    assert 0.4 * counted(folder) < one.opens <= counted(folder)
+    assert one.opens_per_step == pytest.approx(BATCH, rel=0.3)
+    assert one.bytes_per_step == pytest.approx(BATCH * SIZE, rel=0.3)
+    assert one.volume.mount
+    assert len(events(recording, "reads")) == 1
+    json.dumps(events(recording, "reads"))
+
+
+@pytest.mark.long
+def test_a_loaders_files_are_seen_in_its_workers(folder: Path) -> None:
+    _, found = watched(folder, TORCH, "opened", "2")
+
+    one = of_data(found, folder)
+    assert (one.files, one.total_bytes) == (FILES, FILES * SIZE)
+    assert 0.4 * counted(folder) < one.opens <= counted(folder)
+    assert one.opens_per_step == pytest.approx(BATCH, rel=0.3)
+    assert one.bytes_per_step == pytest.approx(BATCH * SIZE, rel=0.3)
+
+
+@pytest.mark.long
+def test_a_file_that_is_mapped_is_seen(folder: Path) -> None:
+    _, found = watched(folder, TORCH, "mapped", "0")
+
+    one = of_data(found, folder)
+    assert (one.files, one.opens, one.total_bytes) == (1, 0, SIZE)
+    assert one.seen_by == "held open or mapped"
+    assert one.bytes_per_step is None
+
+
+@pytest.mark.long
+def test_files_that_tensorflow_reads_one_by_one_are_seen(folder: Path) -> None:
+    _, found = watched(folder, TENSORFLOW, "small")
+
+    one = of_data(found, folder)
+    assert (one.files, one.total_bytes, one.seen_by) == (
+        FILES,
+        FILES * SIZE,
+        "named in the dataset",
+    )
+    assert one.opens_per_step == BATCH
+    assert one.bytes_per_step == pytest.approx(BATCH * SIZE, rel=0.3)
+
+
+@pytest.mark.long
+def test_files_of_records_are_seen_in_tensorflow(folder: Path) -> None:
+    _, found = watched(folder, TENSORFLOW, "records")
+
+    one = of_data(found, folder)
+    assert one.files == 4
+    assert "named in the dataset" in one.seen_by
+    # 4 files are read to their ends whenever the input is opened, for ten steps or fewer
+    assert one.bytes_per_step == pytest.approx(BATCH * 1000, rel=0.6)

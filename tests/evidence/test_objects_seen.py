@@ -1,0 +1,149 @@
+"""What processes counted of S3, as requests of a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recordings import FIT, block, recording
+from trainperf.evidence.objects import seen, split
+from trainperf.model import Event, Recording
+
+BUCKET: dict[str, Any] = {
+    "bucket": "data",
+    "region": "eu-west-1",
+    "endpoint": "https://s3.eu-west-1.amazonaws.com",
+    "requests": 0,
+    "seconds": 0.0,
+    "gets": 0,
+    "bytes": 0,
+    "body_s": 0.0,
+    "sized": 0,
+    "sized_bytes": 0,
+    "prefix": "train/",
+    "keys": [],
+    "errors": {},
+}
+
+
+def sums(at: float, requests: int, busy: float, each: float = 0.02, **fields: Any) -> Event:
+    """The sums at a time, after so many requests of 1000 bytes."""
+    one = BUCKET | {
+        "requests": requests,
+        "seconds": requests * each,
+        "gets": requests,
+        "bytes": 1000 * requests,
+        "sized": requests,
+        "sized_bytes": 1000 * requests,
+    }
+    return {"e": "s3", "t": at, "busy": busy, "more": 0, "buckets": [one | fields]}
+
+
+def of(*processes: list[Event]) -> Recording:
+    made = recording()
+    events = {number: tuple(events) for number, events in enumerate(processes)}
+    return type(made)(made.run, made.ending, 0, 0.0, 100.0, events)
+
+
+LOOP = [
+    FIT | {"t": 5.0},
+    block("real", 10.0, 4) | {"s": 10.0, "t": 20.0},
+    block("input", 60.0, 60) | {"s": 30.0, "t": 90.0},
+    block("real", 20.0, 6, index=1) | {"s": 100.0, "t": 120.0},
+]
+"""Ten steps, in 30 seconds of 115."""
+
+
+def test_a_script_that_reads_nothing_from_s3_has_no_objects():
+    assert seen(recording(FIT)) == ()
+    assert seen(recording()) == ()
+
+
+def test_requests_are_counted_from_the_loops_start_to_its_last_block():
+    early, late = sums(4.0, 100, 2.0), sums(130.0, 900, 20.0)
+    (one,) = seen(of([early, *LOOP, sums(119.0, 300, 6.0), late]))
+    assert one.requests == 200
+    assert one.request_s == 0.02
+    assert one.concurrency == 1.0
+    assert one.mean_object_bytes == 1000
+    assert one.requests_s == 200 / 115
+
+
+def test_a_step_takes_what_was_asked_while_real_steps_ran():
+    """Draining the input, and replaying its batches, asks for more, or for less, than steps."""
+    told = [
+        sums(10.0, 100, 1.0),
+        sums(20.0, 140, 2.0),  # 40 in the first block
+        sums(90.0, 900, 3.0),
+        sums(95.0, 905, 3.0),
+        sums(115.0, 945, 4.0),  # half of what came while two blocks overlapped
+        sums(125.0, 975, 4.0),
+    ]
+    (one,) = seen(of([*LOOP, *told]))
+    assert one.requests_per_step == (40 + 30 + 15) / 10
+
+
+def test_workers_count_for_the_loop_and_for_one_another():
+    worker = [sums(10.0, 10, 0.1), sums(20.0, 20, 0.2), sums(100.0, 100, 2.0), sums(120.0, 140, 3)]
+    (one,) = seen(of(LOOP, worker, worker))
+    assert one.requests == 280
+    assert one.requests_per_step == 2 * (10 + 40) / 10
+    assert one.concurrency is not None
+    assert one.concurrency >= 2.0
+
+
+def test_threads_of_one_process_are_told_by_how_long_it_was_busy():
+    (one,) = seen(of([*LOOP, sums(119.0, 100, 0.5)]))
+    assert one.concurrency == 4.0
+
+
+def test_two_ranks_take_their_own_batches():
+    rank = [*LOOP, sums(10.0, 0, 0.1), sums(20.0, 40, 1.0), sums(100.0, 40, 1.0)]
+    rank += [sums(120.0, 100, 2.0)]
+    (one,) = seen(of(rank, rank))
+    assert one.requests == 200
+    assert one.requests_per_step == 10.0
+
+
+def test_without_a_loop_the_run_counts_and_no_step():
+    (one,) = seen(of([sums(10.0, 50, 1.0)]))
+    assert one.requests == 50
+    assert one.requests_per_step is None
+
+
+def test_errors_prefixes_and_keys_of_all_processes_are_joined():
+    first = sums(90.0, 10, 1.0, errors={"SlowDown": 2}, keys=[["train/a/0", 5]], prefix="train/a/")
+    other = sums(90.0, 10, 1.0, errors={"SlowDown": 1}, keys=[["train/b/0", None]])
+    (one,) = seen(of([*LOOP, first], [other | {"t": 91.0}]))
+    assert one.errors == (("SlowDown", 3),)
+    assert one.prefix == "train/"
+    assert one.keys == (("train/a/0", 5), ("train/b/0", None))
+
+
+def test_only_an_endpoint_that_boto3_would_not_find_itself_is_kept():
+    (one,) = seen(of([sums(90.0, 1, 1.0)]))
+    assert one.endpoint == ""
+    (one,) = seen(of([sums(90.0, 1, 1.0, endpoint="http://minio:9000")]))
+    assert one.endpoint == "http://minio:9000"
+
+
+def test_paths_that_stand_in_the_script_are_objects_without_requests():
+    paths = ["s3://data/train/0.rec", "s3://data/train/1.rec", "s3://more/x*/y", "s3://bare"]
+    fact = {"e": "fact", "k": "s3_paths", "v": paths}
+    one, two, bare = seen(recording(FIT, fact))
+    assert (one.bucket, one.prefix, one.requests) == ("data", "train/", 0)
+    assert one.keys == (("train/0.rec", None), ("train/1.rec", None))
+    assert (two.bucket, two.prefix, two.keys) == ("more", "", ())
+    assert (bare.bucket, bare.keys) == ("bare", ())
+    assert one.request_s is None
+    assert one.requests_s is None
+
+
+def test_a_bucket_that_was_read_is_not_named_again():
+    fact = {"e": "fact", "k": "s3_paths", "v": ["s3://data/train/0.rec"], "t": 6.0}
+    (one,) = seen(of([*LOOP, fact, sums(119.0, 100, 2.0)]))
+    assert one.requests == 100
+
+
+def test_a_path_is_split_into_bucket_and_key():
+    assert split("s3://a/b/c") == ("a", "b/c")
+    assert split("s3://a") == ("a", "")

@@ -1,0 +1,74 @@
+"""What the samples of a phase say together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recordings import FIT, observed, recording
+from trainperf.evidence.usage import usage
+from trainperf.model import GpuSample, HostSample, PhaseUse, Sample
+
+REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
+RESIDENT = {"e": "phase", "p": "resident", "b": 0, "t": 20.0}
+
+
+def host(**fields: Any) -> HostSample:
+    return HostSample(1.0, 1.0, 100, 1, 1, **fields)
+
+
+def phases(*samples: Sample) -> dict[str, PhaseUse]:
+    run = recording(FIT, REAL, RESIDENT, samples=samples)
+    return {use.phase: use for use in usage(run, observed(FIT, REAL, RESIDENT))}
+
+
+def test_without_a_quota_there_is_no_share_of_its_periods() -> None:
+    found = phases(Sample(11.0, host()), Sample(12.0, None))
+    assert found["real"].throttled_share is None
+
+
+def test_a_quota_of_which_no_period_passed_has_no_share() -> None:
+    found = phases(Sample(11.0, host(quota_periods=0, quota_throttled=0)))
+    assert found["real"].throttled_share is None
+
+
+def test_each_phase_has_the_periods_of_its_own_samples() -> None:
+    found = phases(
+        Sample(11.0, host(quota_periods=1, quota_throttled=1)),
+        Sample(12.0, host(quota_periods=3, quota_throttled=2)),
+        Sample(13.0, host()),
+        Sample(21.0, host(quota_periods=5, quota_throttled=0)),
+    )
+    assert found["real"].throttled_share == 0.75
+    assert found["resident"].throttled_share == 0.0
+
+
+def gpu(*samples: GpuSample) -> dict[str, Any]:
+    made = tuple(Sample(11.0 + number, None, (one,)) for number, one in enumerate(samples))
+    return phases(*made)["real"].gpu[0]
+
+
+def test_reasons_have_the_share_of_the_samples_that_gave_any_answer() -> None:
+    found = gpu(
+        GpuSample(0, throttle=("power cap", "power brake")),
+        GpuSample(0, throttle=("power cap",)),
+        GpuSample(0, throttle=()),
+        GpuSample(0, throttle=()),
+        GpuSample(0, throttle=None),
+    )
+    assert found["throttle_shares"] == {"power brake": 0.25, "power cap": 0.5}
+    assert found["throttle"] == ["power brake", "power cap"]
+
+
+def test_a_driver_that_gives_no_reasons_has_no_shares() -> None:
+    found = gpu(GpuSample(0, throttle=None))
+    assert (found["throttle_shares"], found["throttle"]) == (None, None)
+
+
+def test_the_link_is_what_it_was_at_its_best() -> None:
+    found = gpu(
+        GpuSample(0, pcie_generation=1, pcie_width=8),
+        GpuSample(0),
+        GpuSample(0, pcie_generation=4, pcie_width=8),
+    )
+    assert (found["pcie_generation"], found["pcie_width"]) == (4, 8)
+    assert gpu(GpuSample(0))["pcie_width"] is None

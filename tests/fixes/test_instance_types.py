@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from trainperf.fixes._instance_types import GIB, GIGABIT, MB, MIB, instance_type, same_gpus
+from trainperf.model import Instance, InstanceType
+
+TABLE = json.loads(files("trainperf").joinpath("data/aws_gpu_instances.json").read_text())
+
+
+def known(name: str) -> InstanceType:
+    found = instance_type(name)
+    assert found is not None
+    return found
+
+
+def siblings(name: str) -> list[str]:
+    service = "sagemaker" if name.startswith("ml.") else "ec2"
+    return [one.name for one in same_gpus(Instance(service, name, known(name)))]
+
+
+@pytest.mark.parametrize("name", TABLE["ec2"])
+def test_every_row_can_be_read(name: str) -> None:
+    kind = known(name)
+    assert kind.name == name
+    assert kind.vcpus > 0
+    assert kind.memory > GIB
+    assert "moto" in kind.source
+    lasts, most = kind.network_bytes_s, kind.network_burst_bytes_s
+    assert (lasts is None) == (most is None)
+    assert lasts is None or most is None or 0 < lasts <= most
+
+
+@pytest.mark.parametrize("name", TABLE["ml_training"])
+def test_every_name_of_sagemaker_that_has_a_row_is_that_of_ec2(name: str) -> None:
+    row = TABLE["ml_training"][name]
+    assert instance_type(name) == (None if row is None else instance_type(row))
+
+
+def test_an_instance_of_another_kind_is_not_in_the_table() -> None:
+    assert instance_type("m5.xlarge") is None
+    assert instance_type("") is None
+
+
+def test_the_units_are_bytes() -> None:
+    kind = known("g5.xlarge")
+    assert kind.memory == 16 * GIB
+    assert kind.gpu_memory == 22888 * MIB
+    assert kind.ebs_bytes_s == 87.5 * MB
+    assert kind.nvme_bytes == 250 * 10**9
+
+
+def test_what_lasts_of_an_up_to_type_is_its_baseline() -> None:
+    kind = known("g5.xlarge")
+    assert kind.network_bytes_s == 2.5 * GIGABIT
+    assert kind.network_burst_bytes_s == 10 * GIGABIT
+
+
+def test_the_sum_over_network_cards_is_not_believed() -> None:
+    assert known("g6e.48xlarge").network_bytes_s == 400 * GIGABIT
+    assert known("p6-b200.48xlarge").network_bytes_s == 3200 * GIGABIT
+
+
+def test_a_part_of_a_gpu_is_no_gpu() -> None:
+    kind = known("g6f.large")
+    assert (kind.gpus, kind.gpu, kind.vcpus_per_gpu) == (0, "a part of an L4", None)
+
+
+def test_siblings_have_as_many_of_the_same_gpu() -> None:
+    assert siblings("g5.xlarge") == [
+        "g5.2xlarge",
+        "g5.4xlarge",
+        "g5.8xlarge",
+        "g5.16xlarge",
+    ]
+    assert siblings("g5.48xlarge") == []
+    assert "gr6.4xlarge" in siblings("g6.xlarge")
+    assert not any("g6f" in name for name in siblings("g6.xlarge"))
+    assert siblings("p3.16xlarge") == []  # that of p3dn has twice the memory
+    assert siblings("g6f.large") == []
+
+
+def test_siblings_in_sagemaker_are_those_it_trains_on() -> None:
+    found = siblings("ml.g6.xlarge")
+    assert all(name in TABLE["ml_training"] for name in found)
+    assert "ml.g6.4xlarge" in found
+    assert "ml.gr6.4xlarge" not in found

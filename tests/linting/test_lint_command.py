@@ -1,0 +1,166 @@
+"""`trainperf lint`: what it reads, prints and returns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from trainperf.commands.lint import lint
+from trainperf.errors import TrainperfError
+
+BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
+GOOD = "import torch\nprint(torch.zeros(3))\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAINPERF_IGNORE", raising=False)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(lint, words)
+
+
+def test_nothing_found_is_status_0(here: Path) -> None:
+    (here / "a.py").write_text(GOOD)
+    result = run("a.py")
+    assert (result.exit_code, result.output) == (0, "Nothing found in 1 file.\n")
+
+
+def test_something_found_is_status_1_and_one_line(here: Path) -> None:
+    (here / "a.py").write_text(GOOD)
+    (here / "b.py").write_text(BAD)
+    result = run(".")
+    first, last = result.output.splitlines()
+    assert result.exit_code == 1
+    assert first.startswith("b.py:2:1: torch_debug_modes set_detect_anomaly(True)")
+    assert last == "1 place that may be slow, in 1 of 2 files."
+
+
+def test_exit_zero_is_for_findings_only(here: Path) -> None:
+    (here / "a.py").write_text(BAD)
+    assert run("--exit-zero", "a.py").exit_code == 0
+    (here / "b.py").write_text("import torch\nset_detect_anomaly(\n")
+    assert run("--exit-zero", ".").exit_code == 2
+
+
+def test_a_file_that_does_not_parse_does_not_end_the_rest(here: Path) -> None:
+    (here / "a.py").write_text("import torch\nset_detect_anomaly(\n")
+    (here / "b.py").write_text(BAD)
+    result = run(".")
+    assert result.exit_code == 2
+    assert "b.py:2:1: torch_debug_modes" in result.output
+    assert "a.py:2: not read: does not parse as Python 3." in result.output
+    assert result.output.endswith("1 of 2 files; 1 not read.\n")
+
+
+def test_a_path_that_is_not_there_is_wrong_usage(here: Path) -> None:
+    assert run("nowhere.py").exit_code == 2
+
+
+def test_select_and_ignore(here: Path) -> None:
+    (here / "a.py").write_text(BAD + "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n")
+    assert run("a.py").output.count("a.py:") == 2
+    assert "torch_debug_modes" not in run("a.py", "--select", "torch_launch_blocking").output
+    assert "torch_debug_modes" not in run("a.py", "--ignore", "torch-debug-modes").output
+    assert run("a.py", "--ignore", "torch_debug_modes,torch_launch_blocking").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--select", "torch_wokers"), "there is no torch_wokers"),
+        (("--ignore", "torch_wokers"), "there is no torch_wokers"),
+        (("--select", "batch_size"), "source alone does not tell batch_size"),
+    ],
+)
+def test_an_id_that_means_nothing_here_is_wrong_usage(
+    here: Path, words: tuple[str, ...], said: str
+) -> None:
+    (here / "a.py").write_text(GOOD)
+    result = run("a.py", *words)
+    assert isinstance(result.exception, TrainperfError)
+    assert said in str(result.exception)
+    assert result.exception.hint
+
+
+def test_the_projects_settings_turn_a_rule_off(here: Path) -> None:
+    (here / "a.py").write_text(BAD)
+    (here / "pyproject.toml").write_text("[tool.trainperf]\nignore = ['torch_debug_modes']\n")
+    assert run("a.py").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.autograd.set_detect_anomaly(True)  # trainperf: ignore\n",
+        BAD.replace("True", "\n    True  # trainperf: ignore[torch_debug_modes]\n"),
+        BAD.replace("\n", "\n# trainperf: ignore[torch_debug_modes]\n# we look for a NaN\n", 1),
+    ],
+)
+def test_a_comment_turns_a_place_off(here: Path, source: str) -> None:
+    (here / "a.py").write_text(source)
+    assert run("a.py").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BAD.rstrip() + "  # trainperf: ignore[torch_workers]\n",
+        "x = '# trainperf: ignore'\n" + BAD,
+        "# trainperf: ignore[torch_debug_modes]\n" + BAD,
+    ],
+)
+def test_a_comment_for_something_else_does_not(here: Path, source: str) -> None:
+    (here / "a.py").write_text(source)
+    assert run("a.py").exit_code == 1
+
+
+def test_json_says_the_same(here: Path) -> None:
+    (here / "a.py").write_text("import torch; f('ü'); torch.autograd.set_detect_anomaly(True)\n")
+    found = json.loads(run("a.py", "--output-format", "json").output)
+    (only,) = found["found"]
+    assert (only["id"], only["path"], only["line"]) == ("torch_debug_modes", "a.py", 1)
+    assert only["column"] == 23
+    assert (found["unread"], found["files"]) == ([], 1)
+
+
+def test_github_gets_commands_that_nothing_in_a_name_can_break(here: Path) -> None:
+    (here / "a,b:c%.py").write_text(BAD)
+    line = run(".", "--output-format", "github").output.splitlines()[0]
+    assert line.startswith("::warning file=a%2Cb%3Ac%25.py,line=2,col=1,title=trainperf%3A torch_")
+
+
+def test_a_name_cannot_move_the_cursor(here: Path) -> None:
+    (here / "a\x1b[2J.py").write_text(BAD)
+    assert "\x1b" not in run(".").output
+
+
+def test_sarif_has_a_rule_with_the_text_of_its_fix(here: Path) -> None:
+    (here / "a b.py").write_text(BAD)
+    (here / "c.py").write_text("import torch\nset_detect_anomaly(\n")
+    log = json.loads(run(".", "--output-format", "sarif").output)
+    (one,) = log["runs"]
+    (result,) = one["results"]
+    (rule,) = one["tool"]["driver"]["rules"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "a%20b.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {"startLine": 2, "startColumn": 1}
+    assert rule["id"] == result["ruleId"] == "torch_debug_modes"
+    assert "## When not to" in rule["help"]["markdown"]
+    assert not one["invocations"][0]["executionSuccessful"]
+
+
+def test_sarif_is_valid(here: Path) -> None:
+    schemas = list(Path(__file__).parents[1].rglob("sarif*schema*.json"))
+    if not schemas:
+        pytest.skip("no copy of the SARIF schema in tests/")
+    (here / "a.py").write_text(BAD)
+    log = json.loads(run(".", "--output-format", "sarif").output)
+    jsonschema.validate(log, json.loads(schemas[0].read_text()))

@@ -1,0 +1,142 @@
+"""An instance metadata service, a price list and a machine's files, as tests need them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+METADATA = {
+    "/latest/meta-data/instance-type": "g5.xlarge",
+    "/latest/meta-data/placement/region": "eu-west-1",
+    "/latest/meta-data/placement/availability-zone": "eu-west-1b",
+}
+TOKEN_HEADER = "X-aws-ec2-metadata-token"
+
+Answer = tuple[int, str]
+
+
+@dataclass
+class Served:
+    """A server's address, and what it was asked: method, path, token and body."""
+
+    url: str
+    asked: list[tuple[str, str, str | None, str]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def serving(answer: Callable[[BaseHTTPRequestHandler, str], Answer]) -> Iterator[Served]:
+    """Serve on a port of this machine what `answer` returns for a request and its body."""
+    served = Served("")
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            with lock:
+                served.asked.append((self.command, self.path, self.headers.get(TOKEN_HEADER), body))
+            status, text = answer(self, body)
+            data = text.encode("utf-8", "surrogateescape")
+            with contextlib.suppress(OSError):  # who asked has gone
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", f"{served.url}/elsewhere")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        do_GET = do_PUT = do_POST = _answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    served.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def imds(
+    request: BaseHTTPRequestHandler, body: str, metadata: dict[str, str] | None = None
+) -> Answer:
+    """Answer as an instance with IMDSv2 does: a token first, then what it is asked with it."""
+    if request.path == "/latest/api/token":
+        if request.command != "PUT":
+            return 405, ""
+        known = "X-aws-ec2-metadata-token-ttl-seconds" in request.headers
+        return (200, "a-token==") if known else (400, "")
+    if request.headers.get(TOKEN_HEADER) != "a-token==":
+        return 401, ""
+    text = (METADATA if metadata is None else metadata).get(request.path)
+    return (404, "") if text is None else (200, text)
+
+
+def without_tokens(request: BaseHTTPRequestHandler, body: str) -> Answer:
+    """Answer as version 1 of the service alone does."""
+    text = METADATA.get(request.path)
+    return (404, "") if request.command != "GET" or text is None else (200, text)
+
+
+def slow(seconds: float) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
+    """Answer correctly, but only after so many seconds."""
+
+    def answer(request: BaseHTTPRequestHandler, body: str) -> Answer:
+        time.sleep(seconds)
+        return imds(request, body)
+
+    return answer
+
+
+def product(*prices: float | str, unit: str = "Hrs") -> str:
+    """One product of the price list, as the service gives it: JSON in a string."""
+    offers = {
+        f"SKU.{number}": {
+            "priceDimensions": {
+                f"SKU.{number}.1": {"unit": unit, "pricePerUnit": {"USD": str(price)}}
+            }
+        }
+        for number, price in enumerate(prices)
+    }
+    return json.dumps({"product": {"sku": "SKU"}, "terms": {"OnDemand": offers}})
+
+
+def price_list(prices: dict[str, float]) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
+    """Answer `GetProducts` with the price of the type that the filters name."""
+
+    def answer(request: BaseHTTPRequestHandler, body: str) -> Answer:
+        filters = {one["Field"]: one["Value"] for one in json.loads(body)["Filters"]}
+        name = filters.get("instanceType") or filters["instanceName"]
+        found = [product(prices[name])] if name in prices else []
+        return 200, json.dumps({"FormatVersion": "aws_v1", "PriceList": found})
+
+    return answer
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    """Write files below `root`, with the folders they lie in."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+DMI = "sys/devices/virtual/dmi/id"
+NITRO = {f"{DMI}/sys_vendor": "Amazon EC2\n", f"{DMI}/product_name": "g4dn.xlarge\n"}
+XEN = {f"{DMI}/sys_vendor": "Xen\n", f"{DMI}/bios_version": "4.11.amazon\n"}
+LAPTOP = {f"{DMI}/sys_vendor": "LENOVO\n", f"{DMI}/product_name": "20XW\n"}
+MEMORY = {"proc/meminfo": "MemTotal: 1000 kB\nSwapTotal: 300 kB\nSwapFree: 100 kB\n"}

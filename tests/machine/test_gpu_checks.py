@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.fixes._cases import machine
+from trainperf.machine.gpu_checks import check_gpu_health
+from trainperf.model import Gpu
+
+
+def checked(**fields: Any) -> dict[str, str]:
+    found = check_gpu_health(machine(gpus=(Gpu(0, "NVIDIA A10G", **fields),)))
+    return {check.name: check.status for check in found}
+
+
+# What must stay quiet comes first.
+
+
+def test_nothing_is_said_of_what_the_driver_does_not_tell() -> None:
+    assert checked() == {}
+    assert check_gpu_health(machine()) == ()
+
+
+def test_a_healthy_gpu_gives_no_check() -> None:
+    assert checked(persistence=True, ecc_errors=0, mig=False, other_processes=0) == {}
+
+
+def test_a_process_that_only_holds_memory_is_no_warning() -> None:
+    assert checked(other_processes=1, busy_before=0.0) == {"GPU 0 use": "ok"}
+
+
+def test_errors_of_the_memory_are_a_problem() -> None:
+    assert checked(ecc_errors=2) == {"GPU 0 memory": "problem"}
+
+
+def test_a_process_that_computes_is_a_warning() -> None:
+    assert checked(other_processes=2, busy_before=0.5) == {"GPU 0 use": "warning"}
+    assert checked(other_processes=2) == {"GPU 0 use": "warning"}
+
+
+def test_modes_are_said_and_are_no_warning() -> None:
+    assert checked(mig=True, persistence=False) == {"GPU 0 MIG": "ok", "GPU 0 persistence": "ok"}
+
+
+def test_each_gpu_is_checked() -> None:
+    gpus = tuple(Gpu(index, "NVIDIA A10G", ecc_errors=index) for index in range(3))
+    names = [check.name for check in check_gpu_health(machine(gpus=gpus))]
+    assert names == ["GPU 1 memory", "GPU 2 memory"]

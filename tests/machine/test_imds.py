@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from aws_fakes import METADATA, Answer, imds, serving, slow, without_tokens
+
+from trainperf.machine.imds import ENDPOINT, Metadata, ask
+
+Serve = Callable[[BaseHTTPRequestHandler, str], Answer]
+
+FAR_TOO_LONG = 15.0
+"""Seconds within which anything here must be over; the slow services take twice as long."""
+
+
+def asked(serve: Serve, timeout: float = 5.0) -> Metadata:
+    with serving(serve) as server:
+        return ask({ENDPOINT: server.url}, timeout)
+
+
+def test_an_instance_is_told_by_a_token_first() -> None:
+    with serving(imds) as server:
+        said = ask({ENDPOINT: server.url}, 5.0)
+    assert said == Metadata("g5.xlarge", "eu-west-1", "eu-west-1b")
+    assert server.asked[0][:2] == ("PUT", "/latest/api/token")
+    assert {token for _, _, token, _ in server.asked[1:]} == {"a-token=="}
+
+
+def test_a_service_without_tokens_is_asked_without_one() -> None:
+    with serving(without_tokens) as server:
+        said = ask({ENDPOINT: server.url}, 5.0)
+    assert said.type == "g5.xlarge"
+    assert {token for _, _, token, _ in server.asked} == {None}
+
+
+def test_moto_serves_what_is_asked_for() -> None:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        said = ask({ENDPOINT: f"http://{host}:{port}"}, 5.0)
+    finally:
+        server.stop()
+    assert said == Metadata("moto.virtual", "us-east-1", "us-east-1a")
+
+
+def test_the_region_is_that_of_the_zone_where_it_is_not_served() -> None:
+    told = {path: text for path, text in METADATA.items() if not path.endswith("region")}
+    said = asked(lambda request, body: imds(request, body, told))
+    assert (said.region, said.zone) == ("eu-west-1", "eu-west-1b")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+def test_a_service_that_denies_is_named_with_its_status(status: int) -> None:
+    said = asked(lambda request, body: (status, "no"))
+    assert said.type == ""
+    assert f"HTTP {status}" in said.reason
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with serving(lambda request, body: (302, "")) as server:
+        said = ask({ENDPOINT: server.url}, 5.0)
+    assert "redirects" in said.reason
+    assert not any("elsewhere" in path for _, path, _, _ in server.asked)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "<html>captive portal</html>", "\x1b[31mred", "g5.xlarge\nX", "a" * 100_000, "\udcff"],
+)
+def test_garbage_is_no_instance_type(text: str) -> None:
+    said = asked(lambda request, body: (200, text))
+    assert said.type == ""
+    assert said.reason
+    assert len(said.reason) < 200
+    assert said.reason.isprintable()
+
+
+def test_garbage_in_place_of_a_region_is_left_out() -> None:
+    told = dict.fromkeys(METADATA, "<html>") | {"/latest/meta-data/instance-type": "g5.xlarge"}
+    said = asked(lambda request, body: imds(request, body, told))
+    assert said == Metadata("g5.xlarge", None, None)
+
+
+def test_what_does_not_speak_http_is_no_service() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.listen()
+        port = server.getsockname()[1]
+
+        def babble() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+        thread = threading.Thread(target=babble)
+        thread.start()
+        said = ask({ENDPOINT: f"http://127.0.0.1:{port}"}, 5.0)
+        thread.join()
+    assert "no instance metadata service can be reached" in said.reason
+
+
+def test_a_port_where_nobody_listens_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    said = ask({ENDPOINT: f"127.0.0.1:{port}"}, 30.0)
+    assert "can be reached" in said.reason
+
+
+def test_a_slow_service_is_given_up() -> None:
+    began = time.monotonic()
+    said = asked(slow(30.0), timeout=0.2)
+    assert time.monotonic() - began < FAR_TOO_LONG
+    assert "did not answer" in said.reason
+
+
+@pytest.mark.parametrize("given", ["http://[broken", "ftp://x", "://", "http://127.0.0.1:99999"])
+def test_an_endpoint_that_is_none_raises_nothing(given: str) -> None:
+    assert ask({ENDPOINT: given}, 0.2).reason
+
+
+def test_it_goes_past_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert asked(imds).type == "g5.xlarge"
+
+
+def test_a_user_who_forbids_it_is_obeyed() -> None:
+    with serving(imds) as server:
+        said = ask({ENDPOINT: server.url, "AWS_EC2_METADATA_DISABLED": "True"}, 5.0)
+    assert "AWS_EC2_METADATA_DISABLED" in said.reason
+    assert server.asked == []

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from aws_fakes import price_list, product, serving, slow
+
+from trainperf.fixes._instance_types import GIGABIT, MIB, instance_type
+from trainperf.machine import live
+from trainperf.machine.imds import ENDPOINT
+from trainperf.machine.instance_types import described
+from trainperf.machine.prices import per_hour, query
+from trainperf.model import Instance, Price
+
+SECRET = "a-secret-that-nobody-may-print"
+FAR_TOO_LONG = 15.0
+
+G5 = Instance("ec2", "g5.xlarge", instance_type("g5.xlarge"), "eu-west-1")
+ML = Instance("sagemaker", "ml.g5.xlarge", instance_type("ml.g5.xlarge"), "eu-west-1")
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An endpoint that nobody listens at, for everything; no credentials anywhere."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setenv(ENDPOINT, url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nowhere")
+    return url
+
+
+@pytest.fixture
+def keys(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATESTTESTTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for answers than a user would: this machine may be busy."""
+    monkeypatch.setattr(live, "CONNECT_S", 30.0)
+    monkeypatch.setattr(live, "READ_S", 30.0)
+
+
+def told(instance: Instance) -> list[tuple[Instance, Price | None, str]]:
+    """What is told about an instance, the last word last."""
+    found: list[tuple[Instance, Price | None, str]] = []
+    live.ask(instance, lambda *known: found.append(known))
+    return found
+
+
+# ------------------------------------------------------------------------------ prices
+
+
+def test_the_price_of_an_instance_and_of_its_siblings(
+    keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = {"g5.xlarge": 1.1, "g5.4xlarge": 1.8, "p4d.24xlarge": 30.0}
+    with serving(price_list(prices)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        instance, price, reason = told(G5)[-1]
+    assert price == Price(1.1, "AWS price list, on demand, eu-west-1")
+    assert reason == ""
+    assert instance.prices == (("g5.4xlarge", 1.8), ("g5.xlarge", 1.1))
+    assert instance.price_ratio("g5.4xlarge") == pytest.approx(1.8 / 1.1)
+    assert instance.price_ratio("g5.8xlarge") is None
+
+
+def test_its_own_price_is_asked_for_before_those_of_others(
+    keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(price_list({"g5.xlarge": 1.1})) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        found = told(G5)
+    assert '"g5.xlarge"' in server.asked[0][3]
+    assert found[0][1] == Price(1.1, "AWS price list, on demand, eu-west-1")
+
+
+def test_a_training_job_pays_the_price_of_sagemaker(
+    keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(price_list({"ml.g5.xlarge": 1.41})) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        _, price, _ = told(ML)[-1]
+    assert price is not None
+    assert price.per_hour == 1.41
+    asked = [json.loads(body) for _, _, _, body in server.asked]
+    assert {one["ServiceCode"] for one in asked} == {"AmazonSageMaker"}
+    filters = {one["Field"]: one["Value"] for one in asked[0]["Filters"]}
+    assert (filters["component"], filters["regionCode"]) == ("Training", "eu-west-1")
+
+
+def test_it_is_the_price_on_demand_for_linux_that_is_asked_for() -> None:
+    filters = {one["Field"]: one["Value"] for one in query(G5, "g5.xlarge")["Filters"]}
+    assert filters["operatingSystem"] == "Linux"
+    assert filters["tenancy"] == "Shared"
+    assert filters["capacitystatus"] == "Used"
+    assert filters["preInstalledSw"] == "NA"
+
+
+@pytest.mark.parametrize(
+    ("products", "price"),
+    [
+        ([product(1.006)], 1.006),
+        ([product(1.006), product(1.006)], 1.006),
+        ([product(0.0, 1.006)], 1.006),
+        ([json.loads(product(1.006))], 1.006),
+        ([product(1.006), "{", "[]", '{"terms": {}}', None, 7], 1.006),
+    ],
+)
+def test_one_price_is_read(products: list[object], price: float) -> None:
+    assert per_hour(products) == price
+
+
+@pytest.mark.parametrize(
+    "products",
+    [
+        [],
+        [product(0.0)],
+        [product(1.0, unit="Quantity")],
+        [product("free")],
+        [product(1.0), product(2.0)],
+        ["{}"],
+    ],
+)
+def test_what_is_not_one_price_is_none(products: list[object]) -> None:
+    assert isinstance(per_hour(products), str)
+
+
+def test_without_a_region_nobody_is_asked(keys: None) -> None:
+    (known,) = told(Instance("ec2", "g5.xlarge", instance_type("g5.xlarge")))
+    assert known[1:] == (None, live.NO_REGION)
+
+
+def test_without_credentials_nobody_is_asked(nobody: str) -> None:
+    (known,) = told(G5)
+    assert known[1:] == (None, live.NO_CREDENTIALS)
+
+
+@pytest.mark.parametrize("status", [400, 403, 500, 503])
+def test_a_price_list_that_denies_is_named_by_its_error_alone(
+    status: int, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = {"__type": "AccessDeniedException", "message": f"not with {SECRET}"}
+    with serving(lambda request, body: (status, json.dumps(error))) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        found = told(G5)
+    assert found[-1][1] is None
+    assert "AccessDeniedException" in found[-1][2]
+    assert SECRET not in repr(found)
+
+
+@pytest.mark.parametrize("text", ["", "<html>", '{"PriceList": 7}', '{"PriceList": ["{"]}'])
+def test_garbage_is_no_price(text: str, keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda request, body: (200, text)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        _, price, reason = told(G5)[-1]
+    assert price is None
+    assert reason
+
+
+def test_a_price_list_that_takes_half_a_minute_is_given_up(
+    keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.monotonic()
+    with serving(slow(30.0)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
+        _, price, reason = told(G5)[-1]
+    assert time.monotonic() - began < FAR_TOO_LONG
+    assert price is None
+    assert "Timeout" in reason
+    assert [body.count('"g5.xlarge"') for _, _, _, body in server.asked].count(1) == 1  # once
+
+
+def test_a_profile_that_does_not_exist_is_no_error(
+    nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "of-another-machine")
+    (known,) = told(G5)
+    assert known[1] is None
+    assert "ProfileNotFound" in known[2]
+
+
+# ------------------------------------------------------------------------------- types
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def test_a_type_that_the_table_lacks_is_asked_for(
+    moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
+    instance, price, _ = told(Instance("ec2", "c5.xlarge", None, "eu-west-1"))[-1]
+    assert instance.type is not None
+    assert (instance.type.name, instance.type.vcpus, instance.type.gpus) == ("c5.xlarge", 4, 0)
+    assert instance.type.memory == 8192 * MIB
+    assert instance.type.network_burst_bytes_s == 10 * GIGABIT
+    assert price is None  # the price list is somebody else's
+
+
+@pytest.mark.parametrize("name", ["g5.xlarge", "g5.48xlarge", "g4dn.metal", "p5.48xlarge"])
+def test_what_ec2_says_is_what_the_table_says(
+    name: str, moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
+    instance, _, _ = told(Instance("ec2", name, None, "eu-west-1"))[-1]
+    asked, known = instance.type, instance_type(name)
+    assert asked is not None
+    assert known is not None
+    for field in ("vcpus", "memory", "gpus", "gpu", "gpu_memory", "nvme_bytes", "efa"):
+        assert getattr(asked, field) == getattr(known, field)
+    assert asked.ebs_bytes_s == known.ebs_bytes_s
+    assert asked.network_bytes_s == known.network_bytes_s
+
+
+def test_a_type_that_nobody_knows_stays_unknown(
+    moto: str, keys: None, patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", moto)
+    instance, _, _ = told(Instance("ec2", "z9.large", None, "eu-west-1"))[-1]
+    assert instance.type is None
+
+
+@pytest.mark.parametrize("answer", [{}, {"VCpuInfo": None}, {"VCpuInfo": {"DefaultVCpus": 4}}])
+def test_half_an_answer_is_no_type(answer: dict[str, object]) -> None:
+    assert described(answer) is None
+
+
+def test_what_an_answer_leaves_out_is_none_and_not_zero() -> None:
+    found = described(
+        {
+            "InstanceType": "z9.large",
+            "VCpuInfo": {"DefaultVCpus": 2},
+            "MemoryInfo": {"SizeInMiB": 4096},
+            "NetworkInfo": {"NetworkPerformance": "Moderate"},
+        }
+    )
+    assert found is not None
+    assert (found.network_bytes_s, found.ebs_bytes_s, found.ebs_iops) == (None, None, None)
+    assert (found.gpus, found.gpu_memory) == (0, None)

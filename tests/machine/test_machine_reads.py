@@ -1,0 +1,142 @@
+"""What processes say of their files becomes one entry for each volume."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from recordings import recording
+from trainperf.machine.reads import probe
+
+
+def reads_event(**fields: Any) -> dict[str, Any]:
+    return {
+        "e": "reads",
+        "since": 0.0,
+        "seconds": 4.0,
+        "opens": 0,
+        "files": 0,
+        "at_least": False,
+        "paths": [],
+        "workers": 0,
+        "read_bytes": 0,
+        "stored_bytes": 0,
+        "counted": True,
+        "named": [],
+        "names": 0,
+        "held": [],
+        "sizes": {},
+        **fields,
+    }
+
+
+def written(folder: Path, many: int, size: int = 1000) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"{number}.bin" for number in range(many)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"x" * (size + number))
+    return [str(path) for path in paths]
+
+
+def test_without_a_timed_loop_there_is_a_reason() -> None:
+    assert probe(recording()) == ((), "no loop was timed that could have read files")
+
+
+def test_a_loop_over_memory_has_no_files() -> None:
+    found, reason = probe(recording(reads_event()))
+
+    assert found == ()
+    assert "in memory" in reason
+
+
+def test_bytes_without_names_are_said() -> None:
+    found, reason = probe(recording(reads_event(read_bytes=10**9)))
+
+    assert found == ()
+    assert "names no files" in reason
+
+
+def test_files_that_nobody_can_see_are_said() -> None:
+    found, reason = probe(recording(reads_event(opens=3, files=1, paths=["/no/such/file"])))
+
+    assert found == ()
+    assert "not there" in reason
+
+
+def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
+    paths = written(tmp_path, 101)
+
+    found, reason = probe(recording(reads_event(opens=505, files=101, paths=paths)))
+
+    assert reason == ""
+    (one,) = found
+    assert (one.files, one.opens, one.seconds, one.at_least) == (101, 505, 4.0, False)
+    assert one.sizes == (1010, 1050, 1090)
+    assert one.total_bytes == sum(1000 + number for number in range(101))
+    assert one.seen_by == "Python opened them"
+    assert one.volume.mount
+    assert len(one.examples) == 3
+
+
+def test_the_files_of_several_ranks_are_not_counted_twice(tmp_path: Path) -> None:
+    paths = written(tmp_path, 10)
+    event = {"t": 1.0, **reads_event(opens=20, files=10, paths=paths)}
+
+    ((one,), _) = probe(recording(events={1: (event,), 2: (event,)}))
+
+    assert (one.files, one.opens) == (10, 40)
+
+
+def test_of_more_files_than_are_named_the_sum_is_an_estimate(tmp_path: Path) -> None:
+    paths = written(tmp_path, 10, size=1000)
+    event = reads_event(opens=900, files=1000, paths=paths, at_least=True)
+
+    ((one,), _) = probe(recording(event))
+
+    assert (one.files, one.at_least) == (1000, True)
+    assert one.total_bytes == 100 * sum(1000 + number for number in range(10))
+
+
+def test_names_in_a_dataset_count_where_no_open_was_seen(tmp_path: Path) -> None:
+    paths = written(tmp_path, 10)
+    event = reads_event(named=paths, names=10)
+
+    ((one,), _) = probe(recording(event))
+    assert (one.files, one.opens, one.seen_by) == (10, 0, "named in the dataset")
+
+    event = reads_event(named=paths, names=10, opens=4, files=2, paths=paths[:2])
+    ((one,), _) = probe(recording(event))
+    assert (one.files, one.seen_by) == (2, "Python opened them")
+
+
+def test_files_removed_with_the_script_keep_the_sizes_seen_while_it_ran(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.bin")
+    event = reads_event(opens=4, files=1, paths=[gone], sizes={gone: 5000})
+
+    ((one,), _) = probe(recording(event))
+
+    assert one.sizes == (5000, 5000, 5000)
+    assert one.cold_bytes_s is None
+    assert "removed" in one.reason
+
+
+def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) -> None:
+    """By a mountinfo of our own: one folder of this disk stands for a tmpfs."""
+    here, memory = written(tmp_path / "disk", 3), written(tmp_path / "memory", 2)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    real = os.path.realpath(tmp_path)
+    (tmp_path / "proc/self/mountinfo").write_text(
+        "27 1 259:1 / / rw - ext4 /dev/nvme0n1 rw\n"
+        f"40 27 0:51 / {real}/memory rw - tmpfs tmpfs rw\n"
+    )
+    event = reads_event(opens=50, files=5, paths=here + memory)
+
+    found, _ = probe(recording(event), tmp_path)
+
+    assert [(one.volume.kind, one.files, one.opens) for one in found] == [
+        ("", 3, 30),
+        ("tmpfs", 2, 20),
+    ]
+    assert found[1].cold_bytes_s is None
+    assert "in memory" in found[1].reason

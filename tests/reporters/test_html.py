@@ -1,0 +1,220 @@
+"""The HTML report is one well-formed page that says what the terminal says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import re
+import textwrap
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+
+from reporters.pages import ALL, html_of, page_of, parsed
+from reporters.rendering import text
+from reporters.samples_observed import DIFF, FAILED, HEALTHY, INPUT_BOUND
+from reporters.samples_pages import EVERYTHING
+from trainperf.model import Equivalence, Patch, Site, Timeline
+from trainperf.model.diagnosis import Ignored
+from trainperf.reporters.html import render
+
+SECTIONS = (
+    *("verdict", "step", "timeline", "changes", "rejected", "trials", "together", "patch"),
+    *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
+)
+
+FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
+
+every_sample = pytest.mark.parametrize("name", ALL)
+
+
+@every_sample
+def test_every_tag_is_closed_where_it_should_be(name: str) -> None:
+    page = page_of(name)
+    assert page.wrong == []
+    assert page.open == []
+
+
+@every_sample
+def test_nothing_outside_the_page_is_named(name: str) -> None:
+    page = page_of(name)
+    for element in page.elements:
+        for attribute, value in element.attributes.items():
+            assert not attribute.startswith("on"), element
+            assert attribute not in ("src", "srcset", "style", "action", "background"), element
+            if attribute in ("href", "xlink:href"):
+                assert value == "data:," or (value or "").removeprefix("#") in page.ids, element
+    assert {one.tag for one in page.elements}.isdisjoint(
+        {"img", "iframe", "object", "embed", "form", "base", "audio", "video", "use", "image"}
+    )
+    for style in page.named("style"):
+        assert "url(" not in style.text
+        assert "@import" not in style.text
+
+
+@every_sample
+def test_ids_are_there_once_and_what_names_them_finds_them(name: str) -> None:
+    page = page_of(name)
+    assert len(page.ids) == len(set(page.ids))
+    for element in page.elements:
+        for attribute in ("aria-labelledby", "data-copies"):
+            for named in (element.attributes.get(attribute) or "").split():
+                assert named in page.ids
+
+
+@every_sample
+def test_headings_stand_in_order_under_one_title(name: str) -> None:
+    levels = [int(one.tag[1]) for one in page_of(name).elements if re.fullmatch("h[1-6]", one.tag)]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+@every_sample
+def test_tables_and_drawings_can_be_heard(name: str) -> None:
+    page = page_of(name)
+    for head in page.named("th"):
+        assert head.attributes.get("scope") in ("row", "col")
+    for drawing in page.named("svg"):
+        role = drawing.attributes.get("role")
+        inner = "x" in drawing.attributes  # part of another drawing
+        assert inner or (role == "img") != (drawing.attributes.get("aria-hidden") == "true")
+
+
+@every_sample
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str) -> None:
+    page = page_of(name)
+    (meta,) = [one for one in page.named("meta") if "http-equiv" in one.attributes]
+    told = dict(part.split(" ", 1) for part in (meta.attributes["content"] or "").split("; "))
+    assert told["default-src"] == "'none'"
+    for directive, tag in (("style-src", "style"), ("script-src", "script")):
+        (element,) = page.named(tag)
+        digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
+        assert told[directive] == f"'sha256-{digest}'"
+
+
+@every_sample
+def test_every_figure_of_the_terminal_is_on_the_page(name: str) -> None:
+    diagnosis = ALL[name]
+    page = page_of(name).words
+    # what is shortened for the terminal's width, or only there, is left out: commands
+    report = text(diagnosis, width=5000).split("\nNext\n")[0]
+    assert [one for one in FIGURE.findall(report) if one not in page] == []
+
+
+def test_the_same_diagnosis_gives_the_same_page() -> None:
+    assert render(EVERYTHING) == html_of("everything")
+
+
+def test_the_verdict_comes_first() -> None:
+    words = page_of("everything").words
+    assert words.index("Input-bound: the step could run") < words.index("One step")
+    assert "Apply these 2 changes: 3.4× (3.3 to 3.5)" in words
+
+
+def test_a_full_diagnosis_has_every_section() -> None:
+    assert set(SECTIONS) <= set(page_of("everything").ids)
+
+
+def test_a_section_without_content_is_not_there() -> None:
+    ids = set(page_of("failed").ids)
+    assert ids.isdisjoint({"timeline", "changes", "trials", "together", "patch", "job", "storage"})
+    assert {"verdict", "output", "machine", "not-measured"} <= ids
+
+
+def test_what_was_not_measured_is_said_and_never_zero() -> None:
+    page = parsed(render(replace(FAILED, overhead=None)))
+    assert "No step was timed." in page.words
+    assert "the three times: the script ended before its first step" in page.words
+    assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", page.words)
+
+
+def test_a_stage_that_was_not_timed_says_so() -> None:
+    assert "prefetch not timed by Keras" in page_of("input_bound").words
+
+
+def test_a_healthy_script_is_told_to_change_nothing() -> None:
+    words = page_of("healthy").words
+    assert "Nothing to change" in words
+    assert "What to change" not in words
+
+
+def test_the_copied_patch_is_the_patch() -> None:
+    diff = f"{DIFF}@@ -40,3 +40,3 @@\n \n-\tx = '<&>'\n+\tx = \"&amp;\"\n \n"
+    page = parsed(render(replace(INPUT_BOUND, patch=Patch(diff, ("tf_map_parallel",)))))
+    assert page.at("patch-code").text == diff
+    assert "patch-code" in [one.attributes.get("data-copies") for one in page.named("button")]
+
+
+@pytest.mark.parametrize("sign", ["\r\n", "\x0c\n", "\ufeff\n", "\udce9\n"])
+def test_a_patch_that_a_page_would_change_cannot_be_copied(sign: str) -> None:
+    page = parsed(render(replace(INPUT_BOUND, patch=Patch(DIFF.replace("\n", sign), ("a",)))))
+    assert "patch-code" not in [one.attributes.get("data-copies") for one in page.named("button")]
+    assert "characters that a page cannot carry" in page.words
+
+
+def test_the_copied_snippet_is_the_snippet() -> None:
+    page = page_of("input_bound")
+    for number, finding in enumerate(INPUT_BOUND.findings, start=1):
+        copied = page.at(f"change-{number}-snippet").text
+        assert copied == textwrap.dedent(finding.snippet).strip("\n")
+
+
+def test_code_has_its_syntax_in_colour() -> None:
+    html = html_of("torch_observed")
+    assert '<span class="k">with</span>' in html
+    assert '<span class="s">&#34;cuda&#34;</span>' in html
+
+
+def test_a_rejected_fix_is_no_advice() -> None:
+    page = page_of("all_outcomes")
+    rejected = page.at("rejected").text
+    assert "Losses differ: by 7.3 % from step 12 on".replace(" %", "\u00a0%") in rejected
+    assert "Set the policy before the model is built" not in page.words
+
+
+def test_losses_are_compared_and_where_they_were_not_that_is_said() -> None:
+    words = page_of("all_outcomes").words
+    assert "part by 7.3 % at step 12" in words
+    assert "not compared" in words
+
+
+def test_a_finding_that_a_comment_leaves_out_is_named() -> None:
+    ignored = Ignored(INPUT_BOUND.findings[0], Site("train.py", 30))
+    page = parsed(render(replace(INPUT_BOUND, ignored=(ignored,))))
+    assert "Run map(load_image) on several cores (train.py:30)" in page.at("ignored").text
+
+
+def test_every_volume_is_told_for_itself() -> None:
+    html = html_of("everything").split('id="storage"')[1].split("</section>")[0]
+    assert html.count("<dl") == html.count("<dt>Where</dt>") == 2
+
+
+def test_a_price_that_is_not_known_is_said() -> None:
+    machine = replace(EVERYTHING.machine, price=None, price_reason="no credentials")
+    page = parsed(render(replace(EVERYTHING, machine=machine, cost=None)))
+    assert "not known (no credentials); --price-per-hour gives it." in page.words
+
+
+def test_variables_are_part_of_the_patch() -> None:
+    assert "export TF_GPU_THREAD_MODE=gpu_private" in page_of("tried").at("environment-code").text
+
+
+def test_the_environment_is_no_python() -> None:
+    finding = replace(
+        INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export A=1"
+    )
+    page = parsed(render(replace(INPUT_BOUND, findings=(finding,))))
+    assert page.at("change-1-snippet").text == "export A=1"
+
+
+def test_an_empty_timeline_is_not_drawn() -> None:
+    empty = replace(HEALTHY, timeline=Timeline(3.0, 2.0, (), ()))
+    assert "timeline" not in parsed(render(empty)).ids
+
+
+def test_the_templates_are_shipped_beside_the_code() -> None:
+    folder = files("trainperf.reporters._html") / "templates"
+    names = {one.name for one in folder.iterdir()}
+    assert {"report.html.j2", "report.css", "report.js"} <= names

@@ -1,0 +1,125 @@
+"""An S3 that is slow, refuses, or drops the line: moto behind a small proxy, on localhost."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the proxy says instead of S3; status 0 drops the connection, -1 never answers."""
+
+    status: int
+    code: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Store:
+    """The proxy's address, its delay, and the fault it has for a request, if any."""
+
+    url: str
+    delay_s: float = 0.0
+    bytes_s: float | None = None
+    fault: Callable[[str, str], Answer | None] = lambda method, path: None
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**KEYS, "AWS_ENDPOINT_URL_S3": self.url}
+
+
+@contextmanager
+def proxy(port: int) -> Iterator[Store]:
+    """Stand before the server at `port` of localhost."""
+    stopped = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body go apart: each would wait 40 ms
+
+        def do_GET(self) -> None:
+            store.asked.append(f"{self.command} {self.path}")
+            answer = store.fault(self.command, self.path)
+            if answer is None:
+                time.sleep(store.delay_s)
+                self.forward()
+            elif answer.status > 0:
+                self.refuse(answer)
+            else:
+                stopped.wait(20 if answer.status < 0 else 0)
+                self.close_connection = True
+
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
+
+        def forward(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            upstream = http.client.HTTPConnection("127.0.0.1", port)
+            upstream.request(
+                self.command, self.path, self.rfile.read(length), dict(self.headers.items())
+            )
+            response = upstream.getresponse()
+            body = response.read()
+            self.send_response(response.status)
+            for name, value in response.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "server", "date"):
+                    self.send_header(name, value)
+            if not response.getheader("Content-Length"):
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.trickle(body)
+            upstream.close()
+
+        def trickle(self, body: bytes) -> None:
+            size = 32 * 1024
+            for start in range(0, len(body), size):
+                piece = body[start : start + size]
+                if store.bytes_s is not None:
+                    time.sleep(len(piece) / store.bytes_s)
+                self.wfile.write(piece)
+
+        def refuse(self, answer: Answer) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            text = f"<Error><Code>{answer.code}</Code><Message>no</Message></Error>"
+            body = b"" if self.command == "HEAD" else text.encode()
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64
+
+        def handle_error(self, *_: object) -> None:
+            pass  # a client that went away is what some tests are about
+
+    server = Server(("127.0.0.1", 0), Handler)
+    store = Store(f"http://127.0.0.1:{server.server_address[1]}")
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    try:
+        yield store
+    finally:
+        stopped.set()
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trainperf.samplers.container import ContainerWatch, Quota, Throttling, most_throttled
+
+GIB = 1024**3
+MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+MOUNT_V1 = (
+    "31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+)
+POD, JOB = "sys/fs/cgroup/pod", "sys/fs/cgroup/pod/job"
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def version_2(root: Path, **files: str) -> Path:
+    found = {"proc/self/mountinfo": MOUNT_V2, "proc/self/cgroup": "0::/pod/job\n"}
+    return write(root, {**found, **files})
+
+
+def stall(microseconds: int) -> str:
+    return (
+        f"some avg10=0.00 avg60=0.00 avg300=0.00 total={microseconds}\n"
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    )
+
+
+def stat(periods: int, throttled: int, usec: int) -> str:
+    return f"usage_usec 5\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {usec}\n"
+
+
+def test_nothing_is_known_where_there_are_no_groups(tmp_path: Path) -> None:
+    clock = Clock()
+    watch = ContainerWatch(tmp_path, clock)
+    clock.now += 2.0
+    use = watch.use()
+    assert use.seconds == 2.0
+    assert (use.quota_cores, use.throttled_share, use.throttled_s) == (None, None, None)
+    assert (use.cpu_pressure, use.memory_pressure, use.io_pressure) == (None, None, None)
+    assert (use.memory_limit, use.memory_peak, use.memory_events) == (None, None, ())
+    assert (use.swapped_in, use.swapped_out, use.pressure_of) == (None, None, "")
+
+
+def test_only_what_was_throttled_meanwhile_counts(tmp_path: Path) -> None:
+    files = {f"{JOB}/cpu.max": "200000 100000\n", f"{JOB}/cpu.stat": stat(1000, 900, 5_000_000)}
+    root = version_2(tmp_path, **files)
+    watch = ContainerWatch(root)
+    write(root, {f"{JOB}/cpu.stat": stat(1100, 925, 6_500_000)})
+    use = watch.use()
+    assert (use.quota_cores, use.throttled_share, use.throttled_s) == (2.0, 0.25, 1.5)
+
+
+def test_a_quota_without_a_period_meanwhile_has_no_share(tmp_path: Path) -> None:
+    files = {f"{JOB}/cpu.max": "200000 100000\n", f"{JOB}/cpu.stat": stat(10, 9, 50)}
+    use = ContainerWatch(version_2(tmp_path, **files)).use()
+    assert (use.throttled_share, use.throttled_s) == (None, 0.0)
+
+
+def test_the_level_that_stood_still_longest_counts(tmp_path: Path) -> None:
+    root = version_2(
+        tmp_path,
+        **{
+            f"{JOB}/cpu.max": "100000 100000\n",
+            f"{JOB}/cpu.stat": stat(0, 0, 0),
+            f"{POD}/cpu.max": "400000 100000\n",
+            f"{POD}/cpu.stat": stat(0, 0, 0),
+        },
+    )
+    watch = ContainerWatch(root)
+    write(root, {f"{JOB}/cpu.stat": stat(100, 1, 10), f"{POD}/cpu.stat": stat(100, 80, 900)})
+    use = watch.use()
+    assert (use.quota_cores, use.throttled_share) == (1.0, 0.8)
+
+
+def test_version_1_counts_in_nanoseconds(tmp_path: Path) -> None:
+    job = "sys/fs/cgroup/cpu,cpuacct/job"
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V1,
+            "proc/self/cgroup": "5:cpu,cpuacct:/job\n4:memory:/job\n",
+            f"{job}/cpu.cfs_quota_us": "50000\n",
+            f"{job}/cpu.cfs_period_us": "100000\n",
+            f"{job}/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+        },
+    )
+    watch = ContainerWatch(root)
+    write(root, {f"{job}/cpu.stat": "nr_periods 20\nnr_throttled 10\nthrottled_time 3000000000\n"})
+    use = watch.use()
+    assert (use.quota_cores, use.throttled_share, use.throttled_s) == (0.5, 0.5, 3.0)
+
+
+def test_pressure_is_the_share_of_the_time_in_which_a_task_waited(tmp_path: Path) -> None:
+    files = {f"{JOB}/{name}.pressure": stall(7_000) for name in ("cpu", "memory", "io")}
+    root = version_2(tmp_path, **files, **{f"{JOB}/cgroup.events": "populated 1\n"})
+    clock = Clock()
+    watch = ContainerWatch(root, clock)
+    clock.now += 10.0
+    write(root, {f"{JOB}/memory.pressure": stall(2_507_000), f"{JOB}/io.pressure": stall(6_999)})
+    use = watch.use()
+    assert (use.cpu_pressure, use.memory_pressure, use.io_pressure) == (0.0, 0.25, 0.0)
+    assert use.pressure_of == "container"
+
+
+def test_the_pressure_of_the_machine_stands_in_and_says_so(tmp_path: Path) -> None:
+    root = version_2(tmp_path, **{"proc/pressure/memory": stall(0)})
+    clock = Clock()
+    watch = ContainerWatch(root, clock)
+    clock.now += 10.0
+    write(root, {"proc/pressure/memory": stall(1_000_000)})
+    use = watch.use()
+    assert (use.cpu_pressure, use.memory_pressure, use.pressure_of) == (None, 0.1, "machine")
+
+
+def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path) -> None:
+    def holding(used: int, cache: int) -> dict[str, str]:
+        return {
+            f"{JOB}/memory.current": f"{used}\n",
+            f"{JOB}/memory.stat": f"anon 1\ninactive_file {cache}\n",
+        }
+
+    root = version_2(tmp_path, **{f"{JOB}/memory.max": f"{8 * GIB}\n", **holding(GIB, 0)})
+    clock = Clock()
+    watch = ContainerWatch(root, clock)
+    for used, cache in ((7 * GIB, 4 * GIB), (6 * GIB, GIB), (2 * GIB, 0)):
+        write(root, holding(used, cache))
+        clock.now += 1.0
+        watch.look()
+    use = watch.use()
+    assert (use.memory_limit, use.memory_peak) == (8 * GIB, 5 * GIB)
+
+
+def test_memory_is_not_read_more_often_than_it_must(tmp_path: Path) -> None:
+    files = {f"{JOB}/memory.max": "100\n", f"{JOB}/memory.current": "10\n"}
+    root = version_2(tmp_path, **files)
+    watch = ContainerWatch(root, Clock())
+    write(root, {f"{JOB}/memory.current": "90\n"})
+    watch.look()
+    write(root, {f"{JOB}/memory.current": "20\n"})
+    assert watch.use().memory_peak == 20
+
+
+def test_events_are_those_of_the_run_and_of_the_level_that_has_most(tmp_path: Path) -> None:
+    before = "low 0\nhigh 2\nmax 5\noom 1\noom_kill 1\n"
+    root = version_2(
+        tmp_path, **{f"{JOB}/memory.events": "high 0\nmax 0\n", f"{POD}/memory.events": before}
+    )
+    watch = ContainerWatch(root)
+    write(root, {f"{POD}/memory.events": "low 9\nhigh 2\nmax 8\noom 2\noom_kill 2\n"})
+    assert dict(watch.use().memory_events) == {"high": 0, "max": 3, "oom": 1, "oom_kill": 1}
+
+
+def test_version_1_counts_hits_of_a_limit_and_kills(tmp_path: Path) -> None:
+    job = "sys/fs/cgroup/memory/job"
+    root = write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": MOUNT_V1,
+            "proc/self/cgroup": "4:memory:/job\n",
+            f"{job}/memory.limit_in_bytes": f"{GIB}\n",
+            f"{job}/memory.usage_in_bytes": "5000\n",
+            f"{job}/memory.stat": "cache 3\ntotal_inactive_file 2000\n",
+            f"{job}/memory.failcnt": "4\n",
+            f"{job}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+        },
+    )
+    watch = ContainerWatch(root)
+    oom = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"
+    write(root, {f"{job}/memory.failcnt": "10\n", f"{job}/memory.oom_control": oom})
+    use = watch.use()
+    assert dict(use.memory_events) == {"max": 6, "oom_kill": 1}
+    assert (use.memory_limit, use.memory_peak) == (GIB, 3000)
+
+
+def test_swapping_is_counted_in_bytes(tmp_path: Path) -> None:
+    root = version_2(tmp_path, **{"proc/vmstat": "pgfault 1\npswpin 100\npswpout 50\n"})
+    watch = ContainerWatch(root)
+    write(root, {"proc/vmstat": "pgfault 1\npswpin 110\npswpout 50\n"})
+    use = watch.use()
+    assert (use.swapped_in, use.swapped_out) == (10 * os.sysconf("SC_PAGE_SIZE"), 0)
+
+
+def test_garbled_files_are_no_error(tmp_path: Path) -> None:
+    root = version_2(
+        tmp_path,
+        **{
+            f"{JOB}/cpu.max": "100000 100000\n",
+            f"{JOB}/cpu.stat": "nr_periods lots\n",
+            f"{JOB}/memory.pressure": "some total=often\n",
+            f"{JOB}/memory.events": "oom\n",
+            "proc/vmstat": "nonsense",
+        },
+    )
+    use = ContainerWatch(root).use()
+    assert (use.quota_cores, use.throttled_share, use.memory_pressure) == (1.0, None, None)
+    assert (use.memory_events, use.swapped_in) == ((), None)
+
+
+def test_a_level_that_is_gone_at_the_end_is_left_out() -> None:
+    counted = Throttling(10, 5, 1.0)
+    assert most_throttled((counted, None), (None, counted)) is None
+    assert most_throttled((counted,), (Throttling(20, 10, 2.0),)) == Throttling(10, 5, 1.0)
+
+
+def test_no_quota_costs_no_reading(tmp_path: Path) -> None:
+    quota = Quota(version_2(tmp_path, **{f"{JOB}/cpu.stat": stat(1, 1, 1)}))
+    assert (quota.cores, quota.read()) == (None, ())

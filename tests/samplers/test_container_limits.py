@@ -1,0 +1,143 @@
+"""Limits that are really set around a process; skipped where the kernel permits none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from limits import answer, child_group, run_in, with_small_shm
+
+QUOTA = {"cpu_cfs_quota_us": 20_000, "cpu_max": "20000 100000"}
+"""A fifth of a core."""
+MIB = 1024**2
+
+BUSY = """
+    import dataclasses, json, time
+    from trainperf.samplers.container import ContainerWatch
+
+    def spin(seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pass
+
+    watch = ContainerWatch()
+    spin(0.5)
+    use = watch.use()
+    print(json.dumps([use.quota_cores, use.throttled_share, use.throttled_s]))
+"""
+
+
+def test_a_busy_process_is_throttled_by_its_quota() -> None:
+    with child_group("cpu", **QUOTA) as group:
+        quota, share, seconds = run_in(group, BUSY)
+    assert quota == 0.2
+    assert share > 0.3
+    assert seconds > 0.1
+
+
+def test_a_busy_process_in_a_group_without_a_quota_is_not() -> None:
+    with child_group("cpu") as group:
+        _, share, seconds = run_in(group, BUSY)
+    assert not share
+    assert not seconds
+
+
+def test_samples_tell_when_it_was_throttled() -> None:
+    code = """
+        import json, os, time
+        from trainperf.samplers.host import HostSampler
+
+        sampler = HostSampler(os.getpid())
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            pass
+        busy = sampler.sample()
+        time.sleep(0.5)
+        idle = sampler.sample()
+        print(json.dumps([
+            busy.quota_periods, busy.quota_throttled, idle.quota_periods, idle.quota_throttled,
+        ]))
+    """
+    with child_group("cpu", **QUOTA) as group:
+        periods, throttled, later, still = run_in(group, code)
+    assert 0 < throttled <= periods
+    assert later == 0 or still / later < throttled / periods
+
+
+def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path) -> None:
+    code = f"""
+        import json, pathlib, sys
+        from trainperf.launch import launch
+        from trainperf.model import Run
+
+        busy = "import time\\nend = time.time() + 1\\nwhile time.time() < end: pass"
+        run = Run((sys.executable, "-c", busy), {str(tmp_path)!r}, "busy")
+        recording = launch(run, pathlib.Path({str(tmp_path / "run")!r}))
+        use = recording.container
+        samples = [s.host.quota_throttled for s in recording.samples if s.host is not None]
+        print(json.dumps([use.quota_cores, use.throttled_share, sum(samples)]))
+    """
+    with child_group("cpu", **QUOTA) as group:
+        quota, share, throttled = run_in(group, code)
+    assert quota == 0.2
+    assert share > 0.2
+    assert throttled > 0
+
+
+def test_the_machine_has_as_many_cores_as_the_quota_gives() -> None:
+    code = """
+        import json
+        from trainperf.machine import inspect_machine
+        from trainperf.machine.checks import check_cores
+
+        machine = inspect_machine()
+        print(json.dumps([machine.quota_cores, machine.cores, check_cores(machine).status]))
+    """
+    with child_group("cpu", **QUOTA) as group:
+        assert run_in(group, code) == [0.2, 0.2, "warning"]
+
+
+def test_memory_is_limited_by_the_group() -> None:
+    code = """
+        import json
+        from trainperf.machine import inspect_machine
+        from trainperf.samplers.container import ContainerWatch
+
+        watch = ContainerWatch()
+        held = b"x" * (64 * 1024**2)
+        use, machine = watch.use(), inspect_machine()
+        print(json.dumps([use.memory_limit, use.memory_peak, machine.memory_limit]))
+    """
+    limit = 512 * MIB
+    with child_group("memory", memory_limit_in_bytes=limit, memory_max=limit) as group:
+        found, peak, usable = run_in(group, code)
+    assert (found, usable) == (limit, limit)
+    assert 64 * MIB < peak < limit
+
+
+def test_a_pinned_process_has_the_cores_of_its_mask() -> None:
+    one = min(os.sched_getaffinity(0))
+    code = (
+        f"import os; os.sched_setaffinity(0, [{one}])\n"
+        "import json\n"
+        "from trainperf.machine import inspect_machine\n"
+        "machine = inspect_machine()\n"
+        "print(json.dumps([machine.affinity_cores, machine.cores, machine.visible_cores]))\n"
+    )
+    mask, cores, visible = answer([sys.executable, "-c", code])
+    assert mask == 1
+    assert cores <= 1
+    assert visible == os.cpu_count()
+
+
+def test_a_shm_as_small_as_dockers_is_a_problem() -> None:
+    code = """
+        import json
+        from trainperf.machine import inspect_machine
+        from trainperf.machine.checks import check_shm
+
+        machine = inspect_machine()
+        print(json.dumps([machine.shm_total, check_shm(machine, torch=True).status]))
+    """
+    assert with_small_shm(code) == [64 * MIB, "problem"]

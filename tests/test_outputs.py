@@ -1,0 +1,244 @@
+"""Which report goes where."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from reporters.samples import HOSTILE
+from reporters.samples_observed import DECODE, HEALTHY, INPUT_BOUND, PARALLEL_MAP
+from trainperf import outputs, store
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis
+from trainperf.model.diagnosis import Ignored
+from trainperf.outputs import DOCUMENTS, FORMATS, Output, check, parse
+from trainperf.reporters import REPORTERS
+from trainperf.settings import Settings
+
+
+def write(
+    values: list[str],
+    diagnosis: Diagnosis = INPUT_BOUND,
+    env: dict[str, str] | None = None,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+    **names: Any,
+) -> None:
+    wanted = parse(values)
+    check(wanted)
+    console = Console(width=100, color_system=None)
+    outputs.write(diagnosis, wanted, settings, lambda: console, env=env or {}, **names)
+
+
+def test_every_reporter_is_a_format_and_every_format_has_a_reporter() -> None:
+    assert set(FORMATS) == set(REPORTERS)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([], [Output("terminal")]),
+        (["terminal"], [Output("terminal")]),
+        (["json"], [Output("json")]),
+        (["JSON"], [Output("json")]),
+        (["json=-"], [Output("json")]),
+        (["html=r.html"], [Output("terminal"), Output("html", Path("r.html"))]),
+        (["html=a=b.html"], [Output("terminal"), Output("html", Path("a=b.html"))]),
+        (["github"], [Output("terminal"), Output("github")]),
+        (["json", "github"], [Output("json"), Output("github")]),
+        (["json", "terminal=r.txt"], [Output("json"), Output("terminal", Path("r.txt"))]),
+        (["json", "json"], [Output("json")]),
+        (["json=a", "json=b"], [Output("terminal"), *(Output("json", Path(n)) for n in "ab")]),
+    ],
+)
+def test_the_terminals_report_is_there_unless_another_takes_stdout(values, wanted) -> None:
+    assert list(parse(values)) == wanted
+    document = any(one.file is None and one.format == "json" for one in wanted)
+    assert outputs.takes_stdout(parse(values)) is document
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "hint"),
+    [
+        (["pdf"], "no format 'pdf'", "choose from terminal, json"),
+        (["sarf=x"], "no format 'sarf'", "did you mean sarif?"),
+        ([""], "no format ''", "choose from"),
+        (["_units"], "no format '_units'", "choose from"),
+        (["html="], "no file is named", "html=FILE"),
+        (["json", "html"], "json and html would both go to stdout", "html=FILE"),
+        (["json", "terminal"], "json and terminal would both", "json=FILE"),
+        (["terminal", "sarif"], "terminal and sarif would both", "sarif=FILE"),
+        (["json=a", "html=./a"], "json and html would both go to a", "a file for each"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(values, words, hint) -> None:
+    with pytest.raises(TrainperfError) as caught:
+        parse(values)
+    assert words in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(TrainperfError, match="no folder"):
+        check(parse([f"json={tmp_path}/no/report.json"]))
+    with pytest.raises(TrainperfError, match="is a folder"):
+        check(parse([f"json={tmp_path}"]))
+    check(parse([f"json={tmp_path}/report.json", "html=/dev/null"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused_before_the_run(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(TrainperfError, match="cannot be written to"):
+        check(parse([f"json={tmp_path}/report.json"]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("sample", [INPUT_BOUND, HOSTILE], ids=["plain", "hostile"])
+def test_a_format_goes_to_its_file_in_utf_8_beside_the_terminals(
+    name: str, sample: Diagnosis, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write([f"{name}={tmp_path}/report"], sample)
+    text = (tmp_path / "report").read_text("utf-8")
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert "trainperf" in text
+    assert "Measured" in capfd.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_on_stdout_is_all_that_is_there(name, capfd) -> None:
+    write([name], HOSTILE)
+    text = capfd.readouterr().out
+    if name in ("json", "sarif"):
+        json.loads(text)
+    if name == "junit":
+        ElementTree.fromstring(text.encode())
+    starts = {"html": "<!doctype html>", "markdown": "## ", "junit": "<?xml"}
+    assert text.lower().startswith(starts.get(name, "{"))
+
+
+def test_a_report_of_json_can_be_shown_again(tmp_path: Path) -> None:
+    write([f"json={tmp_path}/report.json"])
+    assert store.load(tmp_path / "report.json") == INPUT_BOUND
+
+
+def test_stdout_of_another_encoding_gets_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    write(["markdown"])
+    sys.stdout.flush()
+    assert "3.2×" in raw.getvalue().decode("utf-8")
+
+
+def test_names_reach_the_terminals_report(capfd) -> None:
+    write([], saved="20261121-train", patch_file="fixes.diff")
+    text = capfd.readouterr().out
+    assert "trainperf show 20261121-train" in text
+    assert "git apply fixes.diff" in text
+
+
+def test_a_file_is_replaced_whole_and_a_link_to_it_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old" * 100_000)
+    (tmp_path / "link").symlink_to("real")
+    write([f"json={tmp_path}/link"])
+    assert (tmp_path / "link").is_symlink()
+    json.loads((tmp_path / "real").read_text("utf-8"))
+
+
+def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path, capfd) -> None:
+    wanted = parse([f"json={tmp_path}/gone/a", f"html={tmp_path}/b", "github"])
+    with pytest.raises(TrainperfError, match=r"cannot write .*gone/a") as caught:
+        outputs.write(INPUT_BOUND, wanted, Settings(), Console, env={})
+    assert caught.value.hint
+    assert (tmp_path / "b").exists()
+    assert "::warning" in capfd.readouterr().out
+
+
+def test_githubs_commands_come_last_and_its_summary_is_added_to(tmp_path: Path, capfd) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("of an earlier command\n")
+    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
+    lines = capfd.readouterr().out.rstrip("\n").split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith("::"))
+    assert first > 10
+    assert all(line.startswith("::") for line in lines[first:])
+    assert summary.read_text().startswith("of an earlier command\n## trainperf: ")
+
+
+def test_the_summary_stays_below_its_limit_with_what_is_there(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_bytes(b"x" * (1024 * 1024 - 3000) + b"\n")
+    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert summary.stat().st_size <= 1024 * 1024
+    assert "Left out to keep this short" in summary.read_text()
+
+
+def test_a_summary_that_is_full_gets_nothing(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_bytes(b"x" * 1024 * 1024)
+    write(["github"], env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert summary.stat().st_size == 1024 * 1024
+
+
+def test_a_summary_that_cannot_be_written_is_told_after_the_commands(tmp_path: Path, capfd) -> None:
+    with pytest.raises(TrainperfError, match="summary of the step"):
+        write(["github"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary")})
+    assert "::warning" in capfd.readouterr().out
+
+
+def test_without_github_nothing_is_added_to_the_summary(tmp_path: Path) -> None:
+    write([], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "summary")})
+    write([f"github={tmp_path}/commands"], env={"GITHUB_STEP_SUMMARY": str(tmp_path / "summary")})
+    assert not (tmp_path / "summary").exists()
+
+
+def test_problems_and_fail_on_reach_every_format_that_tells_them(tmp_path: Path, capfd) -> None:
+    formats = {"markdown": "12 % slower", "github": "::error title=trainperf check::12 %25 slower",
+               "sarif": '"text": "12 % slower"', "junit": 'message="12 % slower"'}  # fmt: skip
+    values = [f"{name}={tmp_path}/{name}" for name in formats]
+    write(values, settings=Settings(fail_on="any"), problems=("12 % slower",))
+    for name, words in formats.items():
+        assert words in (tmp_path / name).read_text("utf-8")
+    assert '"level": "error"' in (tmp_path / "sarif").read_text("utf-8")
+
+
+def test_files_are_relative_to_the_repository(tmp_path: Path) -> None:
+    inside = tmp_path / "repository" / "sub"
+    inside.mkdir(parents=True)
+    site = replace(DECODE, file=str(inside / "train.py"))
+    diagnosis = replace(
+        INPUT_BOUND, cwd=str(inside), findings=(replace(PARALLEL_MAP, where=(site,)),)
+    )
+
+    def named(env: dict[str, str]) -> str:
+        write([f"sarif={tmp_path}/sarif"], diagnosis, env)
+        (run,) = json.loads((tmp_path / "sarif").read_text())["runs"]
+        place = run["results"][0]["locations"][0]["physicalLocation"]
+        return str(place["artifactLocation"]["uri"])
+
+    assert named({}) == "train.py"
+    assert named({"GITHUB_WORKSPACE": "/elsewhere"}) == "train.py"
+    assert named({"GITHUB_WORKSPACE": str(tmp_path / "repository")}) == "sub/train.py"
+    (tmp_path / "link").symlink_to("repository")
+    assert named({"GITHUB_WORKSPACE": str(tmp_path / "link")}) == "sub/train.py"
+    (tmp_path / ".git").mkdir()
+    assert named({}) == "repository/sub/train.py"
+
+
+def test_what_is_ignored_is_no_alert_on_github(tmp_path: Path) -> None:
+    diagnosis = replace(HEALTHY, ignored=(Ignored(PARALLEL_MAP, DECODE),))
+    for env, results in (({}, 1), ({"GITHUB_ACTIONS": "true"}, 0)):
+        write([f"sarif={tmp_path}/sarif"], diagnosis, env)
+        (run,) = json.loads((tmp_path / "sarif").read_text())["runs"]
+        assert len(run["results"]) == results

@@ -13,6 +13,8 @@ import click
 import trainperf
 from trainperf.commands._arguments import ScriptCommand, output_format
 from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
+from trainperf.commands.check import check
+from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.errors import TrainperfError
@@ -198,7 +200,7 @@ def doctor() -> None:
     render(examine(), console())
 
 
-for _command in (lint, sagemaker):
+for _command in (check, compare, lint, sagemaker):
     cli.add_command(_command)
 
 

@@ -1,0 +1,36 @@
+"""Whether a script trains as fast as its baseline says: for every change, in CI.
+
+`running` makes the runs, `judging` decides about their times, `answering` says it.
+"""
+
+from __future__ import annotations
+
+from trainperf.checking.answering import answer, settled
+from trainperf.checking.baseline import load, repeats_of, save
+from trainperf.checking.calibration import speed
+from trainperf.checking.judging import judge, noise
+from trainperf.checking.repeats import repeat
+from trainperf.checking.running import BASELINE_RUNS, Means, Runs, run
+from trainperf.checking.values import Baseline, Checked, Judged, Repeat, Speed, Wanted
+
+__all__ = [
+    "BASELINE_RUNS",
+    "Baseline",
+    "Checked",
+    "Judged",
+    "Means",
+    "Repeat",
+    "Runs",
+    "Speed",
+    "Wanted",
+    "answer",
+    "judge",
+    "load",
+    "noise",
+    "repeat",
+    "repeats_of",
+    "run",
+    "save",
+    "settled",
+    "speed",
+]

@@ -1,0 +1,49 @@
+"""A baseline's file: read with clear errors, written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path, PurePath
+
+from trainperf import store
+from trainperf.checking.repeats import repeat
+from trainperf.checking.values import Baseline, Repeat
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis
+
+
+def load(path: Path, script: str) -> Baseline:
+    """Read the baseline of `script`; any saved report will do, as a baseline of one run.
+
+    Raises `TrainperfError` where there is none yet, where the file is not whole, or of a
+    newer format, where it is of another script, and where no step was timed for it.
+    """
+    make = f"trainperf check --save-baseline {path} {script}"
+    if not path.exists():
+        raise TrainperfError(f"there is no baseline {path} yet", f"this makes one: {make}")
+    saved = store.load_value(store.resolve_run(path), Baseline)
+    if _name(saved.script) != _name(script):
+        raise TrainperfError(
+            f"{path} is a baseline of {saved.script}, not of {script}",
+            f"give that of {script}, or make one: {make}",
+        )
+    if saved.times.real_s is None:
+        raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
+    return saved
+
+
+def repeats_of(saved: Baseline) -> tuple[Repeat, ...]:
+    """The runs that a baseline was made of; of a plain report, the one."""
+    return saved.repeats or (repeat(saved),)
+
+
+def save(diagnosis: Diagnosis, repeats: Sequence[Repeat], path: Path) -> None:
+    """Write `diagnosis`, the run that stands for the others, with all runs."""
+    values = {one.name: getattr(diagnosis, one.name) for one in fields(Diagnosis)}
+    store.save_value(Baseline(**values, repeats=tuple(repeats)), path)
+
+
+def _name(script: str) -> str:
+    """What a script goes by wherever it is called from: the last part of its path."""
+    return " ".join(PurePath(word).name for word in script.split())

@@ -1,0 +1,107 @@
+"""What a check measures and keeps: runs of a script, the speed of the machine, a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainperf.model import Diagnosis
+
+Outcome = Literal["passed", "failed", "undecided"]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast the machine is at one moment: seconds of a fixed piece of work.
+
+    `one_s` on one core, `all_s` on as many as the process may use at the same time; the
+    fastest of several goes.
+    """
+
+    one_s: float
+    all_s: float
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One run of the script; seconds per step.
+
+    `fastest_s` is the mean of the fastest run of consecutive steps, `mean_s` that of all
+    steps with `noise`, half its interval as a share of it. `agreement` is how far the
+    fastest quarter of the runs of steps reaches above `fastest_s`, as a share of it.
+    `cores` is what the script kept busy, `others` what other programs did meanwhile.
+    None where not measured.
+    """
+
+    fastest_s: float
+    mean_s: float
+    noise: float | None = None
+    agreement: float | None = None
+    batch_size: int | None = None
+    cores: float | None = None
+    others: float | None = None
+    utilization: float | None = None
+    findings: tuple[str, ...] = ()
+    speed: Speed | None = None
+
+
+@dataclass(frozen=True)
+class Baseline(Diagnosis):
+    """A saved diagnosis with every run that it was made of; its file is a report as well."""
+
+    repeats: tuple[Repeat, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check asks for; shares of 1. `least` is None where no utilisation is asked for.
+
+    `fail_on` is "none", "any" or the speed-up from which a new finding fails the check.
+    """
+
+    most: float = 0.05
+    least: float | None = None
+    fail_on: str | float = "none"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the times of two sets of runs say: seconds per step, or per sample.
+
+    `change` is relative, `before_noise` and `after_noise` are half the intervals as a share of
+    the time. `machine` is by how much the machine itself was slower than when the baseline was
+    saved (0.1: a tenth), None where not known. `others` is how many cores other programs kept
+    busy beside the best run, `computed` the relative change of the processor time of a step,
+    `cores` that of the cores it kept busy. `reason` says why it is undecided. `remark` is what
+    else was seen.
+    """
+
+    outcome: Outcome
+    before_s: float
+    after_s: float
+    change: float
+    before_noise: float
+    after_noise: float
+    by_samples: bool = False
+    machine: float | None = None
+    others: float | None = None
+    computed: float | None = None
+    cores: float | None = None
+    reason: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The answer of a check.
+
+    `failures` and `doubts` are sentences; `line` is the last one printed. `new` are the
+    findings that made it fail.
+    """
+
+    outcome: Outcome
+    line: str
+    times: Judged
+    failures: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()

@@ -1,0 +1,275 @@
+"""`trainperf check SCRIPT --baseline FILE`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trainperf.commands._arguments import ScriptCommand
+from trainperf.commands._shared import console, given, print_report, read_settings
+from trainperf.errors import TrainperfError
+
+if TYPE_CHECKING:
+    from trainperf.checking import Baseline, Checked, Runs, Wanted
+    from trainperf.model import Diagnosis, Machine
+    from trainperf.outputs import Output
+    from trainperf.session import Target
+    from trainperf.settings import Settings
+
+PASSED, FAILED, NOT_TIMED = 0, 1, 2
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 only
+    """A share of 1: `10%` or `0.1`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it; a figure above 1 without `%` is refused: 10 could mean either."""
+        text = str(value).strip()
+        try:
+            number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= (10 if text.endswith("%") else 1):
+            self.fail(f"{text!r} is no share: write 10% or 0.1", param, ctx)
+        return number
+
+
+@click.command(
+    cls=ScriptCommand,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Say whether a script trains as fast as its saved baseline.",
+)
+@click.option("--baseline", metavar="FILE", help="Check against this baseline, or any saved "
+              "report.")  # fmt: skip
+@click.option("--save-baseline", metavar="FILE", help="Run three times and save a baseline.")
+@click.option("--update", is_flag=True, help="Save what was measured as the new --baseline, "
+              "whatever it says.")  # fmt: skip
+@click.option("--max-regression", "most", type=Share(), default="5%", show_default=True,
+              metavar="SHARE", help="How much slower a step may be.")  # fmt: skip
+@click.option("--min-utilization", "least", type=Share(), metavar="SHARE",
+              help="Fail on an accelerator utilisation under this, such as 0.8.")  # fmt: skip
+@click.option("--fail-on", metavar="WHAT", help="Fail on any new `finding`, or on a new one worth "
+              "at least e.g. `1.2` times.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Fail as well where noise or the machine leave it "
+              "undecided.")  # fmt: skip
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--budget", metavar="TIME", help="What all runs together may take: 90s, 3min "
+              "[default: 3min].")  # fmt: skip
+@click.option("--steps", type=click.IntRange(min=3), help="Time so many steps in each run.")
+@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
+              "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+              "~/.cache/trainperf/runs].")  # fmt: skip
+@click.option("--json", "json", metavar="FILE", help="Write the diagnosis as JSON.")
+@click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]", help="Write "
+              "the report of the run as json, markdown, html, github, sarif or junit as well, "
+              "what fails the check among it; may be repeated.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
+def check(
+    command: tuple[str, ...],
+    module: str | None,
+    baseline: str | None,
+    save_baseline: str | None,
+    update: bool,
+    most: float,
+    least: float | None,
+    strict: bool,
+    **flags: Any,
+) -> None:
+    """Say whether a script trains as fast as its saved baseline; for CI.
+
+    \b
+    trainperf check --save-baseline baseline.json train.py --epochs 3
+    trainperf check --baseline baseline.json train.py --epochs 3
+
+    The script runs once, without trials; where it seems slower, up to five times: what
+    fails the check was there in every run. No fix is tried, no file changed.
+
+    Exit status: 0 passed, or undecided without `--strict`; 1 failed; 2 wrong usage, no
+    baseline, or a machine that cannot be compared; 3 the script failed.
+    """
+    from trainperf import checking, outputs, session
+
+    settings = replace(read_settings(given(flags)), trials=False)
+    _one_of(baseline, save_baseline, update)
+    target = session.target(module, command, Path.cwd())
+    _alone(target)
+    asked = outputs.parse(settings.output_format)
+    outputs.check(asked)
+    wanted = checking.Wanted(most, least, settings.fail_on)
+    if save_baseline is not None:
+        runs = _runs(target, settings, checking.BASELINE_RUNS)
+        _write(runs.diagnosis, None, settings, asked)
+        _save(runs, Path(save_baseline), asked)
+        return
+    path = Path(baseline or "")
+    saved = None if update and not path.exists() else checking.load(path, target.label)
+    if saved is None or update:
+        runs = _runs(target, settings, checking.BASELINE_RUNS)
+        other = saved is None or _refusals(saved, runs.diagnosis)
+        checked = None if saved is None or other else _answer(saved, runs, wanted, settings, asked)
+        _write(runs.diagnosis, checked, settings, asked)
+        _save(runs, path, asked)
+        return
+    _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
+    runs = _runs(target, settings, 1, lambda made: checking.settled(saved, made, wanted))
+    _refuse(saved, runs.diagnosis, path, target)
+    checked = _answer(saved, runs, wanted, settings, asked)
+    _write(runs.diagnosis, checked, settings, asked)
+    sys.exit(_status(checked, strict))
+
+
+def inspected(folder: Path) -> Machine:
+    """The machine as it is now, before anything is run on it."""
+    from trainperf.machine import inspect_machine
+
+    return inspect_machine(directory=folder)
+
+
+def _one_of(baseline: str | None, save_baseline: str | None, update: bool) -> None:
+    """Refuse options that say nothing together."""
+    if (baseline is None) == (save_baseline is None):
+        raise TrainperfError(
+            "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
+            hint="trainperf check --baseline FILE train.py checks against one, "
+            "trainperf check --save-baseline FILE train.py makes one",
+        )
+    if update and baseline is None:
+        raise TrainperfError("--update of what?", hint="name the file with --baseline FILE")
+
+
+def _alone(target: Target) -> None:
+    """Refuse to be one of several ranks: a check starts the whole job."""
+    from trainperf import place
+
+    if place.find(os.environ) is not None:
+        raise TrainperfError(
+            "a check is not made rank by rank",
+            hint="let it start the launcher: trainperf check --baseline FILE -- torchrun …",
+        )
+    place.check_alone(target.command, os.environ)
+
+
+def _runs(
+    target: Target,
+    settings: Settings,
+    at_least: int,
+    settled: Callable[[Runs], bool] = lambda runs: True,
+) -> Runs:
+    """Run the script until it is settled; a run that timed no step ends the command."""
+    from trainperf import checking, exiting, session
+
+    cores = inspected(target.cwd).cores
+    until = time.monotonic() + settings.budget_s
+
+    def observe() -> Diagnosis:
+        left = max(1.0, until - time.monotonic())
+        return session.run(target, replace(settings, budget_s=left), console(stderr=True))[0]
+
+    means = checking.Means(observe, lambda: checking.speed(cores), until)
+    runs = checking.run(means, at_least, settled)
+    if runs.ended is not None:
+        print_report(runs.ended, settings)
+        status = exiting.exit_status(runs.ended, replace(settings, fail_on="none"))
+        sys.exit(status or NOT_TIMED)
+    return runs
+
+
+def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None:
+    """Refuse to compare with a baseline of a machine that says nothing about this one."""
+    refused = _refusals(saved, now)
+    if refused:
+        raise TrainperfError(
+            f"{path} cannot be compared with this run: {'; '.join(refused)}",
+            hint="save a baseline here and now: "
+            f"trainperf check --save-baseline {path} {target.label}",
+        )
+
+
+def _refusals(saved: Baseline, now: Diagnosis) -> tuple[str, ...]:
+    from trainperf import comparing
+
+    return comparing.compare(saved, now).refusals
+
+
+def _answer(
+    saved: Baseline, runs: Runs, wanted: Wanted, settings: Settings, asked: Sequence[Output]
+) -> Checked:
+    """Print what is to be known and the answer, which stands last; return it."""
+    from trainperf import checking, comparing
+    from trainperf.reporters._comparison import render
+
+    checked = checking.answer(saved, runs.diagnosis, runs.repeats, wanted)
+    comparison = comparing.compare(saved, runs.diagnosis)
+    aside = _aside(asked)
+    if checked.outcome == "passed":
+        for remark in comparison.remarks:
+            click.echo(f"note: {remark}", err=aside)
+    else:
+        render(comparison, console(stderr=aside, color=settings.color))
+        click.echo(err=aside)
+    for told in _besides(checked):
+        click.echo(f"note: {told}", err=aside)
+    click.echo(checked.line, err=aside)
+    return checked
+
+
+def _aside(asked: Sequence[Output]) -> bool:
+    """Whether a report takes stdout: what a reader is told then goes to stderr."""
+    return any(one.file is None and one.format not in ("terminal", "github") for one in asked)
+
+
+def _besides(checked: Checked) -> list[str]:
+    """What the last line has no room for."""
+    told = (*checked.failures, *checked.doubts)
+    return [one for one in told if one not in checked.line]
+
+
+def _write(
+    diagnosis: Diagnosis, checked: Checked | None, settings: Settings, asked: Sequence[Output]
+) -> None:
+    """Write the report where it was asked for, the answer first among its notes."""
+    from trainperf import outputs, session
+
+    problems: tuple[str, ...] = ()
+    if checked is not None:
+        told = (checked.line, *_besides(checked), *diagnosis.notes)
+        diagnosis, problems = replace(diagnosis, notes=told), checked.failures
+    session.write_outputs(diagnosis, settings)
+    reports = [one for one in asked if one != outputs.Output("terminal")]
+    # what fails the check is among the problems; findings of the baseline do not
+    mild = replace(settings, fail_on="none")
+    outputs.write(diagnosis, reports, mild, console, problems=problems)
+
+
+def _save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
+    from trainperf import checking
+
+    checking.save(runs.diagnosis, runs.repeats, path)
+    many = len(runs.repeats)
+    click.echo(
+        f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
+        f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
+        err=_aside(asked),
+    )
+
+
+def _status(checked: Checked, strict: bool) -> int:
+    """1 for a failure, and for what is undecided where that is not good enough."""
+    if checked.outcome == "failed" or (strict and checked.outcome == "undecided"):
+        return FAILED
+    return PASSED

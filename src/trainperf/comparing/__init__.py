@@ -1,0 +1,58 @@
+"""Compare two diagnoses: what changed, beyond the noise. Pure."""
+
+from __future__ import annotations
+
+from trainperf.comparing import circumstances, figures, outcomes
+from trainperf.comparing.values import (
+    Amount,
+    Change,
+    Comparison,
+    Difference,
+    FindingChange,
+    Side,
+    TrialChange,
+)
+from trainperf.model import Diagnosis
+
+__all__ = [
+    "Amount",
+    "Change",
+    "Comparison",
+    "Difference",
+    "FindingChange",
+    "Side",
+    "TrialChange",
+    "compare",
+]
+
+
+def compare(a: Diagnosis, b: Diagnosis) -> Comparison:
+    """Say what is different in `b` against `a`; never raises, whatever they lack.
+
+    A difference of two figures counts where their 95 % intervals do not meet.
+    """
+    by_samples = circumstances.other_batch(a, b)
+    remarks = circumstances.remarks(a, b)
+    if by_samples:
+        told = f"the batch size went from {circumstances.batch(a)} to {circumstances.batch(b)}"
+        remarks = (f"{told}: compare samples per second, not the times of a step", *remarks)
+    return Comparison(
+        before=_side(a),
+        after=_side(b),
+        basis="samples" if by_samples else "step",
+        times=figures.times(a, b, by_samples),
+        stages=figures.stages(a, b, by_samples),
+        step_parts=figures.step_parts(a, b, by_samples),
+        utilization=figures.utilization(a, b),
+        findings=outcomes.findings(a, b),
+        trials=outcomes.trials(a, b),
+        settings=circumstances.settings(a, b),
+        machine=circumstances.machine(a, b),
+        refusals=circumstances.refusals(a, b),
+        remarks=remarks,
+    )
+
+
+def _side(diagnosis: Diagnosis) -> Side:
+    verdict = diagnosis.verdict
+    return Side(diagnosis.script, diagnosis.created, verdict.text, verdict.bottleneck)

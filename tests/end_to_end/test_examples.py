@@ -64,6 +64,7 @@ CASES = [
         "keras_callback_per_batch",
         "SafeTraining(folder)",
     ),
+    Said(EXAMPLES / "small_files.py", "input|storage", "tf_cache", ".map(load", 1, True),
     Said(EXAMPLES / "healthy.py", "none"),
     Said(EXAMPLES / "numpy_batches.py", "input", "numpy_batching"),
     Said(EXAMPLES / "retracing.py", "host", "tf_retracing", "@tf.function"),

@@ -21,6 +21,7 @@ PAGES = [
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NOT_OURS = {
+    "--batch-size",
     "--cpus",
     "--epochs",
     "--ipc",

@@ -12,8 +12,11 @@ import pytest
 
 from observing import MARK, kill_strays, strays
 
-# What this machine is on AWS, if it is one, is nothing to these tests; those that ask take it back.
-os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+# Who runs the tests, where, and with what settings is nothing to them: those that ask set it.
+for _name in [name for name in os.environ if name.startswith(("AWS_", "SM_", "TRAINPERF_"))]:
+    del os.environ[_name]
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
 
 
 @pytest.fixture(scope="session", autouse=True)

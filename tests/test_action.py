@@ -158,6 +158,7 @@ def test_a_regression_without_a_baseline_is_an_error_and_not_ignored(runner: Run
     runner.run(RUN, {"script": "a.py", "max-regression": "10%"})
     assert runner.status == 2
     assert "::error title=trainperf::max-regression needs a baseline" in runner.told
+    assert runner.outputs["exit-status"] == "2"
     assert runner.calls == []
 
 
@@ -189,7 +190,8 @@ def test_arguments_are_split_as_a_shell_would_and_nothing_is_expanded(
 def test_a_quote_that_is_not_closed_is_an_error_and_nothing_is_run(runner: Runner) -> None:
     runner.run(RUN, {"script": "a.py", "args": "--name 'x"})
     assert runner.status != 0
-    assert "`args` cannot be read" in runner.told
+    assert "::error title=trainperf::the input args cannot be read: No closing" in runner.told
+    assert runner.outputs["exit-status"] == "2"
     assert runner.calls == []
 
 
@@ -255,3 +257,11 @@ def test_the_page_names_every_input_and_output() -> None:
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     for name in (*ACTION["inputs"], *ACTION["outputs"]):
         assert f"| `{name}` |" in page
+
+
+def test_a_step_without_a_report_says_where_to_look(runner: Runner) -> None:
+    runner.run(RUN, {"script": "a.py"}, STATUS="2")
+    report = Path(runner.outputs["report"]) / "report.json"
+    said = "::error title=trainperf::no report was made; the log of this step says why"
+    assert (said in runner.told) is not report.exists()
+    assert runner.outputs["exit-status"] == "2"

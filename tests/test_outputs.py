@@ -213,6 +213,28 @@ def test_problems_and_fail_on_reach_every_format_that_tells_them(tmp_path: Path,
     assert '"level": "error"' in (tmp_path / "sarif").read_text("utf-8")
 
 
+def test_the_answer_of_a_check_that_passes_is_told_in_every_format(tmp_path: Path, capfd) -> None:
+    formats = {"markdown": "check passes: 2 % slower", "html": "check passes: 2\u00a0% slower",
+               "github": "::notice title=trainperf check::check passes: 2 %25 slower",
+               "junit": '<testcase name="check"'}  # fmt: skip
+    values = [f"{name}={tmp_path}/{name}" for name in formats]
+    write(values, answer="check passes: 2 % slower")
+    for name, words in formats.items():
+        assert words in (tmp_path / name).read_text("utf-8")
+    write(values, answer="check fails", problems=("12 % slower",))
+    for name in formats:
+        text = (tmp_path / name).read_text("utf-8").replace("\u00a0", " ").replace("%25", "%")
+        assert "12 % slower" in text
+        assert "check fails" not in text.replace("Why the check fails", "")
+
+
+def test_a_page_names_the_run_that_its_commands_are_for(tmp_path: Path) -> None:
+    write([f"html={tmp_path}/r.html"], saved="20261121-train", patch_file="fix.diff")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "trainperf show 20261121-train" in page
+    assert "git apply fix.diff" in page
+
+
 def test_files_are_relative_to_the_repository(tmp_path: Path) -> None:
     inside = tmp_path / "repository" / "sub"
     inside.mkdir(parents=True)

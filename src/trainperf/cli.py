@@ -32,7 +32,7 @@ def cli() -> None:
     cls=ScriptCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
-    short_help="Run a training script for a few dozen steps and say why it is slow.",
+    short_help="Run a script for a few dozen steps and say why it is slow.",
 )
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
 @click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
@@ -106,7 +106,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     sys.exit(exiting.exit_status(diagnosis, settings))
 
 
-@cli.command()
+@cli.command(short_help="Show a saved run again.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
 @output_format
@@ -162,7 +162,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     sys.exit(exiting.exit_status(diagnosis, settings))
 
 
-@cli.command()
+@cli.command(short_help="Write the fixes of a saved run into your files.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--only", multiple=True, metavar="FIX", help="Write this fix only, by its id; may "
               "be repeated.")  # fmt: skip
@@ -182,10 +182,13 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
         click.echo(line, err=dry)
 
 
-@cli.command()
+@cli.command(short_help="Explain a finding, or list all that there are.")
 @click.argument("fix", required=False)
 def explain(fix: str | None) -> None:
-    """Explain a finding: why it is slow, what the repair changes, when not to make it."""
+    """Explain a finding: why it is slow, what the repair changes, when not to make it.
+
+    Without an id it lists them all.
+    """
     from trainperf import explaining
 
     explaining.render(fix, console())
@@ -214,7 +217,7 @@ def main() -> None:
             click.echo(f"  {error.hint}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        _usage(error)
         sys.exit(OUR_ERROR)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it changes nothing
@@ -223,3 +226,14 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
+
+
+def _usage(error: click.ClickException) -> None:
+    """Say what is wrong with the command line as any other error: one line and a hint."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if context is None or "\n" in message:  # the help, where a command has no words at all
+        error.show()
+        return
+    click.echo(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}", err=True)
+    click.echo(f"  see {context.command_path} --help", err=True)

@@ -60,6 +60,8 @@ def launch(
                 clear(str(folder.resolve()))
     following.read()
     following.remove_temporary()
+    for left in folder.glob("reads-*.jsonl"):  # of helpers whose parent did not ask for it
+        left.unlink(missing_ok=True)
     return Recording(
         run=run,
         ending=_ending(ending, status, following),

@@ -93,19 +93,21 @@ def write(
     patch_file: str = "",
     *,
     problems: tuple[str, ...] = (),
+    answer: str = "",
     env: Mapping[str, str] = os.environ,
 ) -> None:
     """Write a report to everywhere it was asked for.
 
     First what goes to stdout, then the files, then GitHub's commands. `console` makes the
     one for stdout; `saved` and `patch_file` are as in the terminal's report. `problems` are
-    sentences that by themselves make a check fail. Raises `TrainperfError` for what could
+    sentences that by themselves make a check fail, `answer` is what one says that does
+    not. Raises `TrainperfError` for what could
     not be written, when all else is.
     """
+    judgement = Judgement(settings.fail_on, problems, "" if problems else answer)
     report = _Report(
-        diagnosis, Judgement(settings.fail_on, problems), _root(diagnosis, env), saved, patch_file,
-        "GITHUB_ACTIONS" in env,
-    )  # fmt: skip
+        diagnosis, judgement, _root(diagnosis, env), saved, patch_file, "GITHUB_ACTIONS" in env
+    )
     for one in outputs:
         if one.file is not None or one.format == "github":
             continue
@@ -152,6 +154,9 @@ class _Report:
             options |= {"judgement": self.judgement, "root": self.root}
         if name == "sarif":
             options["suppressed"] = not self.on_github
+        if name == "html":
+            options |= {"judgement": self.judgement}
+            options |= {"saved": self.saved, "patch_file": self.patch_file}
         return reporter(name)(self.diagnosis, **options) or ""
 
 

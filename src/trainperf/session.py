@@ -35,26 +35,30 @@ class Target:
     script: str | None = None
 
 
-def target(module: str | None, command: tuple[str, ...], cwd: Path) -> Target:
+def target(
+    module: str | None, command: tuple[str, ...], cwd: Path, called: str = "diagnose"
+) -> Target:
     """Make the command to run from `-m MODULE ARGS`, `-- COMMAND` or `SCRIPT ARGS`.
 
-    Raises `TrainperfError` if the script is missing, is not Python, or does not parse.
+    `called` is the command of ours that is to run it, as its errors name it. Raises
+    `TrainperfError` if the script is missing, is not Python, or does not parse.
     """
     if module is not None:
         return Target((sys.executable, "-m", module, *command), f"-m {module}", cwd)
     if not command:
         raise TrainperfError(
-            "which script?", hint="trainperf diagnose train.py, or: trainperf diagnose --help"
+            "which script?",
+            hint=f"trainperf {called} train.py, or: trainperf {called.split()[0]} --help",
         )
     if command[0] == "--":
         if len(command) == 1:
-            raise TrainperfError("no command after `--`", hint="trainperf diagnose -- torchrun …")
+            raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
         return Target(command[1:], " ".join(command[1:]), cwd)
-    check_script(cwd / command[0])
+    check_script(cwd / command[0], called)
     return Target((sys.executable, *command), command[0], cwd, command[0])
 
 
-def check_script(path: Path) -> None:
+def check_script(path: Path, called: str = "diagnose") -> None:
     """Refuse what Python could not run, before anything is started."""
     if path.is_dir() and (path / "__main__.py").exists():
         return
@@ -71,10 +75,10 @@ def check_script(path: Path) -> None:
             f"{path.name} is a notebook",
             hint=f"jupyter nbconvert --to script {path.name}, then diagnose the script",
         )
-    _check_syntax(path)
+    _check_syntax(path, called)
 
 
-def _check_syntax(path: Path) -> None:
+def _check_syntax(path: Path, called: str) -> None:
     try:
         compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -82,23 +86,29 @@ def _check_syntax(path: Path) -> None:
         shown = f": {error.text.strip()}" if error.text else ""
         raise TrainperfError(
             f"{path.name}{where} is not valid Python: {error.msg}{shown}",
-            hint="for a shell script or another launcher: trainperf diagnose -- COMMAND",
+            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
         ) from None
     except (ValueError, OSError) as error:
         raise TrainperfError(
             f"{path.name} cannot be read as Python: {error}",
-            hint="for a shell script or another launcher: trainperf diagnose -- COMMAND",
+            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
         ) from None
 
 
 def run(
-    target: Target, settings: Settings, console: Console
+    target: Target,
+    settings: Settings,
+    console: Console,
+    named: str = "",
+    first: bool = True,
 ) -> tuple[Diagnosis, Path, TrainperfError | None]:
     """Diagnose `target` with progress on `console`; save and return the diagnosis.
 
     Where it could not be saved the error is returned as well, not raised: what was
-    measured is to be shown first.
+    measured is to be shown first. `named` is what its progress calls it, where not by its
+    label; what is guarded is said where it is the `first` of several runs.
     """
+    named = named or target.label
     folder = new_folder(settings, target.label)
     covered = guarding.folders_of(target.cwd, target.script)
     guarded = guarding.probe(covered, folder, [folder])
@@ -122,10 +132,10 @@ def run(
             allow_semantic=settings.allow_semantic,
             price_per_hour=settings.price_per_hour,
         )
-        for sentence in guarding.said(guarded):
+        for sentence in guarding.said(guarded) if first else ():
             progress.note(sentence)
-        progress.phase(f"{target.label}: starting")
-        show = _Shown(progress, target.label, settings)
+        progress.phase(f"{named}: starting")
+        show = _Shown(progress, named, settings)
         diagnosis, recording = run_diagnosis(request, show)
     try:
         store.save(diagnosis, folder / REPORT)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainperf.evidence.objects import seen
-from trainperf.machine import channels, reads, s3_probe
-from trainperf.model import Ending, Machine, Recording
+from trainperf.machine import channels, reads_apart, s3_probe
+from trainperf.model import Ending, Machine, Objects, Recording
 
 LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)
 """Endings after which the reader has time for a few more seconds."""
@@ -15,31 +16,39 @@ LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)
 NOT_PROBED = "not probed: the run was cut short"
 
 
-def looked_at(recording: Recording, machine: Machine) -> Recording:
+def looked_at(
+    recording: Recording, machine: Machine, interrupted: Callable[[], bool] = lambda: False
+) -> Recording:
     """The recording, with what the files and objects that it names can give.
 
     Reads a bounded sample of the files that the script read, and asks S3 for a few ranges
     of the objects that it named; writes nothing. Where the run was cut short nothing is
-    read or asked, and the recording says so.
+    read or asked, and the recording says so; `interrupted` says that the user wants an end
+    while it is looked at. No file system, server or program is waited for without an end.
     """
     objects = seen(recording)
     if recording.ending not in LOOKED_AT:
         return replace(
             recording,
             reads_reason=f"not looked at: the run was {recording.ending.value}",
-            objects=tuple(
-                replace(one, reason="not probed: the run was cut short") for one in objects
-            ),
+            objects=_unprobed(objects),
             channels=channels.channels(),
         )
     instance = machine.instance
-    found, why = reads.probe(recording, instance=instance.type if instance else None)
+    kind = instance.type if instance else None
+    found, why = reads_apart.probe(recording, kind, interrupted=interrupted)
     environment = {**os.environ, **recording.run.env}
     region = instance.region if instance else None
     return replace(
         recording,
         reads=found,
         reads_reason=why,
-        objects=s3_probe.probe(objects, environment, region),
+        objects=_unprobed(objects)
+        if interrupted()
+        else s3_probe.probe(objects, environment, region),
         channels=channels.channels(),
     )
+
+
+def _unprobed(objects: Sequence[Objects]) -> tuple[Objects, ...]:
+    return tuple(replace(one, reason=NOT_PROBED) for one in objects)

@@ -7,15 +7,21 @@ from typing import Any
 import pytest
 
 from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.checking import Baseline, Checked, Repeat, Speed, Wanted, answer
+from trainperf.checking import Baseline, Checked, Repeat, Speed, Wanted, answer, shortcomings
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
+BOUNDS = (PARALLEL_MAP.bound, CACHE.bound)
 QUIET = Speed(0.05, 0.05)
 
 
 def one(fastest: float, **values: Any) -> Repeat:
     known: dict[str, Any] = {"mean_s": fastest, "noise": 0.01, "agreement": 0.01}
-    known |= {"findings": IDS, "utilization": 0.9, "speed": QUIET}
+    known |= {
+        "findings": IDS,
+        "bounds": BOUNDS if "findings" not in values else (),
+        "utilization": 0.9,
+        "speed": QUIET,
+    }
     return Repeat(fastest, **{**known, **values})
 
 
@@ -51,19 +57,19 @@ def said(before: float, *after: Repeat, wanted: Wanted | None = None, **values: 
     ],
 )
 def test_the_last_line_has_both_times_and_the_limit(before: float, after: float, line: str) -> None:
-    assert said(before, one(after), one(after)).line == f"check {line}"
+    assert said(before, *(one(after),) * 3).line == f"check {line}"
 
 
 def test_what_cannot_be_told_is_said_with_its_reason() -> None:
     checked = said(1.0, one(1.1), one(1.3))
     assert checked.outcome == "undecided"
-    assert checked.line.startswith("check cannot tell: noise ±18 %: 1.10 s a step against 1.00 s")
+    assert checked.line.startswith("check cannot tell: noise ±44 %: 1.10 s a step against 1.00 s")
     assert checked.failures == ()
 
 
 def test_with_another_batch_size_the_line_is_of_samples() -> None:
     checked = said(1.0, one(1.0, batch_size=64), batch_size=32)
-    assert "64 samples/s against 32 samples/s" in checked.line
+    assert "15.6 ms a sample against 31.2 ms (-50.0 %" in checked.line
 
 
 # ------------------------------------------------------------------------- new findings
@@ -86,7 +92,8 @@ def test_findings_of_the_baseline_do_not_fail_a_check() -> None:
 def test_a_new_finding_fails_a_check_from_the_bound_that_was_asked_for(
     fail_on: str | float, new: tuple[str, ...]
 ) -> None:
-    checked = said(1.0, one(1.0), wanted=Wanted(fail_on=fail_on), findings=(CACHE.id,))
+    after = (one(1.0),) * 5
+    checked = said(1.0, *after, wanted=Wanted(fail_on=fail_on), findings=(CACHE.id,))
     assert checked.new == new
     assert checked.outcome == ("failed" if new else "passed")
     if new:
@@ -97,6 +104,49 @@ def test_a_finding_that_is_not_in_every_run_is_not_new() -> None:
     wanted = Wanted(fail_on="any")
     after = one(1.0), one(1.0, findings=())
     assert said(1.0, *after, wanted=wanted, findings=()).outcome == "passed"
+
+
+def test_a_new_finding_that_was_not_seen_five_times_is_a_doubt() -> None:
+    checked = said(1.0, *(one(1.0),) * 4, wanted=Wanted(fail_on="any"), findings=(CACHE.id,))
+    assert (checked.outcome, checked.new) == ("undecided", ())
+    assert checked.line.startswith("check cannot tell: new finding tf_map_parallel")
+    assert checked.line.endswith("; seen in 4 runs only")
+
+
+def test_a_finding_whose_bound_is_enough_in_some_runs_only_is_not_new() -> None:
+    low = one(1.0, bounds=(1.1, 1.1))
+    after = *(one(1.0),) * 4, low
+    assert said(1.0, *after, wanted=Wanted(fail_on=1.2), findings=()).outcome == "passed"
+
+
+def test_a_finding_that_another_trainperf_may_not_have_looked_for_is_a_doubt() -> None:
+    fields = {name: getattr(INPUT_BOUND, name) for name in INPUT_BOUND.__dataclass_fields__}
+    older = fields | {"trainperf_version": "0.0.1"}
+    saved = Baseline(**older, repeats=(one(1.0, findings=()),) * 3)
+    checked = answer(saved, INPUT_BOUND, (one(1.0),) * 5, Wanted(fail_on="any"))
+    assert checked.outcome == "undecided"
+    assert "trainperf 0.0.1, which saved the baseline, may not have looked" in checked.line
+
+
+# --------------------------------------------------------------------- a poor baseline
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ((one(1.0), one(1.0)), "there was time for 2 of 3 runs"),
+        ((one(1.0), one(1.1), one(1.2)), "the runs differ by 10 %"),
+        ((one(1.0, others=1.3),) * 3, "other programs kept 1.3 cores busy"),
+    ],
+)
+def test_what_makes_a_baseline_poor_is_said(made: tuple[Repeat, ...], says: str) -> None:
+    told = shortcomings(made)
+    assert len(told) == 1
+    assert says in told[0]
+
+
+def test_nothing_is_said_of_a_good_baseline() -> None:
+    assert shortcomings((one(1.0), one(1.01), one(1.02))) == ()
 
 
 # ------------------------------------------------------------------------- utilisation
@@ -121,7 +171,7 @@ def test_utilisation_under_the_floor_in_every_run_fails(
 def test_several_failures_are_counted_in_the_line_and_all_told() -> None:
     checked = said(
         1.0,
-        *(one(1.2, utilization=0.5),) * 3,
+        *(one(1.2, utilization=0.5),) * 5,
         wanted=Wanted(least=0.8, fail_on="any"),
         findings=(),
     )

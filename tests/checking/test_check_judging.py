@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ def runs(*fastest: float, **values: Any) -> tuple[Repeat, ...]:
     )
 
 
-BASE = runs(1.0, 1.01, 1.2)
+BASE = runs(1.0, 1.01, 1.015)
 
 
 # ------------------------------------------------------------------------- not an alarm
@@ -49,7 +50,7 @@ def test_one_undisturbed_run_is_enough_to_pass() -> None:
 def test_neighbours_in_every_run_are_no_alarm_because_no_two_runs_agree() -> None:
     judged = judge(BASE, runs(1.12, 1.3, 1.25), LIMIT)
     assert judged.outcome == "undecided"
-    assert judged.reason == "noise ±12 %"
+    assert judged.reason.startswith("noise ±")
 
 
 def test_a_machine_that_got_slower_is_no_alarm() -> None:
@@ -72,7 +73,7 @@ def test_a_batch_size_that_is_not_known_is_not_another_one() -> None:
 # ---------------------------------------------------------------------------- an alarm
 
 
-@pytest.mark.parametrize("after", [(1.1, 1.11, 1.1), (1.09, 1.1, 1.4), (2.0, 2.0), (1.2,)])
+@pytest.mark.parametrize("after", [(1.1, 1.11, 1.1), (1.09, 1.1, 1.4, 1.095), (2.0, 2.0)])
 def test_a_regression_in_every_run_is_an_alarm(after: tuple[float, ...]) -> None:
     assert judge(BASE, runs(*after), LIMIT).outcome == "failed"
 
@@ -109,6 +110,67 @@ def test_a_limit_within_the_noise_alone_raises_no_alarm() -> None:
 
 
 # -------------------------------------------------------------------------- cannot tell
+
+
+def test_one_run_is_not_enough_for_an_alarm() -> None:
+    judged = judge(BASE, runs(1.5), LIMIT)
+    assert (judged.outcome, judged.again) == ("undecided", True)
+    assert judged.reason == "there was time for one run only"
+
+
+def test_a_baseline_with_a_disturbed_run_among_three_raises_no_alarm_one_among_five_does() -> None:
+    after = runs(1.1, 1.11, 1.1)
+    assert judge(runs(1.0, 1.01, 1.2), after, LIMIT).outcome == "undecided"
+    assert judge(runs(1.0, 1.01, 1.2, 1.01, 1.0), after, LIMIT).outcome == "failed"
+
+
+@pytest.mark.parametrize("change", [0.08, 0.11])
+def test_what_the_machine_lost_is_taken_off_an_alarm_however_little_it_is(change: float) -> None:
+    """The machine is 4.9 % slower; of 8 % that leaves 3 %, within the limit; of 11 % 5.8 %."""
+    speed = Speed(0.05245, 0.05245)
+    judged = judge(BASE, runs(*(1 + change,) * 3, speed=speed), LIMIT)
+    assert judged.outcome == ("failed" if change > 0.1 else "undecided")
+    assert judged.reason == ("" if change > 0.1 else "the machine itself was 4.9 % slower")
+
+
+def test_a_machine_that_is_much_slower_may_slow_a_script_more_than_the_calibration() -> None:
+    judged = judge(BASE, runs(1.22, 1.22, 1.22, speed=Speed(0.0575, 0.0575)), LIMIT)
+    assert judged.outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "change", "outcome"),
+    [
+        (("runner-1", "boot-1"), 1.1, "failed"),
+        (("a1b2c3", "boot-1"), 1.1, "failed"),  # another container of the same machine
+        (("runner-1", "boot-2"), 1.1, "failed"),  # the same machine, started anew
+        (("runner-2", "boot-2"), 1.1, "undecided"),
+        (("runner-2", "boot-2"), 1.3, "failed"),
+        ((), 1.1, "failed"),
+    ],
+)
+def test_against_a_baseline_of_another_host_an_alarm_needs_more(
+    hosts: tuple[str, ...], change: float, outcome: str
+) -> None:
+    before = runs(1.0, 1.01, 1.015, hosts=("runner-1", "boot-1"))
+    judged = judge(before, runs(change, change, change, hosts=hosts), LIMIT)
+    assert judged.outcome == outcome
+    if outcome == "undecided":
+        assert judged.reason == "the baseline is of another host, which may differ by 10 %"
+
+
+def test_what_is_far_faster_than_a_poor_baseline_passes() -> None:
+    assert judge(runs(1.0, 1.2, 1.3), runs(0.7), LIMIT).outcome == "passed"
+
+
+def test_a_step_that_computes_more_does_not_pass_against_a_baseline_that_waited() -> None:
+    """Measured: 4.70 ms beside 1.3 busy cores, and a planted tenth 4.86 ms, 13 % more computed."""
+    before = runs(1.0, 1.01, 1.02, cores=0.7, others=1.3)
+    judged = judge(before, runs(1.03, cores=0.8, others=0.3), LIMIT)
+    assert (judged.outcome, judged.again) == ("undecided", True)
+    assert judged.reason.startswith("a step computed 18 % more, and other programs kept 1.3 cores")
+    quiet = runs(1.0, 1.01, 1.02, cores=0.7, others=0.3)
+    assert judge(quiet, runs(1.03, cores=0.8, others=0.3), LIMIT).outcome == "passed"
 
 
 def test_a_faster_machine_may_hide_a_regression() -> None:
@@ -194,3 +256,27 @@ def test_a_script_that_waited_for_a_core_did_not_get_slower(
     assert judged.outcome == outcome
     if outcome == "undecided":
         assert judged.reason == "other programs kept 1.5 cores busy"
+
+
+@pytest.mark.parametrize(("idle", "outcome"), [(0.2, "undecided"), (6.0, "failed")])
+def test_nobody_waits_for_a_core_where_some_have_nothing_to_do(idle: float, outcome: str) -> None:
+    before = runs(1.0, 1.01, cores=1.0)
+    after = runs(2.0, 2.01, 2.02, cores=0.5, others=1.5, idle=idle)
+    assert judge(before, after, LIMIT).outcome == outcome
+
+
+# ----------------------------------------------------------------------- false alarms
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.02, 0.03, 0.05, 0.08])
+def test_of_a_hundred_checks_of_a_script_whose_runs_vary_two_at_most_are_false_alarms(
+    spread: float,
+) -> None:
+    dice = random.Random(7)
+
+    def drawn(count: int) -> tuple[Repeat, ...]:
+        return runs(*(dice.gauss(1.0, spread) for _ in range(count)))
+
+    many = 1000
+    alarms = sum(judge(drawn(3), drawn(3), LIMIT).outcome == "failed" for _ in range(many))
+    assert alarms <= 0.02 * many

@@ -8,6 +8,7 @@ from dataclasses import replace
 from reporters.samples_observed import FAILED, INPUT_BOUND
 from trainperf import checking
 from trainperf.checking import Means, Runs, Speed, Wanted, settled
+from trainperf.checking.repeats import boot_name
 from trainperf.checking.values import Baseline, Repeat
 from trainperf.model import Diagnosis
 
@@ -94,4 +95,29 @@ def test_a_new_finding_is_asked_for_again() -> None:
     gone = replace(took(1.0), findings=())
     runs = Script(took(1.0), gone).run(wanted=wanted)
     assert len(runs.repeats) == 2
-    assert len(Script(*[took(1.0)] * 3).run(wanted=wanted).repeats) == 3
+    assert len(Script(*[took(1.0)] * 5).run(wanted=wanted).repeats) == 5
+
+
+def test_a_baseline_whose_runs_are_apart_is_made_of_five() -> None:
+    def made(*seconds: float) -> int:
+        script = Script(*[took(one) for one in seconds])
+        means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
+        return len(checking.run(means, checking.BASELINE_RUNS, checking.agree).repeats)
+
+    assert made(1.0, 1.01, 1.02) == 3
+    assert made(1.0, 1.01, 1.2, 1.0, 1.01) == 5
+
+
+def test_a_faster_machine_is_not_asked_for_again() -> None:
+    script = Script(took(1.0), speeds=(0.03,) * 9)
+    base = replace(saved(), repeats=(Repeat(1.0, 1.1, speed=Speed(0.05, 0.05)),) * 2)
+    means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
+    runs = checking.run(means, 1, lambda made: settled(base, made, Wanted()))
+    assert len(runs.repeats) == 1
+
+
+def test_containers_on_one_machine_have_the_name_of_its_start_in_common() -> None:
+    name = boot_name()
+    assert name == boot_name()
+    (one,) = Script(took(1.0)).run().repeats
+    assert one.hosts == tuple(filter(None, (INPUT_BOUND.machine.hostname, name)))

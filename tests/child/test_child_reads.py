@@ -201,3 +201,94 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
     assert [Path(path).stem for path in told["held"]] == ["c"]
     assert told["read_bytes"] >= 4 * 32_000
     assert set(told["sizes"].values()) == {32_128}
+
+
+def test_in_a_leg_of_a_trial_nothing_is_counted(tmp_path: Path) -> None:
+    observer = Observer(tmp_path)
+    observer.settings["leg"] = {"warm_up_steps": 1}
+    reads: Any = FileReads(observer)  # type: ignore[arg-type]
+    reads.install()
+    reads.begin()
+    reads.mark()
+    reads.close(DRIVER)
+    assert observer.events == []
+
+
+def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        from types import SimpleNamespace
+        from trainperf.child.reads import FileReads
+
+        class Fails:
+            def __fspath__(self):
+                raise RuntimeError("the user's own")
+
+        class Odd(str):
+            def __hash__(self):
+                raise ValueError("the user's own")
+
+        odd = os.fsdecode(os.fsencode(sys.argv[1]) + b"/\\xff\\n\\x1b")
+        names = [Fails(), Odd(odd), odd, os.fsencode(odd), "", "\\0", "x" * 5000, -1, 10**30, 1.5,
+                 None, sys.argv[1], "/dev/stdin", odd + "\\ud800", b"\\xff"]
+
+        def outcomes():
+            found = []
+            for name in names:
+                try:
+                    with open(name) as file:
+                        found.append(file.read())
+                except Exception as error:
+                    found.append((type(error), str(error)))
+            here = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+            with open(os.open(os.path.basename(odd), os.O_RDONLY, dir_fd=here)) as file:
+                found.append(file.read())
+            os.close(here)
+            return found
+
+        open(odd, "w").write("data")
+        before = outcomes()
+        observer = SimpleNamespace(
+            settings={"folder": "/nowhere", "leg": None}, off=False,
+            record=SimpleNamespace(write=lambda kind, **fields: print(kind, fields["opens"])),
+            failed=lambda what, error: print(what, error))
+        reads = FileReads(observer)
+        reads._workers = lambda: []
+        reads.install()
+        reads.begin()
+        reads.mark()
+        assert outcomes() == before
+        reads.close(SimpleNamespace())
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert ran.stdout.startswith("reads ")
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "PermissionError"])
+def test_a_hook_of_the_users_that_forbids_others_is_obeyed(tmp_path: Path, error: str) -> None:
+    code = """
+        import sys
+        from types import SimpleNamespace
+        from trainperf.child.reads import FileReads
+
+        def forbids(event, args):
+            if event == "sys.addaudithook":
+                raise ERROR("no further hooks")
+
+        sys.addaudithook(forbids)
+        reads = FileReads(SimpleNamespace(settings={"folder": "/nowhere", "leg": None}, off=False))
+        reads.install()
+        reads.begin()
+        print(open(sys.argv[1]).read(), reads._files)
+    """
+    (tmp_path / "a").write_text("data")
+    code = textwrap.dedent(code).replace("ERROR", error)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("data 0\n", "")

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -159,6 +163,41 @@ def test_it_is_in_the_dtype_that_the_model_computes_in(torch_on_a_gpu: SimpleNam
         driver.loops.autocast = autocast
         torch_matmul.record(driver)
         assert driver.facts["matmul"]["dtype"] == dtype
+
+
+TF32 = {
+    "torch.set_float32_matmul_precision('high')": "tf32",
+    "torch.backends.cuda.matmul.allow_tf32 = True": "tf32",
+    "torch.backends.cuda.matmul.fp32_precision = 'tf32'": "tf32",
+    "torch.backends.cuda.matmul.fp32_precision = 'ieee'": "float32",
+    "pass": "float32",
+}
+
+
+def test_tf32_is_named_however_it_was_allowed() -> None:
+    code = """
+        import json, os, sys, torch
+        from trainperf.child import torch_matmul
+        torch.cuda.get_device_capability = lambda index: (8, 0)
+        for setting in json.loads(sys.argv[1]):
+            new = "fp32_precision" in setting
+            if new and not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+                print("too old", flush=True)
+            elif os.fork() == 0:  # what is set cannot be taken back
+                exec(setting)
+                print(torch_matmul._named(torch, torch.float32, 0), flush=True)
+                os._exit(0)
+            else:
+                os.wait()
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), json.dumps(list(TF32))],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    said = ran.stdout.split("\n")[: len(TF32)]
+    assert [one for one in zip(said, TF32.values(), strict=True) if one[0] != "too old"] == [
+        (named, named) for one, named in zip(said, TF32.values(), strict=True) if one != "too old"
+    ]
 
 
 def test_a_gpu_without_room_or_with_a_graph_in_the_making_is_left_alone(

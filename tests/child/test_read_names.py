@@ -76,3 +76,8 @@ def test_sizes_are_those_of_files_that_are_there(tmp_path: Path) -> None:
 
     assert 2 <= len(found) <= 2 * read_names.MOST_SIZES
     assert set(found.values()) == {10}
+
+
+def test_a_folder_beside_that_of_the_run_is_not_taken_for_it() -> None:
+    assert not read_names.is_data("/runs/1/events.jsonl", "/runs/1")
+    assert read_names.is_data("/runs/10/a.bin", "/runs/1")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 from trainperf.child.s3_counts import BUCKETS, EVERY_S, KEYS, SNAPSHOTS, Bucket, Counts
@@ -95,3 +98,20 @@ def test_only_a_few_keys_and_errors_are_kept():
         bucket.went_wrong(f"E{number % 20}")
     assert len(bucket.keys) == KEYS
     assert len(bucket.errors) < 20
+
+
+def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang() -> None:
+    code = """
+        import signal
+        from trainperf.child.s3_counts import Counts
+        counts = Counts(lambda sums: None)
+        def asks(*_):
+            counts.ends(lambda seconds: None, counts.begins())
+        signal.signal(signal.SIGUSR1, asks)
+        counts.ends(lambda seconds: signal.raise_signal(signal.SIGUSR1), counts.begins())
+        print("went on")
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30
+    )
+    assert ran.stdout == "went on\n"

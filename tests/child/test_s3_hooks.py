@@ -42,7 +42,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = moto_server.ThreadedMotoServer(port=0, verbose=False)
+    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     yield server.get_host_and_port()[1]
     server.stop()

@@ -98,7 +98,7 @@ def needs_torch() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("needs_torch")
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_two_runs_split_shuffle_and_drop_out_alike(workers: int) -> None:
     source = TORCH.format(seeds="", workers=workers)
     one, same, other = said(7, source), said(7, source), said(8, source)

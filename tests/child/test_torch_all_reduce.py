@@ -207,7 +207,10 @@ TWO_RANKS = """
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("settings", ["static_graph=True", "find_unused_parameters=True"])
+@pytest.mark.parametrize(
+    "settings",
+    ["static_graph=True", pytest.param("find_unused_parameters=True", marks=pytest.mark.long)],
+)
 def test_two_ranks_exchange_nothing_while_off_and_time_their_exchange(tmp_path, settings):
     written = script(tmp_path, TWO_RANKS.replace("SETTINGS", settings))
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")

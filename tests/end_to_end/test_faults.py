@@ -461,7 +461,10 @@ def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("moment", ['"e": "hello"', '"p": "real"', '"p": "probes"'])
+@pytest.mark.parametrize(
+    "moment",
+    ['"e": "hello"', pytest.param('"p": "real"', marks=pytest.mark.long), '"p": "probes"'],
+)
 def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
     training(tmp_path, -1, "pass")
     process = started(tmp_path, "train.py")

@@ -56,6 +56,7 @@ DATA = """
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
 """
 FIT = DATA + 'model.compile("adam", "mse", {});model.fit(data, epochs={}, verbose=0)\n'
+UNKNOWN_LENGTH = "data = data.filter(lambda a, b: True);"
 STEP = """
     def step(xb, yb):
         with tf.GradientTape() as tape:
@@ -111,8 +112,15 @@ def test_fit_shows_the_mean_loss_since_the_epoch_began_at_each_update(tmp_path: 
     assert [seen.means[n] for n in (1, 10, 11, 20)] == [1, 10, 1, 10]
 
 
-@pytest.mark.parametrize("wrap", ["", "data = data.filter(lambda a, b: True);"])
-@pytest.mark.parametrize("until", [0, 30])
+@pytest.mark.parametrize(
+    ("until", "wrap"),
+    [
+        (0, ""),
+        (30, UNKNOWN_LENGTH),
+        pytest.param(0, UNKNOWN_LENGTH, marks=pytest.mark.long),
+        pytest.param(30, "", marks=pytest.mark.long),
+    ],
+)
 def test_several_steps_in_one_call_have_the_losses_of_the_same_updates(
     tmp_path: Path, wrap: str, until: int
 ) -> None:

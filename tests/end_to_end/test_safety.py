@@ -262,6 +262,7 @@ model.fit(x, y, batch_size=8, epochs=3, verbose=0, callbacks=callbacks)
 """
 
 
+@pytest.mark.long
 def test_without_a_view_the_writers_of_tf_keras_touch_nothing(outputs, tmp_path):
     alone, recording = compared(LEGACY, outputs, tmp_path)
     assert said(recording.output_tail) == said(alone.stdout)

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_safety import old, snapshot
@@ -263,18 +264,26 @@ def no_shm_left() -> Iterator[None]:
     assert left == set()
 
 
-STYLES = [
-    ("fork",),
+FORK, SPAWN, FILES = ("fork",), ("spawn", "persistent"), ("fork", "file_system")
+
+
+def long(*options: str) -> Any:
+    """Start and share in these ways too, where there is time: each is among the others."""
+    return pytest.param(options, marks=pytest.mark.long)
+
+
+WAYS = [
+    long(*FORK),
     ("fork", "persistent"),
-    ("spawn", "persistent"),
+    SPAWN,
     ("forkserver",),
-    ("fork", "file_system"),
-    ("spawn", "persistent", "file_system"),
+    FILES,
+    long("spawn", "persistent", "file_system"),
 ]
 
 
 @pytest.mark.usefixtures("no_shm_left")
-@pytest.mark.parametrize("options", STYLES, ids="-".join)
+@pytest.mark.parametrize("options", WAYS, ids="-".join)
 def test_workers_leave_nothing_when_all_is_measured(tmp_path, options):
     script(tmp_path, WORKERS, "train.py")
     command = python("train.py", *options)
@@ -289,7 +298,7 @@ def test_workers_leave_nothing_when_all_is_measured(tmp_path, options):
 
 
 @pytest.mark.usefixtures("no_shm_left")
-@pytest.mark.parametrize("options", [STYLES[0], STYLES[2], STYLES[4]], ids="-".join)
+@pytest.mark.parametrize("options", [FORK, SPAWN, long(*FILES)], ids="-".join)
 def test_workers_leave_nothing_when_the_script_is_killed(tmp_path, mark, options):
     script(tmp_path, WORKERS, "train.py")
     command = python("train.py", *options)
@@ -301,7 +310,7 @@ def test_workers_leave_nothing_when_the_script_is_killed(tmp_path, mark, options
 
 
 @pytest.mark.usefixtures("no_shm_left")
-@pytest.mark.parametrize("options", [STYLES[0], STYLES[2], STYLES[4]], ids="-".join)
+@pytest.mark.parametrize("options", [FORK, SPAWN, long(*FILES)], ids="-".join)
 def test_a_worker_that_crashes_is_named_by_the_error_of_the_script(tmp_path, mark, options):
     script(tmp_path, WORKERS, "train.py")
     command = python("train.py", *options)

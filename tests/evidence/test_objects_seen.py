@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from recordings import FIT, block, recording
 from trainperf.evidence.objects import seen, split
 from trainperf.model import Event, Recording
@@ -89,6 +91,17 @@ def test_workers_count_for_the_loop_and_for_one_another():
     assert one.requests_per_step == 2 * (10 + 40) / 10
     assert one.concurrency is not None
     assert one.concurrency >= 2.0
+
+
+def test_workers_that_follow_one_another_are_not_at_once():
+    """Each epoch has new ones: thirteen in a run, two at a time."""
+    epochs = [(10.0, 30.0), (30.0, 60.0), (60.0, 115.0)]
+    worker = [
+        [sums(begin, 1, 0.02), sums((begin + end) / 2, 50, 1.0), sums(end, 100, 2.0)]
+        for begin, end in epochs
+    ]
+    (one,) = seen(of(LOOP, *worker, *worker))
+    assert one.concurrency == pytest.approx(2.0)
 
 
 def test_threads_of_one_process_are_told_by_how_long_it_was_busy():

@@ -15,6 +15,7 @@ from trainperf.fixes._torch_loader import (
     bound_with_workers,
     choices,
     cores_per_rank,
+    cores_said,
     fits_shm,
     keeps_order,
     made_s,
@@ -111,3 +112,8 @@ def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them(
     with pytest.raises(CannotRewrite, match="may become 0"):
         set_where_workers(script, site, "persistent_workers", "True", "False")
     assert result(script) is None
+
+
+def test_less_than_a_core_is_said_as_it_is() -> None:
+    said = [cores_said(starved(machine=machine(cores=many))) for many in (0.5, 1, 8)]
+    assert said == ["0.5 cores are there", "1 core is there", "8 cores are there"]

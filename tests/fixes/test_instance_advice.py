@@ -110,3 +110,16 @@ def test_a_burst_is_told_as_one() -> None:
         "in a burst that ends" in found("instance_storage", reading(cold=430.0, needed=2200.0)).text
     )
     assert "burst" not in found("instance_storage", reading()).text
+
+
+def test_more_memory_is_advised_from_the_peak_that_was_measured() -> None:
+    fix = by_id()["instance_memory"]
+    finding = fix.detect(fix.fires[1])
+    assert finding is not None
+    assert finding.bound == pytest.approx(1 / 0.7)
+    assert "used 15.5 GiB at most, g5.xlarge has 16; g5.2xlarge has 32" in finding.text
+    assert "1.20× the price" in finding.advice
+    killed = fix.detect(fix.fires[3])
+    assert killed is not None
+    assert killed.bound is None
+    assert "ended 1 process" in killed.text

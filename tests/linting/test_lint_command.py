@@ -164,3 +164,34 @@ def test_sarif_is_valid(here: Path) -> None:
     (here / "a.py").write_text(BAD)
     log = json.loads(run(".", "--output-format", "sarif").output)
     jsonschema.validate(log, json.loads(schemas[0].read_text()))
+
+
+def test_a_comment_that_ignores_nothing_is_told(here: Path) -> None:
+    (here / "a.py").write_text(f"{GOOD}x = 1  # trainperf: ignore[torch_debug_mode]\n")
+    result = run("a.py")
+    assert result.exit_code == 0
+    said = "a.py:3: torch_debug_mode is no id of a finding; did you mean torch_debug_modes?"
+    assert result.output.splitlines() == [said, "Nothing found in 1 file."]
+    assert "::notice file=a.py,line=3," in run("--output-format", "github", "a.py").output
+    told = json.loads(run("--output-format", "json", "a.py").output)["comments"]
+    assert [one["line"] for one in told] == [3]
+
+
+@pytest.mark.parametrize("known_by", ["git", "workspace"])
+def test_from_a_folder_of_the_repository_annotations_name_files_from_its_root(
+    here: Path, monkeypatch: pytest.MonkeyPatch, known_by: str
+) -> None:
+    folder = here / "training"
+    folder.mkdir()
+    (folder / "a.py").write_text(BAD)
+    if known_by == "git":
+        monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+        (here / ".git").mkdir()
+    else:
+        monkeypatch.setenv("GITHUB_WORKSPACE", str(here))
+    monkeypatch.chdir(folder)
+    assert run("--output-format", "github", ".").output.startswith("::warning file=training/a.py,")
+    (result,) = json.loads(run("--output-format", "sarif", ".").output)["runs"][0]["results"]
+    location = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert location == {"uri": "training/a.py", "uriBaseId": "%SRCROOT%"}
+    assert run("a.py").output.startswith("a.py:2:1: ")

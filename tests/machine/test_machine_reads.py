@@ -125,7 +125,7 @@ def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) ->
     """By a mountinfo of our own: one folder of this disk stands for a tmpfs."""
     here, memory = written(tmp_path / "disk", 3), written(tmp_path / "memory", 2)
     (tmp_path / "proc/self").mkdir(parents=True)
-    real = os.path.realpath(tmp_path)
+    real = os.path.realpath(tmp_path).replace(" ", "\\040")
     (tmp_path / "proc/self/mountinfo").write_text(
         "27 1 259:1 / / rw - ext4 /dev/nvme0n1 rw\n"
         f"40 27 0:51 / {real}/memory rw - tmpfs tmpfs rw\n"
@@ -140,3 +140,19 @@ def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) ->
     ]
     assert found[1].cold_bytes_s is None
     assert "in memory" in found[1].reason
+
+
+def test_pipes_devices_and_what_lies_in_proc_are_never_read(tmp_path: Path) -> None:
+    import socket
+
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "kernel").symlink_to("/proc/kcore")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "circle").symlink_to("circle")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+        paths = sorted(map(str, tmp_path.iterdir()))
+        found, reason = probe(recording(reads_event(opens=5, files=5, paths=paths)))
+    assert len(paths) == 5
+    assert found == ()
+    assert "not there any more, or cannot be seen" in reason

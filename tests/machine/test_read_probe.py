@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -157,3 +160,74 @@ def test_a_file_system_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     release.set()
 
     assert "did not answer" in found.reason
+
+
+def test_holes_are_not_taken_for_a_fast_disk(disk: Path) -> None:
+    path = disk / "sparse.bin"
+    with path.open("wb") as file:
+        file.truncate(200 * 1024**2)
+
+    found = probe(sample([(str(path), 200 * 1024**2)]))
+
+    assert found.cold_bytes_s is None
+    assert "holes" in found.reason
+
+
+def test_a_pipe_that_has_taken_a_files_place_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    found = probe([Piece(str(tmp_path / "pipe"), 0, 10, True)])
+
+    assert "no regular file" in found.reason
+
+
+def test_a_fault_of_the_probe_is_a_reason_and_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*args: object) -> None:
+        raise TypeError("ours")
+
+    monkeypatch.setattr(read_probe, "_timed", fails)
+
+    assert probe([Piece("/data/a", 0, 10, True)]).reason == "the probe failed: TypeError"
+    assert capfd.readouterr().err == ""
+
+
+def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> None:
+    code = f"""
+        import threading
+        from trainperf.machine import page_cache, read_probe
+        read_probe.STUCK_S = 0.3
+        page_cache.written = page_cache.tells = lambda *_: True
+        page_cache.resident = lambda *_: 0.0
+        read = read_probe.read
+        def hangs(piece):
+            if threading.current_thread() is not alone[0]:
+                threading.Event().wait()
+            return read(piece)
+        alone = []
+        cold = read_probe._cold
+        def first(*args):
+            alone.append(threading.current_thread())
+            return cold(*args)
+        read_probe._cold, read_probe.read = first, hangs
+        path = {str(tmp_path / "a")!r}
+        open(path, "wb").write(bytes(80))
+        pieces = [read_probe.Piece(path, at, 10, False) for at in range(40)]
+        print(read_probe.probe(pieces).reason)
+    """
+
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
+    )
+
+    assert "did not answer" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_whether_the_kernel_tells_is_asked_of_a_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)  # neither root nor the owner
+    with (tmp_path / "a").open("wb") as file:
+        assert page_cache.tells(file.fileno()) == os.access(tmp_path / "a", os.W_OK)

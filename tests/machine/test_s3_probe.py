@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from s3_store import KEYS, Answer, Store, proxy
+from trainperf.machine import s3_client
 from trainperf.machine.s3_limits import Limits
 from trainperf.machine.s3_probe import probe
 from trainperf.model import Objects
@@ -22,7 +26,11 @@ moto_server = pytest.importorskip("moto.server")
 loader = functools.cache(botocore_loaders.create_loader)
 
 SIZE = 200_000
-QUICK = Limits(bytes=4 * 1024**2, seconds=2.0)
+AMPLE = Limits(bytes=4 * 1024**2, seconds=60.0)
+"""Time enough on a machine that is busy with something else; no probe takes it."""
+
+FAR_TOO_LONG = 12.0
+"""Seconds within which a probe of two must be over; without a limit it takes more."""
 DATA = Objects(
     "data", prefix="train/", requests=10, keys=tuple((f"train/{n}", None) for n in range(4))
 )
@@ -30,7 +38,7 @@ DATA = Objects(
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = moto_server.ThreadedMotoServer(port=0, verbose=False)
+    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     port = server.get_host_and_port()[1]
     s3 = boto3.client(
@@ -55,11 +63,13 @@ def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("botocore.session.create_loader", loader)  # reads large files, each time
+    monkeypatch.setattr(s3_client, "CONNECT_S", 20.0)
+    monkeypatch.setattr(s3_client, "READ_S", 20.0)
     with proxy(port) as made:
         yield made
 
 
-def probed(store: Store, one: Objects = DATA, limits: Limits = QUICK, **env: str) -> Objects:
+def probed(store: Store, one: Objects = DATA, limits: Limits = AMPLE, **env: str) -> Objects:
     (found,) = probe([one], {**store.env, **env}, limits=limits)
     return found
 
@@ -110,7 +120,7 @@ def test_a_bucket_in_another_region_that_redirects_says_where_it_is(store: Store
 
     assert found.region == "ap-south-1"
     assert "another region" in found.reason
-    assert found.probed_requests <= QUICK.requests
+    assert found.probed_requests <= AMPLE.requests
 
 
 def test_a_store_that_never_answers_takes_no_more_than_the_time(store: Store) -> None:
@@ -119,7 +129,7 @@ def test_a_store_that_never_answers_takes_no_more_than_the_time(store: Store) ->
 
     found = probed(store, limits=Limits(seconds=1.0))
 
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < FAR_TOO_LONG
     assert "did not answer in time" in found.reason
 
 
@@ -127,9 +137,9 @@ def test_a_body_that_trickles_takes_no_more_than_the_time(store: Store) -> None:
     store.bytes_s = 40_000.0
     began = time.monotonic()
 
-    found = probed(store, limits=Limits(seconds=1.0))
+    found = probed(store, limits=Limits(seconds=2.0))
 
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < FAR_TOO_LONG
     assert found.latency_s is not None
     assert 16 not in dict(found.throughput)
 
@@ -167,7 +177,7 @@ def test_an_empty_bucket_is_a_reason(store: Store) -> None:
 
 
 def test_latency_throughput_and_region_are_measured(store: Store) -> None:
-    store.delay_s = 0.03
+    store.delay_s = 0.1
 
     found = probed(store)
 
@@ -177,7 +187,7 @@ def test_latency_throughput_and_region_are_measured(store: Store) -> None:
     assert found.latency_s >= store.delay_s
     rates = dict(found.throughput)
     assert sorted(rates) == [1, 4, 16]
-    assert rates[4] > 1.5 * rates[1]  # the delay is waited for at once
+    assert rates[4] > 1.3 * rates[1]  # the delay is waited for at once
     assert found.mean_object_bytes == SIZE
     assert found.keys[0] == ("train/0", SIZE)
     assert found.probe_errors == ()
@@ -195,8 +205,8 @@ def test_it_only_reads_and_stays_within_its_limits(store: Store) -> None:
     found = probed(store)
 
     assert {line.split()[0] for line in store.asked} <= {"GET", "HEAD"}
-    assert found.probed_requests == len(store.asked) <= QUICK.requests
-    assert 0 < found.probed_bytes <= QUICK.bytes + 16 * 64 * 1024
+    assert found.probed_requests == len(store.asked) <= AMPLE.requests
+    assert 0 < found.probed_bytes <= AMPLE.bytes + 16 * 64 * 1024
     assert found.probed_usd == 0.0  # a store of one's own has no price of AWS's
 
 
@@ -204,9 +214,9 @@ def test_it_only_reads_and_stays_within_its_limits(store: Store) -> None:
 def test_the_limits_hold_for_all_buckets_together(store: Store) -> None:
     others = [Objects(f"data{n}", keys=DATA.keys) for n in range(3)]
 
-    found = probe([DATA, *others], store.env, limits=QUICK)
+    found = probe([DATA, *others], store.env, limits=AMPLE)
 
-    assert len(store.asked) <= QUICK.requests
+    assert len(store.asked) <= AMPLE.requests
     assert [one.bucket for one in found] == ["data", "data0", "data1", "data2"]
     assert "only 3 buckets" in found[3].reason
 
@@ -215,3 +225,50 @@ def test_the_endpoint_of_the_scripts_own_client_goes_first(store: Store) -> None
     one = Objects("data", keys=DATA.keys, endpoint=store.url)
 
     assert probed(store, one, AWS_ENDPOINT_URL_S3="http://127.0.0.1:1").latency_s is not None
+
+
+def test_a_store_that_sends_ten_gigabytes_for_a_byte_is_hung_up_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    ended = threading.Event()
+
+    class Flood(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(10 * 1024**3))
+            self.end_headers()
+            sent.append(0)
+            at = len(sent) - 1
+            try:
+                for _ in range(10 * 1024):
+                    self.wfile.write(bytes(1024**2))
+                    sent[at] += 1
+            except OSError:
+                pass
+            ended.set()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Flood)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        found = probed(store, replace(DATA, endpoint=url), Limits(bytes=8 * 1024**2, seconds=10.0))
+        assert ended.wait(20)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert found.latency_s is not None
+    assert sum(sent) < 500  # MiB: what stands in the sockets' buffers, not what was offered
+
+
+@pytest.mark.parametrize("bucket", ["a b", "x\n\x1b[31m", "../..", "ü" * 70, "[red]"])
+def test_a_name_that_no_bucket_can_have_is_a_reason(store: Store, bucket: str) -> None:
+    found = probed(store, replace(DATA, bucket=bucket))
+
+    assert "could not be asked" in found.reason or "not there" in found.reason
+    assert found.latency_s is None

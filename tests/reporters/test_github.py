@@ -80,9 +80,8 @@ def test_what_was_tried_and_does_not_pay_and_practices_are_notices() -> None:
 
 def test_a_script_that_failed_is_an_error() -> None:
     (only,) = commands(FAILED)
-    assert (only.kind, only.message) == (
-        "error", "train.py: The script failed before a step could be timed."
-    )  # fmt: skip
+    assert only.kind == "error"
+    assert only.message.startswith("train.py: The script failed before a step could be timed.")
 
 
 def test_a_healthy_run_says_nothing() -> None:
@@ -132,3 +131,10 @@ def test_every_report_can_be_read(name: str) -> None:
     text = render(SAMPLES[name], judgement=Judgement("any"))
     assert text == "" or read(text)
     text.encode()
+
+
+def test_a_script_that_failed_is_told_with_its_last_words() -> None:
+    (only,) = commands(replace(FAILED, output_tail="loading\nno file data.csv: set DATA\n\n"))
+    assert only.message.endswith("\nIts last output: no file data.csv: set DATA")
+    (silent,) = commands(replace(FAILED, output_tail=""))
+    assert "Its last output" not in silent.message

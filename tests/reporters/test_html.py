@@ -16,8 +16,10 @@ from reporters.pages import ALL, html_of, page_of, parsed
 from reporters.rendering import text
 from reporters.samples_observed import DIFF, FAILED, HEALTHY, INPUT_BOUND
 from reporters.samples_pages import EVERYTHING
-from trainperf.model import Equivalence, Patch, Site, Timeline
+from trainperf.judging import Judgement
+from trainperf.model import Equivalence, Moment, Patch, Site, Timeline
 from trainperf.model.diagnosis import Ignored
+from trainperf.reporters._html.timeline import drawn
 from trainperf.reporters.html import render
 
 SECTIONS = (
@@ -218,3 +220,60 @@ def test_the_templates_are_shipped_beside_the_code() -> None:
     folder = files("trainperf.reporters._html") / "templates"
     names = {one.name for one in folder.iterdir()}
     assert {"report.html.j2", "report.css", "report.js"} <= names
+
+
+def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
+    page = parsed(render(EVERYTHING, saved="20261121-train & co", patch_file="fix.diff"))
+    assert "#next" in {one.attributes.get("href") for one in page.named("a")}
+    assert page.at("next-1").text == "trainperf fix '20261121-train & co'"
+    assert "Make these changes in your files (2 edits)" in page.words
+    assert "git apply fix.diff" in page.words
+    assert "trainperf fix" not in page_of("everything").at("next").text
+
+
+def test_a_page_of_a_check_says_at_its_top_why_it_fails() -> None:
+    judgement = Judgement(problems=("a step takes 30 % longer <than> before",))
+    page = parsed(render(EVERYTHING, judgement=judgement))
+    assert "Why the check fails a step takes 30 % longer <than> before" in page.words
+    assert page.words.index("Why the check fails") < page.words.index("One step")
+    assert "Why the check fails" not in page_of("everything").words
+
+
+def test_the_answer_of_a_check_stands_below_the_verdict() -> None:
+    judgement = Judgement(answer="check passes: 2 % slower, within the noise")
+    words = parsed(render(EVERYTHING, judgement=judgement)).words
+    assert words.index("check passes: 2 % slower") < words.index("Apply these 2 changes")
+
+
+def test_the_answer_on_top_speaks_of_what_stands_below() -> None:
+    untried = parsed(render(replace(INPUT_BOUND, trials=(), stack=None, trying=None))).words
+    assert "The figures below are upper bounds, not measured" in untried
+    assert "above are upper bounds" not in untried
+
+
+def test_a_job_is_headed_by_what_its_launcher_starts() -> None:
+    command = ("/usr/bin/torchrun", "--standalone", "--nproc_per_node", "2", "my train.py")
+    script = "/usr/bin/torchrun --standalone --nproc_per_node 2 'my train.py'"
+    page = parsed(render(replace(EVERYTHING, script=script, command=command)))
+    assert [one.text for one in page.named("h1")] == ["my train.py"]
+    assert "torchrun --standalone --nproc_per_node 2 my train.py" in page.words
+
+
+def test_one_change_is_not_called_several() -> None:
+    assert EVERYTHING.stack is not None
+    stack = replace(EVERYTHING.stack, fixes=EVERYTHING.stack.fixes[:1])
+    page = parsed(render(replace(EVERYTHING, stack=stack)))
+    assert "with the changes" not in page.words
+    assert "→ $0.49 with the change" in page.words
+
+
+def test_a_late_sample_does_not_add_a_core_to_the_machine() -> None:
+    assert _scale_of_two_cores(seen=2.2) == "2"
+    assert _scale_of_two_cores(seen=3.0) == "3"
+
+
+def _scale_of_two_cores(seen: float) -> str:
+    moments = tuple(Moment(at, 1.0, seen, None) for at in (1.0, 2.0))
+    found = drawn(Timeline(3.0, 2.0, (), moments))
+    assert found is not None
+    return found.lanes[0].most

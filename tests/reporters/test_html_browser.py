@@ -121,3 +121,30 @@ def test_the_theme_follows_the_system_and_then_the_button(chromium: Tab, tmp_pat
     finally:
         chromium.call("Emulation.setEmulatedMedia", media="", features=[])
         chromium.value("localStorage.clear()")
+
+
+def test_no_figure_of_a_table_lies_on_another_on_a_phone(chromium: Tab, tmp_path: Path) -> None:
+    opened(chromium, tmp_path, "everything", PHONE)
+    overlapping = """[...document.querySelectorAll('.bars tr')].flatMap(row => {
+        const boxes = [...row.querySelectorAll('.num')].map(one => {
+            const text = document.createRange();
+            text.selectNodeContents(one);
+            return text.getBoundingClientRect();
+        });
+        return boxes.filter((box, at) => at && box.width && box.top < boxes[at - 1].bottom
+            && box.left < boxes[at - 1].right);
+    }).length"""
+    assert chromium.value(overlapping) == 0
+
+
+def test_a_name_is_not_broken_for_the_button_beside_it(chromium: Tab, tmp_path: Path) -> None:
+    opened(chromium, tmp_path, "everything", PHONE)
+    heading = "document.querySelector('h1').getBoundingClientRect()"
+    assert chromium.value(f"{heading}.width") > 0.9 * PHONE
+
+
+def test_on_a_tablet_no_word_of_the_trials_is_broken(chromium: Tab, tmp_path: Path) -> None:
+    opened(chromium, tmp_path, "everything", 768)
+    cells = "[...document.querySelectorAll('.trials tbody td:last-child')]"
+    assert chromium.value(f"{cells}.filter(one => one.clientWidth < 90).length") == 0
+    assert chromium.value("document.documentElement.scrollWidth") <= 768

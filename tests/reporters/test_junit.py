@@ -60,6 +60,11 @@ def test_a_run_that_failed_is_an_error_with_its_last_output() -> None:
     assert "TypeError: build()" in (error.text or "")
 
 
+def test_a_slow_run_of_unknown_cause_is_not_called_healthy() -> None:
+    slow = replace(INPUT_BOUND, findings=(), practices=())
+    assert outcomes(slow, "any") == {"nothing found": "passed"}
+
+
 def test_a_run_without_a_step_is_an_error_and_not_healthy() -> None:
     no_step = replace(HEALTHY, times=replace(HEALTHY.times, real_s=None))
     assert outcomes(no_step) == {"run": "error"}

@@ -52,6 +52,15 @@ def test_a_finding_has_bound_measured_interval_outcome_and_place() -> None:
     assert "`train.py:31 in make_dataset and 1 more`" in row
 
 
+def test_what_trying_disproved_is_told_although_no_finding_is_left() -> None:
+    text = render(replace(ALL_OUTCOMES, findings=()))
+    assert "### Tried" in text
+    assert "| `tf_cache` | 3.1× | 1.92× (1.88 to 1.97) | kept |" in text
+    assert "| `keras_xla` | 1.27× | not measured | failed: InvalidArgumentError" in text
+    assert "`keras_jit_layers` |" not in text  # it was not tried
+    assert "### Tried" not in render(INPUT_BOUND)
+
+
 def test_what_was_not_measured_is_not_a_number() -> None:
     assert "| not measured | not measured | not measured | not measured |" in render(FAILED)
     assert "| not measured | not tried |" in render(INPUT_BOUND)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import socket
 import tarfile
 from pathlib import Path
 
@@ -96,3 +98,40 @@ def test_a_script_is_named_from_here_or_from_the_source_folder(
         relative_script(Path("other.py"), Path("code"))
     with pytest.raises(TrainperfError, match="no such folder"):
         relative_script(Path("other.py"), Path("nothing"))
+
+
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "train.py", "secret.txt")
+    opened = tarfile.bltn_open
+
+    def refusing(name: str, *args: str) -> object:
+        if str(name).endswith("secret.txt"):  # root may read all there is
+            raise PermissionError(13, "Permission denied", name)
+        return opened(name, *args)
+
+    monkeypatch.setattr(tarfile, "bltn_open", refusing)
+    with pytest.raises(TrainperfError, match=r"secret\.txt cannot be packed: Permission denied"):
+        pack(tmp_path, "train.py")
+
+
+def test_pipes_sockets_and_links_in_circles_are_passed_by(tmp_path: Path) -> None:
+    write(tmp_path, "train.py")
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+        (tmp_path / "circle").symlink_to("circle")
+        (tmp_path / "above").symlink_to(tmp_path.parent)
+        assert names(pack(tmp_path, "train.py").data) == {"train.py"}
+
+
+def test_a_script_that_would_not_be_there_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "venv/train.py", "main.py")
+    with pytest.raises(TrainperfError, match="left out"):
+        pack(tmp_path, "venv/train.py")
+
+
+def test_keys_and_passwords_stay_at_home(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "server.key", ".netrc", "id_rsa", "sub/.pypirc", ".git-credentials")
+    assert names(pack(tmp_path, "train.py").data) == {"train.py"}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import random
+import shutil
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from trainperf.errors import TrainperfError
+from trainperf.sagemaker import results
 from trainperf.sagemaker.results import unpack
 
 
@@ -45,10 +50,10 @@ def test_hostile_members_stay_where_they_are(tmp_path: Path) -> None:
         link("trainperf/exit-algo-1.json", "/etc/passwd", tarfile.LNKTYPE),
         ("trainperf/diagnosis.json", b"{}"),
     )
-    results = unpack(made, out)
+    found = unpack(made, out)
     assert [path.name for path in out.rglob("*")] == ["diagnosis.json"]
-    assert results.diagnosis == out / "diagnosis.json"
-    assert results.ranks is None
+    assert found.diagnosis == out / "diagnosis.json"
+    assert found.ranks is None
     assert not (tmp_path / "evil").exists()
 
 
@@ -61,8 +66,8 @@ def test_records_of_several_hosts_come_into_one_folder(tmp_path: Path) -> None:
         ("./algo-2/trainperf/job/rank-00001/rank.json", b"1"),
         ("./algo-2/trainperf/job/rank-00001/recording.json", b"1"),
     )
-    results = unpack(made, out)
-    assert results.ranks == out / "job"
+    found = unpack(made, out)
+    assert found.ranks == out / "job"
     assert sorted(path.name for path in (out / "job").iterdir()) == ["rank-00000", "rank-00001"]
 
 
@@ -77,3 +82,55 @@ def test_what_holds_no_report_or_is_no_archive_is_an_error(tmp_path: Path) -> No
     broken.write_bytes(whole.read_bytes()[:150])
     with pytest.raises(TrainperfError, match="cannot be unpacked"):
         unpack(broken, tmp_path)
+
+
+def test_a_damaged_archive_is_an_error_and_nothing_else(tmp_path: Path) -> None:
+    whole = archive(
+        tmp_path, ("trainperf/diagnosis.json", bytes(range(256)) * 40), ("trainperf/a", b"x" * 999)
+    ).read_bytes()
+    draw = random.Random(0)
+    bad = tmp_path / "bad.tar.gz"
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(draw.randint(1, 4)):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        bad.write_bytes(bytes(data))
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        try:
+            unpack(bad, out)
+        except TrainperfError:
+            refused += 1
+    assert refused > 100
+
+
+def test_a_damaged_header_is_an_error_and_nothing_else(tmp_path: Path) -> None:
+    plain = gzip.decompress(archive(tmp_path, ("trainperf/diagnosis.json", b"x" * 99)).read_bytes())
+    draw = random.Random(1)
+    bad = tmp_path / "bad.tar.gz"
+    for _ in range(300):
+        data = bytearray(plain)
+        for _ in range(draw.randint(1, 8)):
+            data[draw.randrange(512)] = draw.choice(b"\0\xff\x80-7gLxK15S")
+        bad.write_bytes(gzip.compress(bytes(data), 1))
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        with suppress(TrainperfError):
+            unpack(bad, out)
+        assert {path.name for path in out.rglob("*")} <= {"diagnosis.json"}
+
+
+def test_an_archive_that_grows_beyond_measure_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "LARGEST", 10_000)
+    made = archive(
+        tmp_path, *((f"trainperf/job/rank-{n}/rank.json", bytes(4_000)) for n in range(3))
+    )
+    with pytest.raises(TrainperfError, match="more than") as raised:
+        unpack(made, tmp_path / "out", "s3://bucket/output.tar.gz")
+    assert "s3://bucket/output.tar.gz" in raised.value.hint  # what was fetched is removed again
+    assert not (tmp_path / "out/job/rank-2").exists()

@@ -35,7 +35,7 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(port=0, verbose=False)
+    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     yield f"http://127.0.0.1:{server.get_host_and_port()[1]}"
     server.stop()

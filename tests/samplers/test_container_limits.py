@@ -8,8 +8,8 @@ from pathlib import Path
 
 from limits import answer, child_group, run_in, with_small_shm
 
-QUOTA = {"cpu_cfs_quota_us": 20_000, "cpu_max": "20000 100000"}
-"""A fifth of a core."""
+QUOTA = {"cpu_cfs_period_us": 10_000, "cpu_cfs_quota_us": 2_000, "cpu_max": "2000 10000"}
+"""A fifth of a core, in periods so short that one turn on a busy core uses a quota up."""
 MIB = 1024**2
 
 BUSY = """

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from trainperf.checking.answering import answer, settled
+from trainperf.checking.answering import answer, settled, shortcomings
 from trainperf.checking.baseline import load, repeats_of, save
 from trainperf.checking.calibration import speed
 from trainperf.checking.judging import judge, noise
 from trainperf.checking.repeats import repeat
-from trainperf.checking.running import BASELINE_RUNS, Means, Runs, run
+from trainperf.checking.running import BASELINE_RUNS, Means, Runs, agree, run
 from trainperf.checking.values import Baseline, Checked, Judged, Repeat, Speed, Wanted
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Runs",
     "Speed",
     "Wanted",
+    "agree",
     "answer",
     "judge",
     "load",
@@ -32,5 +33,6 @@ __all__ = [
     "run",
     "save",
     "settled",
+    "shortcomings",
     "speed",
 ]

@@ -28,6 +28,8 @@ def load(path: Path, script: str) -> Baseline:
             f"{path} is a baseline of {saved.script}, not of {script}",
             f"give that of {script}, or make one: {make}",
         )
+    if not all(map(_sound, saved.repeats)):
+        raise TrainperfError(f"{path} holds figures that no run gives", f"again: {make}")
     if saved.times.real_s is None:
         raise TrainperfError(f"{path} has no time of a step: that run failed", f"again: {make}")
     return saved
@@ -42,6 +44,14 @@ def save(diagnosis: Diagnosis, repeats: Sequence[Repeat], path: Path) -> None:
     """Write `diagnosis`, the run that stands for the others, with all runs."""
     values = {one.name: getattr(diagnosis, one.name) for one in fields(Diagnosis)}
     store.save_value(Baseline(**values, repeats=tuple(repeats)), path)
+
+
+def _sound(run: Repeat) -> bool:
+    """Whether a run's figures can be reckoned with: the file may have been edited."""
+    speeds = () if run.speed is None else (run.speed.one_s, run.speed.all_s)
+    positive = (run.fastest_s, run.mean_s, run.batch_size, *speeds)
+    paired = len(run.bounds) in (0, len(run.findings))
+    return paired and all(one is None or one > 0 for one in positive)
 
 
 def _name(script: str) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trainperf.checking.values import Repeat, Speed
-from trainperf.model import Diagnosis, PhaseUse
+from trainperf.model import Diagnosis, Machine, PhaseUse
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""The name of the last start of the kernel (Linux), the same in every container on it."""
 
 
-def repeat(diagnosis: Diagnosis, speed: Speed | None = None) -> Repeat:
-    """What a diagnosis says that a check compares; its step must have been timed."""
+def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> Repeat:
+    """What a diagnosis says that a check compares; its step must have been timed. Pure.
+
+    `boot` names the start of the machine that it ran on, as `boot_name` does.
+    """
     times = diagnosis.times
     assert times.real_s is not None
     blocks = sorted(times.spread.get("real", ()))
@@ -25,7 +33,18 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None) -> Repeat:
         utilization=diagnosis.verdict.utilization,
         findings=tuple(one.id for one in diagnosis.findings),
         speed=speed,
+        bounds=tuple(one.bound for one in diagnosis.findings),
+        idle=None if use is None else _idle(use, diagnosis.machine),
+        hosts=tuple(filter(None, (diagnosis.machine.hostname, boot))),
     )
+
+
+def boot_name() -> str:
+    """What this machine's last start is called; "" where it has no name."""
+    try:
+        return BOOT.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _others(use: PhaseUse) -> float | None:
@@ -33,3 +52,10 @@ def _others(use: PhaseUse) -> float | None:
     if use.cpu_cores is None or use.machine_cpu_cores is None:
         return None
     return max(0.0, use.machine_cpu_cores - use.cpu_cores)
+
+
+def _idle(use: PhaseUse, machine: Machine) -> float | None:
+    """Cores that nobody kept busy; None where the script may not use all of them."""
+    if use.machine_cpu_cores is None or machine.cores < machine.visible_cores:
+        return None
+    return max(0.0, machine.visible_cores - use.machine_cpu_cores)

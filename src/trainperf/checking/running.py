@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trainperf.checking.repeats import repeat
+from trainperf.checking.repeats import boot_name, repeat
 from trainperf.checking.values import Repeat, Speed
 from trainperf.model import Diagnosis, Ending
 
 BASELINE_RUNS = 3
-"""Runs of a baseline: two that agree, and one that may be disturbed."""
+"""Runs of a baseline, where they agree; else `MOST_RUNS`."""
+
+AGREE = 0.03
+"""How far the slowest run of a baseline may lie above the fastest: twice what two processes of
+one script differ by."""
 
 ALARM_RUNS = 3
 """Runs before a check may fail, as far as the budget goes."""
@@ -61,7 +65,7 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
         if diagnosis.times.real_s is None or diagnosis.ending in ENDS_ALL:
             return Runs(diagnosis, () if runs is None else runs.repeats, diagnosis)
         after = means.speed()
-        one = repeat(diagnosis, _faster(beside, after))
+        one = repeat(diagnosis, _faster(beside, after), boot_name())
         beside = after
         runs = (
             Runs(diagnosis, (one,))
@@ -73,6 +77,12 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
             return runs
         if 2 * means.clock() - began > means.until:
             return runs
+
+
+def agree(runs: Runs) -> bool:
+    """Whether the runs of a baseline are enough: the slowest is about as fast as the fastest."""
+    times = [one.fastest_s for one in runs.repeats]
+    return max(times) <= min(times) * (1 + AGREE)
 
 
 def _kept(runs: Runs, one: Repeat, diagnosis: Diagnosis) -> Diagnosis:

@@ -29,7 +29,9 @@ class Repeat:
     `fastest_s` is the mean of the fastest run of consecutive steps, `mean_s` that of all
     steps with `noise`, half its interval as a share of it. `agreement` is how far the
     fastest quarter of the runs of steps reaches above `fastest_s`, as a share of it.
-    `cores` is what the script kept busy, `others` what other programs did meanwhile.
+    `cores` is what the script kept busy, `others` what other programs did meanwhile, `idle`
+    what nobody did. `bounds` stand beside `findings`. `hosts` are names of the machine:
+    its own, and that of its last start, which the containers on it have in common.
     None where not measured.
     """
 
@@ -43,6 +45,9 @@ class Repeat:
     utilization: float | None = None
     findings: tuple[str, ...] = ()
     speed: Speed | None = None
+    bounds: tuple[float | None, ...] = ()
+    idle: float | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,14 @@ class Judged:
     """What the times of two sets of runs say: seconds per step, or per sample.
 
     `change` is relative, `before_noise` and `after_noise` are half the intervals as a share of
-    the time. `machine` is by how much the machine itself was slower than when the baseline was
+    the time, `between` half that of the change, by how the runs vary, of which `runs` were
+    made now. `elsewhere` is by how much a change must be greater as the hosts are not the
+    same. `machine` is by how much the machine itself was slower than when the baseline was
     saved (0.1: a tenth), None where not known. `others` is how many cores other programs kept
-    busy beside the best run, `computed` the relative change of the processor time of a step,
-    `cores` that of the cores it kept busy. `reason` says why it is undecided. `remark` is what
-    else was seen.
+    busy beside the best run, `others_before` the same of the baseline, `idle` how many nobody
+    did, `computed` the relative change of the processor time of a step, `cores` that of the
+    cores it kept busy. `reason` says why it is undecided, `again` that another run may decide
+    it. `remark` is what else was seen.
     """
 
     outcome: Outcome
@@ -82,13 +90,26 @@ class Judged:
     change: float
     before_noise: float
     after_noise: float
+    between: float = 0.0
+    elsewhere: float = 0.0
     by_samples: bool = False
+    runs: int = 1
     machine: float | None = None
     others: float | None = None
+    others_before: float | None = None
+    idle: float | None = None
     computed: float | None = None
     cores: float | None = None
+    again: bool = False
     reason: str = ""
     remark: str = ""
+
+    @property
+    def noise(self) -> float:
+        """Half the widest interval that counts: what disturbs a run does not let it pass."""
+        if self.outcome == "passed":
+            return self.before_noise
+        return max(self.before_noise, self.after_noise, self.between)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ LOOKED_AT = 20
 
 def is_data(path: str, folder: str) -> bool:
     """Whether a path may be one of training data; those in `folder` are trainperf's own."""
-    if path.endswith(PROGRAMS) or path.startswith(folder):
+    if path.endswith(PROGRAMS) or path.startswith(folder + os.sep):
         return False
     if path.startswith(NOT_DATA):
         return path.startswith("/dev/shm/")
@@ -105,8 +105,11 @@ def sizes(paths: list[str]) -> dict[str, int]:
 def held(folder: str) -> list[str]:
     """Files that this process holds open for reading, or mapped: what it may read unseen."""
     found: dict[str, None] = {}
+    until = time.monotonic() + SIZES_S
     try:
         for name in os.listdir("/proc/self/fd"):
+            if time.monotonic() > until:  # some hold ten thousands open
+                break
             path = _open_to_read(name)
             if path and is_data(path, folder):
                 found[path] = None

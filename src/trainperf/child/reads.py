@@ -56,10 +56,15 @@ class FileReads:
         """Ask Python to say which files it opens; nothing is counted yet."""
         if not self._hooked and self._observer.settings.get("leg") is None:
             self._hooked = True
-            sys.addaudithook(self._hook())
+            try:
+                sys.addaudithook(self._hook())
+            except Exception:
+                pass  # a hook of the program's forbids it: then no open is counted
 
     def begin(self) -> None:
         """A loop is about to be timed in this process: count from now on."""
+        if self._observer.settings.get("leg") is not None:
+            return
         self._parent = 0
         self._forget()
         self._window = None

@@ -87,7 +87,8 @@ class Counts:
 
     def forked(self) -> None:
         """Start anew: what was counted so far is the parent's."""
-        self._lock = threading.Lock()
+        # Re-entrant: a signal's handler or a finalizer may ask S3 while this very thread counts.
+        self._lock = threading.RLock()
         self._buckets: dict[str, Bucket] = {}
         self._more = 0
         self._active = 0

@@ -90,6 +90,14 @@ def _dtype(driver: Any, torch: Any) -> Any:
 def _named(torch: Any, dtype: Any, index: int) -> str:
     """The dtype in words: "tf32" where float32 products are computed in it."""
     name = str(dtype).removeprefix("torch.")
-    if name == "float32" and torch.get_float32_matmul_precision() != "highest":
+    if name == "float32" and _tf32(torch):
         return "tf32" if torch.cuda.get_device_capability(index)[0] >= 8 else name
     return name
+
+
+def _tf32(torch: Any) -> bool:
+    """Whether TF32 is allowed: the older question raises once the newer setting was used (2.9)."""
+    newer = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    if newer in ("tf32", "ieee"):
+        return bool(newer == "tf32")
+    return bool(torch.get_float32_matmul_precision() != "highest")

@@ -105,21 +105,22 @@ def check(
     from trainperf import checking, outputs, session
 
     settings = replace(read_settings(given(flags)), trials=False)
-    _one_of(baseline, save_baseline, update)
-    target = session.target(module, command, Path.cwd())
+    _one_of(baseline, save_baseline, update, command)
+    target = session.target(module, command, Path.cwd(), "check --baseline FILE")
     _alone(target)
     asked = outputs.parse(settings.output_format)
-    outputs.check(asked)
+    written = (save_baseline, baseline if update else None, settings.json)
+    outputs.check([*asked, *(outputs.Output("json", Path(one)) for one in written if one)])
     wanted = checking.Wanted(most, least, settings.fail_on)
     if save_baseline is not None:
-        runs = _runs(target, settings, checking.BASELINE_RUNS)
+        runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
         _write(runs.diagnosis, None, settings, asked)
         _save(runs, Path(save_baseline), asked)
         return
     path = Path(baseline or "")
     saved = None if update and not path.exists() else checking.load(path, target.label)
     if saved is None or update:
-        runs = _runs(target, settings, checking.BASELINE_RUNS)
+        runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
         other = saved is None or _refusals(saved, runs.diagnosis)
         checked = None if saved is None or other else _answer(saved, runs, wanted, settings, asked)
         _write(runs.diagnosis, checked, settings, asked)
@@ -140,8 +141,18 @@ def inspected(folder: Path) -> Machine:
     return inspect_machine(directory=folder)
 
 
-def _one_of(baseline: str | None, save_baseline: str | None, update: bool) -> None:
+def _one_of(
+    baseline: str | None, save_baseline: str | None, update: bool, command: tuple[str, ...]
+) -> None:
     """Refuse options that say nothing together."""
+    names = {word.partition("=")[0] for word in command[1:]}
+    late = sorted(names & {"--baseline", "--save-baseline"})
+    if baseline is None and save_baseline is None and late:
+        raise TrainperfError(
+            f"{late[0]} stands behind the script, so it is the script's own",
+            hint=f"options of trainperf stand before it: trainperf check {late[0]} FILE "
+            f"{command[0]}",
+        )
     if (baseline is None) == (save_baseline is None):
         raise TrainperfError(
             "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
@@ -168,7 +179,7 @@ def _runs(
     target: Target,
     settings: Settings,
     at_least: int,
-    settled: Callable[[Runs], bool] = lambda runs: True,
+    settled: Callable[[Runs], bool],
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import checking, exiting, session
@@ -176,9 +187,14 @@ def _runs(
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
 
+    many = 0
+
     def observe() -> Diagnosis:
-        left = max(1.0, until - time.monotonic())
-        return session.run(target, replace(settings, budget_s=left), console(stderr=True))[0]
+        nonlocal many
+        many += 1
+        left = replace(settings, budget_s=max(1.0, until - time.monotonic()))
+        named = f"{target.label}, run {many}"
+        return session.run(target, left, console(stderr=True), named, many == 1)[0]
 
     means = checking.Means(observe, lambda: checking.speed(cores), until)
     runs = checking.run(means, at_least, settled)
@@ -261,6 +277,8 @@ def _save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
 
     checking.save(runs.diagnosis, runs.repeats, path)
     many = len(runs.repeats)
+    for told in checking.shortcomings(runs.repeats):
+        click.echo(f"note: {told}", err=_aside(asked))
     click.echo(
         f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
         f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",

@@ -18,10 +18,25 @@ if TYPE_CHECKING:
 
 @click.group()
 def sagemaker() -> None:
-    """Diagnose a script as a SageMaker training job."""
+    """Diagnose a script as a SageMaker training job; it costs money."""
 
 
-@sagemaker.command()
+class _Submitted(click.Command):
+    """A command whose script has arguments of its own, behind a `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name the `--` where an option is not ours, and a script was named before it."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            before = args[: next((i for i, one in enumerate(args)
+                                  if one.startswith(error.option_name)), 0)]  # fmt: skip
+            if any(one.endswith(".py") for one in before):
+                error.message += " If it is the script's own, write it behind `--`."
+            raise
+
+
+@sagemaker.command(cls=_Submitted, short_help="Diagnose a script as a training job. Costs money.")
 @click.option("--instance-type", required=True, metavar="TYPE", help="Such as ml.g5.xlarge.")
 @click.option("--instance-count", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many of them.")  # fmt: skip
@@ -57,8 +72,10 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
         --role ARN --image URI --input train=s3://bucket/train -- --epochs 1
 
     The source folder is packed (without version control, caches, virtual environments and
-    files above 50 MiB) and uploaded to S3. The job costs what its instances cost, until
-    the diagnosis is done or --max-runtime is over.
+    files above 50 MiB) and uploaded to S3.
+
+    It costs money: AWS charges for the instances until the diagnosis is done or
+    --max-runtime is over, and for what is stored. --dry-run sends nothing.
 
     Exit status: as of `trainperf diagnose`; 3 also where the job failed.
     """

@@ -40,7 +40,7 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
         observed = None
     begin, end = _window(recording, observed)
     sums: dict[str, _Sums] = {}
-    concurrency = 0.0
+    at_once: list[tuple[float, float, float]] = []
     for events in recording.events.values():
         counted = [event for event in events if event["e"] == "s3"]
         first = _last_until(counted, begin)
@@ -49,13 +49,32 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             continue
         took = _add(sums, first, last)
         busy = last["busy"] - (first["busy"] if first else 0.0)
-        concurrency += max(1.0, took / busy) if busy > 0 and took > 0 else 0.0
+        if busy > 0 and took > 0:
+            told = [begin] if first else [one["t"] for one in counted if one["t"] >= begin]
+            since = max(begin, min(last["t"] - busy, *told))
+            at_once.append((since, last["t"], max(1.0, took / busy)))
+    concurrency = _concurrency(at_once)
     found = [
-        _objects(name, one, end - begin, concurrency or None, _per_step(name, recording, observed))
+        _objects(name, one, end - begin, concurrency, _per_step(name, recording, observed))
         for name, one in sums.items()
     ]
     known = {one.bucket for one in found}
     return (*found, *(one for one in _named(recording) if one.bucket not in known))
+
+
+def _concurrency(processes: Sequence[tuple[float, float, float]]) -> float | None:
+    """Requests under way at once, from the begin, the end and the own number of each process.
+
+    Processes that follow one another, as the workers of one epoch those of another, do not
+    add up. None without any.
+    """
+    covered, until = 0.0, float("-inf")
+    for begin, end, _ in sorted(processes):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    if covered <= 0:
+        return None
+    return sum((end - begin) * many for begin, end, many in processes) / covered
 
 
 def split(path: str) -> tuple[str, str]:

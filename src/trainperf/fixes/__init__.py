@@ -61,6 +61,9 @@ class Fix:
     """Whole epochs that a trial lets pass before the fix has its effect."""
     between_epochs: ClassVar[bool] = False
     """Whether what it saves lies between epochs, which trials leave out of their times."""
+    counted: ClassVar[bool] = False
+    """Whether its bound rests on what the kernel or the driver counted: noise of the times,
+    which the cause itself may make, does not hide it."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

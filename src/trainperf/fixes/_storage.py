@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._cases import evidence
-from trainperf.model import Evidence, Reads, Volume
+from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._words import ms
+from trainperf.model import Channel, Evidence, Loop, Reads, Volume
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
@@ -17,12 +18,40 @@ FROM_STORAGE = 0.10
 REMOTE = ("efs", "lustre", "network", "nfs", "s3 mount")
 """Volumes where each open is a request over the network, whatever the cache holds."""
 
+SMALL_FILE = 1 * MIB
+"""Mean bytes of a file below which a disk waits for each file more than for its bytes: gp3
+gives 125 MiB/s and answers in a millisecond, the time of 128 KiB; our choice."""
+
+LEAST_OPENS = 2.0
+"""Opens in each step: with less, a file serves many samples already."""
+
+LEAST_FILES = 100
+
+MANY = 1000
+"""Files of a channel in FastFile mode from which its mode is the matter; our choice."""
+
+VARYING = 1.25
+"""Cold reads in the run took up to so much longer than in the probe (measured under a limit
+of requests a second: 1.15 times); a bound must not be too low for that."""
+
+NEARLY_ALL = 0.9
+"""Share of a step's bytes that come from storage, from which its waiting may be for them."""
+
+REAL_PART = 0.2
+"""Share of the waiting that the probe must explain; our choice."""
+
+LEAST_SAMPLES = 3
+
 SHARD = "about 150 MB"
 """What SageMaker's advice on input modes makes of small files."""
 
 EBS_VOLUME = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store")
 NVME_VOLUME = Volume("/scratch", "nvme", "xfs", "nvme2n1", "Amazon EC2 NVMe Instance Storage")
 EFS_VOLUME = Volume("/mnt/efs", "efs", "nfs4", "fs-1.efs.eu-west-1.amazonaws.com:/")
+
+
+LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=480)
+"""An epoch that reads the files of `reads` once."""
 
 
 def reads(volume: Volume = EBS_VOLUME, **fields: Any) -> Reads:
@@ -54,6 +83,7 @@ def reads(volume: Volume = EBS_VOLUME, **fields: Any) -> Reads:
 
 def storing(*found: Reads, bound: bool = True, **fields: Any) -> Evidence:
     """Evidence of a script that read `found`, waiting for its input unless not `bound`."""
+    fields = {"loop": LOOP, **fields}
     if bound:
         fields = {"real": 0.200, "resident": 0.050, "input": 0.200, **fields}
     return evidence(reads=found or (reads(),), **fields)
@@ -87,6 +117,83 @@ def from_storage(one: Reads) -> bool:
     if one.stored_per_step is None or not one.bytes_per_step:
         raise NotMeasured("what a step reads from storage is not known")
     return one.stored_per_step >= FROM_STORAGE * one.bytes_per_step
+
+
+def by_file(one: Reads) -> bool:
+    """Whether each step opens many files so small that opening them is what costs."""
+    mean, opens = one.mean_bytes, one.opens_per_step
+    if mean is None or opens is None:
+        return False
+    return mean <= SMALL_FILE and opens >= LEAST_OPENS and one.files >= LEAST_FILES
+
+
+def epoch_bytes(one: Reads, evidence: Evidence) -> float:
+    """Bytes that an epoch reads there: of the files seen, or of all its steps if that is more.
+
+    Raises `NotMeasured` where there are more files than were seen, and an epoch's length is
+    not known.
+    """
+    steps = evidence.loop.epoch_steps
+    if steps and one.bytes_per_step:
+        return max(float(one.total_bytes), steps * one.bytes_per_step)
+    if one.at_least:
+        raise NotMeasured("not all files were seen")
+    return float(one.total_bytes)
+
+
+def through(one: Reads, channel: Channel) -> bool:
+    """Whether files of a volume came by way of a channel."""
+    inside = channel.path.rstrip("/") + "/"
+    return any(path.startswith(inside) for path in one.examples)
+
+
+def at_most(one: Reads, seconds: float, evidence: Evidence) -> float:
+    """Seconds of a step that storage takes at most, where the probe says `seconds`.
+
+    Where nearly all bytes came from storage, and the probe explains a real part of it, that
+    is all the waiting in which nothing was computed: a volume with a burst that had been
+    used up is slower in the run than in a probe after a pause (measured: four times).
+    """
+    most = VARYING * seconds
+    idle = _idle_s(evidence)
+    from_there = (one.stored_per_step or 0.0) >= NEARLY_ALL * (one.bytes_per_step or 0.0) > 0
+    return max(most, idle) if from_there and seconds >= REAL_PART * idle else most
+
+
+def slower_said(most: float, seconds: float) -> str:
+    """Say that the run's reads may have been slower than the probe's; "" where they were not."""
+    if most <= VARYING * seconds:
+        return ""
+    return (
+        f" In the run {ms(most)} of a step passed without computing: reads may have been slower "
+        "then than in the probe, which came after a pause."
+    )
+
+
+def _idle_s(evidence: Evidence) -> float:
+    """Seconds of a step's waiting in which no process of the script computed; 0 if not known."""
+    try:
+        use = evidence.phase("real")
+    except NotMeasured:
+        return 0.0
+    if use.cpu_cores is None or use.samples < LEAST_SAMPLES:
+        return 0.0
+    real = evidence.times.real
+    return max(0.0, min(real - evidence.times.resident, real * (1 - use.cpu_cores)))
+
+
+def waits(seconds: float, most: float, what: str) -> dict[str, Any]:
+    """What the verdict says of storage: seconds of a step by the probe, and for what they go.
+
+    `waits_most_s` is the waiting in the run where that was longer.
+    """
+    longer = most if most > VARYING * seconds else seconds
+    return {"waits_s": seconds, "waits_most_s": longer, "waits_for": what}
+
+
+def folder(one: Reads, otherwise: str = "/data") -> str:
+    """The folder of the files that were seen, to stand in a snippet."""
+    return (one.examples[0].rpartition("/")[0] if one.examples else "") or otherwise
 
 
 def readers(evidence: Evidence) -> int:

@@ -57,10 +57,10 @@ def cores_per_rank(evidence: Evidence) -> int:
 
 def cores_said(evidence: Evidence) -> str:
     """Say how many cores there are: "8 cores are there", for several ranks how many each."""
-    several = ranks(evidence)
-    if several > 1:
-        return f"{cores(evidence)} cores are there for {several} training processes"
-    return f"{cores(evidence)} cores are there"
+    several, have = ranks(evidence), cores(evidence)
+    # Of a quota below one core, the part that there is.
+    said = "1 core is" if have == 1 else f"{have or evidence.machine.cores:g} cores are"
+    return f"{said} there for {several} training processes" if several > 1 else f"{said} there"
 
 
 def made_s(evidence: Evidence) -> float:

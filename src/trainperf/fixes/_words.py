@@ -45,6 +45,14 @@ def times(ratio: float) -> str:
     return f"{ratio:.1f}×" if ratio >= 1.95 else f"{ratio:.2f}×"
 
 
+def worth_counted(bound: float) -> bool:
+    """Say whether a speed-up of at most `bound` is worth a word, whatever the times' noise.
+
+    For causes that the kernel or the driver counts, and that may themselves be the noise.
+    """
+    return bound > 1 + SMALLEST_GAIN
+
+
 def worth(evidence: Evidence, bound: float) -> bool:
     """Say whether a speed-up of at most `bound` stands out of the noise of the times.
 

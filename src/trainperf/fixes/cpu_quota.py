@@ -7,12 +7,10 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
+from trainperf.fixes._quota import OFTEN, throttled_share
 from trainperf.fixes._step import gpu_utilization
-from trainperf.fixes._words import percent, worth
+from trainperf.fixes._words import percent, worth_counted
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, PhaseUse
-
-OFTEN = 0.05
-"""Share of the quota's periods in which it must have been used up; our choice."""
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
@@ -39,12 +37,10 @@ def _limited(
     )
 
 
-SNIPPET = """\
-# as many cores as the work needs
-docker run --cpus={visible} ...
-# or threads for the cores that there are
-export OMP_NUM_THREADS={threads}
-export TF_NUM_INTRAOP_THREADS={threads}"""
+MORE = {"kubernetes": "kubectl set resources deployment NAME --limits=cpu={visible}"}
+"""How a kind of container gets more cores, where it is not by an argument of docker."""
+
+THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 
 
 class CpuQuota(Fix):
@@ -66,6 +62,7 @@ class CpuQuota(Fix):
     framework = "any"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
+    counted = True
 
     silent = [
         evidence(),
@@ -95,7 +92,7 @@ class CpuQuota(Fix):
         """Find a quota that was used up in many of its periods while the script trained."""
         use = evidence.container
         quota = None if use is None else use.quota_cores
-        share = _share(evidence)
+        share = throttled_share(evidence)
         visible = min(evidence.machine.visible_cores, evidence.machine.affinity_cores)
         if use is None or quota is None or share < OFTEN or quota >= visible:
             return None
@@ -104,34 +101,20 @@ class CpuQuota(Fix):
             return None
         # Busy on all cores, a period's quota is gone after quota / visible of it.
         bound = evidence.bound_if_step_saves(evidence.times.real * share * (1 - quota / visible))
-        if not worth(evidence, bound):
+        if not worth_counted(bound):
             return None
         still = "" if use.throttled_s is None else f" {_stood_still(use)}"
         return self.finding(
-            title=f"The container's CPU quota of {quota:g} cores stops the script",
-            text=f"In {percent(share)} of the quota's periods it was used up before the period "
-            f"ended. {visible} cores can be seen, and {_takes(evidence, visible)}.{still}",
+            title=f"The container's CPU quota of {quota:g} core{_s(quota)} stops the script",
+            text=f"In {percent(share)} of the quota's periods{_when(evidence)} it was used up "
+            f"before the period ended. {visible} cores can be seen, and "
+            f"{_takes(evidence, visible)}.{still}",
             bound=bound,
             bound_basis=f"no stops, as with all {visible} cores",
             advice="Start the container with more CPUs, or set threads and loader workers to "
             f"{max(1, int(quota))}.",
-            snippet=SNIPPET.replace("{visible}", str(visible)).replace(
-                "{threads}", str(max(1, int(quota)))
-            ),
+            snippet=_snippet(evidence, visible, max(1, int(quota))),
         )
-
-
-def _share(evidence: Evidence) -> float:
-    """The share of periods used up while it trained, else in the whole run; or it raises."""
-    try:
-        training = evidence.phase("real").throttled_share
-    except NotMeasured:
-        training = None
-    whole = None if evidence.container is None else evidence.container.throttled_share
-    share = whole if training is None else training
-    if share is None:
-        raise NotMeasured("the kernel does not tell how often the quota was used up")
-    return share
 
 
 def _takes(evidence: Evidence, visible: int) -> str:
@@ -142,6 +125,26 @@ def _takes(evidence: Evidence, visible: int) -> str:
     if evidence.framework.name == "tensorflow" and isinstance(given, str) and given.isdigit():
         return f"TensorFlow's operations have {given} threads"
     return f"pools are sized for {visible} unless they are told otherwise"
+
+
+def _when(evidence: Evidence) -> str:
+    """Say that the share is of the training, where it is: the report also gives the whole run's."""
+    try:
+        return "" if evidence.phase("real").throttled_share is None else " while it trained"
+    except NotMeasured:
+        return ""
+
+
+def _s(many: float) -> str:
+    return "" if many == 1 else "s"
+
+
+def _snippet(evidence: Evidence, visible: int, threads: int) -> str:
+    more = MORE.get(evidence.machine.container, "docker run --cpus={visible} ...")
+    lines = ["# as many cores as the work needs", more.replace("{visible}", str(visible))]
+    if variable := THREADS.get(evidence.framework.name):
+        lines += ["# or threads for the cores that there are", f"export {variable}={threads}"]
+    return "\n".join(lines)
 
 
 def _stood_still(use: ContainerUse) -> str:

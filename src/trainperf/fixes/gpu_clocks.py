@@ -8,7 +8,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes._gpu_cases import on_gpu
 from trainperf.fixes._gpu_health import bound_at_full_clock, card, clock, used
 from trainperf.fixes._matmul import said
-from trainperf.fixes._words import percent, worth
+from trainperf.fixes._words import percent, worth_counted
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.clocks import APPLICATION_CLOCKS
 
@@ -43,6 +43,7 @@ class ApplicationClocks(Fix):
     framework = "any"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
+    counted = True
 
     silent = [
         on_gpu(),
@@ -70,7 +71,7 @@ class ApplicationClocks(Fix):
             return None
         now, most, gpu, share = min(held, key=lambda one: one[0] / one[1])
         bound = bound_at_full_clock(evidence, now, most)
-        if not worth(evidence, bound):
+        if not worth_counted(bound):
             return None
         set_to = gpu.application_clock_mhz
         at = "" if set_to is None else f" They are set to {set_to} MHz."

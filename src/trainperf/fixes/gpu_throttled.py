@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes._gpu_cases import on_gpu
 from trainperf.fixes._gpu_health import bound_at_full_clock, card, clock, used
 from trainperf.fixes._matmul import said
-from trainperf.fixes._words import percent, worth
+from trainperf.fixes._words import percent, worth_counted
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
 from trainperf.model.clocks import HARMFUL
 
@@ -51,6 +51,7 @@ class ThrottledGpu(Fix):
     framework = "any"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
+    counted = True
 
     silent = [
         on_gpu(),
@@ -81,7 +82,7 @@ class ThrottledGpu(Fix):
             return None
         now, most, gpu, shares = min(found, key=lambda one: one[0] / one[1])
         bound = bound_at_full_clock(evidence, now, most)
-        if not worth(evidence, bound):
+        if not worth_counted(bound):
             return None
         reason = max(shares, key=lambda name: (shares[name], name))
         told = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GIB, evidence, stage
-from trainperf.fixes._words import percent, worth
+from trainperf.fixes._memory_signs import STALLING, short, signs
+from trainperf.fixes._words import worth
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, Missing, Site
-
-SWAPPING = 1e6
-"""Bytes per second read back from swap that say that memory runs short; our choice."""
-
-STALLING = 0.05
-"""Share of the time in which a task waits for memory; our choice."""
-
-NEAR = 0.95
-"""Share of the limit that may be in use, page cache that can go left out; our choice."""
 
 HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
 """Stages that hold much memory, by the start of their names."""
-
-
-def _short(**use: Any) -> ContainerUse:
-    """Twenty seconds in a container of 8 GiB."""
-    usual: dict[str, Any] = {
-        "memory_limit": 8 * GIB,
-        "memory_peak": 4 * GIB,
-        "memory_pressure": 0.0,
-        "memory_events": (("max", 0), ("oom_kill", 0)),
-        "swapped_in": 0,
-        "swapped_out": 0,
-        "pressure_of": "container",
-    }
-    return ContainerUse(20.0, **(usual | use))
 
 
 class MemoryPressure(Fix):
@@ -59,29 +35,33 @@ class MemoryPressure(Fix):
     silent = [
         evidence(),
         evidence(container=ContainerUse(20.0)),
-        evidence(container=_short()),
+        evidence(container=short()),
         # the limit was hit by page cache alone, which can go
-        evidence(container=_short(memory_events=(("max", 500), ("oom_kill", 0)))),
+        evidence(container=short(memory_events=(("max", 500), ("oom_kill", 0)))),
         # a little
-        evidence(container=_short(memory_pressure=0.01, swapped_in=5_000_000)),
-        evidence(container=_short(memory_peak=7 * GIB)),
+        evidence(container=short(memory_pressure=0.01, swapped_in=5_000_000)),
+        evidence(container=short(memory_peak=7 * GIB)),
+        # pages come back that were put away before
+        evidence(container=short(swapped_in=2 * GIB)),
         # pages were written to swap, and never needed again
-        evidence(container=_short(swapped_out=10 * GIB)),
+        evidence(container=short(swapped_out=10 * GIB)),
     ]
     fires = [
-        evidence(container=_short(memory_pressure=0.3)),
-        evidence(container=_short(swapped_in=2 * GIB), stages_=Missing("not timed")),
-        evidence(container=_short(memory_events=(("max", 9), ("oom", 1), ("oom_kill", 1)))),
+        evidence(container=short(memory_pressure=0.3)),
         evidence(
-            container=_short(memory_peak=int(7.9 * GIB)), stages_=(stage("ShuffleDatasetV3"),)
+            container=short(swapped_in=2 * GIB, swapped_out=GIB), stages_=Missing("not timed")
         ),
-        evidence(container=_short(memory_limit=None, memory_peak=None, swapped_in=GIB)),
+        evidence(container=short(memory_events=(("max", 9), ("oom", 1), ("oom_kill", 1)))),
+        evidence(container=short(memory_peak=int(7.9 * GIB)), stages_=(stage("ShuffleDatasetV3"),)),
+        evidence(
+            container=short(memory_limit=None, memory_peak=None, swapped_in=GIB, swapped_out=None)
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find kills, swapping, waiting for memory, or use near the limit."""
         use = evidence.container
-        seen = [] if use is None else [*_killed(use), *_swapping(use), *_waiting(use), *_near(use)]
+        seen = [] if use is None else signs(use)
         if use is None or not seen:
             return None
         bound = None
@@ -102,34 +82,6 @@ class MemoryPressure(Fix):
             advice=f"Hold less in memory: fewer loader workers, {holders}. Or give it more.",
             snippet="docker run --memory={limit}g ...".replace("{limit}", _more(use)),
         )
-
-
-def _killed(use: ContainerUse) -> list[str]:
-    kills = dict(use.memory_events).get("oom_kill", 0)
-    if not kills:
-        return []
-    return [f"The kernel ended {kills} process{'es' if kills > 1 else ''} for want of memory."]
-
-
-def _swapping(use: ContainerUse) -> list[str]:
-    if not use.swapped_in or use.swapped_in / max(use.seconds, 1e-9) < SWAPPING:
-        return []
-    rate = use.swapped_in / max(use.seconds, 1e-9) / 1e6
-    return [f"The machine read {rate:.1f} MB/s back from swap while the script ran."]
-
-
-def _waiting(use: ContainerUse) -> list[str]:
-    if use.memory_pressure is None or use.memory_pressure < STALLING:
-        return []
-    whose = "the container" if use.pressure_of == "container" else "the machine"
-    return [f"In {percent(use.memory_pressure)} of the time a task of {whose} waited for memory."]
-
-
-def _near(use: ContainerUse) -> list[str]:
-    if not use.memory_limit or not use.memory_peak or use.memory_peak < NEAR * use.memory_limit:
-        return []
-    used = f"{use.memory_peak / GIB:.1f} of {use.memory_limit / GIB:.1f} GiB"
-    return [f"The container used {used}, page cache that can go left out."]
 
 
 def _holders(evidence: Evidence) -> tuple[str, tuple[Site, ...]]:

@@ -6,13 +6,15 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
+from trainperf.fixes._quota import OFTEN, throttled_share
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._torch_loader import ranks
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, is_taken
 
 VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 """What sets the threads of an operation. TensorFlow's own builds do not use OpenMP."""
@@ -83,6 +85,8 @@ class OmpThreads(Fix):
         _torch(None, None),
         _torch(1, 1, real=None),
         _in_container("2"),
+        # a quota that is never used up
+        _in_container(container=ContainerUse(20.0, quota_cores=2.0, throttled_share=0.01)),
         evidence(facts={"intra_op_threads": "8"}),
     ]
     fires = [
@@ -112,7 +116,11 @@ class OmpThreads(Fix):
         # Threads that wait for a turn hold up all of a step, not only its operations.
         step = evidence.times.resident if few else evidence.times.real
         used = threads / cores if few else have / threads
-        bound = bound_if_saved(evidence, step * (1 - used))
+        bound = (
+            bound_if_saved(evidence, step * (1 - used))
+            if few
+            else _bound_of_many(evidence, 1 - used)
+        )
         if not worth(evidence, bound):
             return None
         variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
@@ -123,7 +131,7 @@ class OmpThreads(Fix):
             if few
             else f"{threads} threads share {may}",
             text=f"Operations have {each}, and the process may use {may}"
-            f"{_why(evidence)}. {'The step computes for' if few else 'A step takes'} {ms(step)}.",
+            f"{_why(evidence)}. {_takes(evidence, few)}.",
             bound=bound,
             bound_basis=f"operations spread over {cores} threads without loss"
             if few
@@ -153,12 +161,43 @@ def _threads(evidence: Evidence) -> tuple[int | None, bool]:
     return evidence.machine.affinity_cores, False  # TensorFlow counts the mask, not the quota
 
 
-def _why(evidence: Evidence) -> str:
-    """Say that a quota makes the cores so few, where it does."""
+def _bound_of_many(evidence: Evidence, lost: float) -> float:
+    """Upper bound where threads wait for each other for a share `lost` of the time.
+
+    Under a quota their waiting shows as its stops: without any, none waits.
+    """
+    if _by_quota(evidence):
+        share = _stopped(evidence)
+        lost *= share if share >= OFTEN else 0.0
+    bound = evidence.bound_if_step_saves(evidence.times.real * lost)
+    if is_taken(evidence.times.input_):
+        bound = min(bound, evidence.times.real / max(evidence.times.input, 1e-9))
+    return max(1.0, bound)
+
+
+def _stopped(evidence: Evidence) -> float:
+    try:
+        return throttled_share(evidence)
+    except NotMeasured:
+        return 1.0  # nothing tells: as if always
+
+
+def _by_quota(evidence: Evidence) -> bool:
+    """Whether a quota makes the cores so few."""
     box = evidence.machine
-    if box.quota_cores is None or box.quota_cores >= box.affinity_cores:
+    return box.quota_cores is not None and box.quota_cores < box.affinity_cores
+
+
+def _why(evidence: Evidence) -> str:
+    if not _by_quota(evidence):
         return ""
-    return f" (the container's quota; {box.affinity_cores} can be seen)"
+    return f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
+
+
+def _takes(evidence: Evidence, few: bool) -> str:
+    if few:
+        return f"The step computes for {ms(evidence.times.resident)}"
+    return f"A step takes {ms(evidence.times.real)}"
 
 
 def _advice(variable: str, cores: int) -> str:

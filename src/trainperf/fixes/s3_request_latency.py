@@ -89,13 +89,20 @@ class PackTheObjects(Fix):
             return None
         return self.finding(
             title=f"Objects of {size(one.mean_object_bytes)} are read from S3 one by one",
-            text=f"s3://{one.bucket}/{one.prefix}: {asked(one)}, {ms(seconds)} of a step of "
+            text=f"s3://{one.bucket}/{one.prefix}: {asked(one)}, "
+            f"{ms(min(seconds, evidence.times.real))} of a step of "
             f"{ms(evidence.times.real)}.{_probe_said(one)}",
             bound=bound,
             bound_basis="the step if the requests cost nothing",
             advice=_advice(one, evidence),
             snippet=SNIPPET,
-            data={"bucket": one.bucket, "prefix": one.prefix},
+            data={
+                "bucket": one.bucket,
+                "prefix": one.prefix,
+                "waits_s": seconds,
+                "waits_for": f"{one.requests_per_step:.1f} requests to "
+                f"s3://{one.bucket}/{one.prefix}",
+            },
         )
 
 

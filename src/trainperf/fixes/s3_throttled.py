@@ -18,6 +18,9 @@ SLOWED = frozenset({"SlowDown", "503", "ServiceUnavailable", "RequestLimitExceed
 NEAR = 0.8
 """The share of the limit from which one process alone is at it."""
 
+LEAST = 0.01
+"""The share of all attempts below which the waiting of the client is not felt; our choice."""
+
 SNIPPET = """\
 from botocore.config import Config
 s3 = boto3.client("s3", config=Config(retries={"mode": "adaptive", "max_attempts": 10}))"""
@@ -48,13 +51,15 @@ class SpreadTheRequests(Fix):
         reads(READ),
         # other errors
         reads(replace(READ, errors=(("NoSuchKey", 4), ("AccessDenied", 2)))),
+        # once in a while
+        reads(replace(READ, errors=(("SlowDown", 3),))),
         # the probe alone was refused: that says little about the script
         reads(replace(READ, probe_errors=(("SlowDown", 3),))),
     ]
     fires = [
         reads(replace(READ, errors=(("SlowDown", 40),))),
-        reads(replace(READ, errors=(("503", 1), ("NoSuchKey", 1)), latency_s=None)),
-        reads(replace(READ, errors=(("SlowDown", 40),), requests=110_000)),
+        reads(replace(READ, errors=(("503", 90), ("NoSuchKey", 1)), latency_s=None)),
+        reads(replace(READ, errors=(("SlowDown", 4_000),), requests=110_000)),
         reads(replace(READ, errors=(("SlowDown", 40),), request_s=None)),
     ]
 
@@ -68,6 +73,8 @@ class SpreadTheRequests(Fix):
         if one is None or not slowed[one]:
             return None
         count = slowed[one]
+        if count < LEAST * (one.requests + count):
+            return None
         times = "once" if count == 1 else f"{count:,} times"
         share = percent(min(1.0, count / (one.requests + count)))
         bound, basis = _bound(evidence, one)

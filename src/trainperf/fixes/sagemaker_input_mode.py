@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes._storage import KIB, MIB, SHARD, reads, size, small, storing
+from trainperf.fixes._storage import (
+    KIB,
+    MANY,
+    MIB,
+    SHARD,
+    at_most,
+    readers,
+    reads,
+    size,
+    small,
+    storing,
+    through,
+    waits,
+)
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads, Volume
 
 SMALL = 50e6
 """Mean bytes of a file below which FastFile mode is the wrong one (SageMaker's advice)."""
-
-MANY = 1000
 
 LARGE = 100e9
 """Bytes of a channel above which File mode is (the advice says 50 to 100 GB)."""
@@ -76,7 +87,7 @@ class FitInputMode(Fix):
         """Find a channel whose files do not fit its mode."""
         for channel in evidence.channels:
             for one in evidence.reads:
-                if not _through(one, channel):
+                if not through(one, channel):
                     continue
                 if channel.mode == "FastFile" and evidence.input_bound:
                     found = self._small(channel, one, evidence)
@@ -93,7 +104,9 @@ class FitInputMode(Fix):
         each = one.cold_file_s or one.warm_file_s
         if mean > SMALL or one.files < MANY or opens is None or each is None:
             return None
-        bound = evidence.bound_if_input_saves(opens * each)
+        seconds = opens * each / readers(evidence)
+        most = at_most(one, seconds, evidence)
+        bound = evidence.bound_if_input_saves(most)
         if not worth(evidence, bound):
             return None
         fits = one.total_bytes <= LARGE
@@ -106,6 +119,7 @@ class FitInputMode(Fix):
             bound_basis="opening and reading the files of a step takes no time",
             advice=f"Pack them into shards of {SHARD}. {other}FSx for Lustre suits random reads.",
             snippet=SNIPPET.format(mode="File") if fits else "",
+            data=waits(seconds, most, f"{opens:.0f} small files of channel {channel.name} from S3"),
         )
 
     def _large(self, channel: Channel, one: Reads) -> Finding | None:
@@ -123,9 +137,3 @@ class FitInputMode(Fix):
             "or repeated reads.",
             snippet=SNIPPET.format(mode="FastFile"),
         )
-
-
-def _through(one: Reads, channel: Channel) -> bool:
-    """Whether files of a volume came by way of a channel."""
-    folder = channel.path.rstrip("/") + "/"
-    return any(path.startswith(folder) for path in one.examples)

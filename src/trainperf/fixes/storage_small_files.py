@@ -7,27 +7,31 @@ from trainperf.fixes import Fix
 from trainperf.fixes._storage import (
     EBS_VOLUME,
     KIB,
+    LEAST_FILES,
+    LEAST_OPENS,
+    MANY,
     MIB,
     REMOTE,
     SHARD,
+    SMALL_FILE,
+    at_most,
     from_storage,
     place,
     readers,
     size,
+    slower_said,
     small,
     storing,
+    through,
+    waits,
 )
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Reads
+from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads
 
 SMALL = 50e6
-"""Mean bytes of a file below which SageMaker's advice is to pack files into shards."""
-
-LEAST_OPENS = 2.0
-"""Opens in each step: with less, a file serves many samples already."""
-
-LEAST_FILES = 100
+"""Mean bytes of a file below which SageMaker's advice is to pack files into shards: of those
+that come over the network. On a disk, `SMALL_FILE` counts."""
 
 TENSORFLOW = """\
 # once, before training: write shards, each of {shard}
@@ -75,12 +79,19 @@ class PackSmallFiles(Fix):
     silent = [
         storing(),
         storing(small(), bound=False),
+        # a channel's input mode is said to be the cause
+        storing(
+            small(examples=("/in/train/1.jpg",)),
+            channels=(Channel("train", "FastFile", "/in/train", "S3"),),
+        ),
         # cached on a local disk: microseconds each
         storing(small(EBS_VOLUME, stored_per_step=0.0, warm_file_s=20e-6)),
         # few files
         storing(small(files=50, total_bytes=50 * 100 * KIB)),
         # large ones
         storing(small(total_bytes=100_000 * 80 * MIB)),
+        # photographs of 12 MB on a disk: their bytes are what takes the time
+        storing(small(EBS_VOLUME, total_bytes=100_000 * 12 * MIB)),
         # not known
         storing(small(opens_per_step=None)),
         storing(small(cold_file_s=None, warm_file_s=None)),
@@ -97,12 +108,17 @@ class PackSmallFiles(Fix):
         """Find the volume whose files cost a step most to open and read."""
         if not evidence.input_bound:
             return None
-        costs = {one: cost for one in evidence.reads if (cost := _cost(one, evidence))}
+        costs = {
+            one: cost
+            for one in evidence.reads
+            if not _of_a_channel(one, evidence) and (cost := _cost(one, evidence))
+        }
         if not costs:
             return None
         one = max(costs, key=lambda one: costs[one][0])
         seconds, each = costs[one]
-        bound = evidence.bound_if_input_saves(seconds)
+        most = at_most(one, seconds, evidence)
+        bound = evidence.bound_if_input_saves(most)
         if not worth(evidence, bound):
             return None
         snippet = TORCH if evidence.framework.name == "torch" else TENSORFLOW
@@ -113,14 +129,34 @@ class PackSmallFiles(Fix):
             title=f"Each step opens {one.opens_per_step:.0f} small files",
             text=f"{many} files of {size(one.mean_bytes or 0)} on average lie on "
             f"{place(one.volume)}. A step opens {one.opens_per_step:.0f} of them{by}; to open, "
-            f"read and close one takes {ms(each)}, {ms(seconds)} of a step of "
-            f"{ms(evidence.times.real)}.",
+            f"read and close one takes {ms(each)}{_of_a_step(seconds, evidence)}."
+            f"{slower_said(most, seconds)}",
             bound=bound,
             bound_basis="opening and reading the files of a step takes no time",
             advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
             "end to end.",
             snippet=snippet.format(shard=SHARD),
+            data=waits(
+                seconds,
+                most,
+                f"{one.opens_per_step:.0f} small files to be opened and read on "
+                f"{place(one.volume)}",
+            ),
         )
+
+
+def _of_a_step(seconds: float, evidence: Evidence) -> str:
+    """Set what the files take against the step, which several readers may make shorter."""
+    real = evidence.times.real
+    if seconds <= real:
+        return f", {ms(seconds)} of a step of {ms(real)}"
+    return f": one after the other they would take {ms(seconds)}, and a step takes {ms(real)}"
+
+
+def _of_a_channel(one: Reads, evidence: Evidence) -> bool:
+    """Whether the channel's input mode is what is spoken of."""
+    fast = [channel for channel in evidence.channels if channel.mode == "FastFile"]
+    return one.files >= MANY and any(through(one, channel) for channel in fast)
 
 
 def _cost(one: Reads, evidence: Evidence) -> tuple[float, float] | None:
@@ -128,7 +164,7 @@ def _cost(one: Reads, evidence: Evidence) -> tuple[float, float] | None:
     opens, mean = one.opens_per_step, one.mean_bytes
     if opens is None or opens < LEAST_OPENS or one.files < LEAST_FILES:
         return None
-    if mean is None or mean > SMALL:
+    if mean is None or mean > (SMALL if one.volume.kind in REMOTE else SMALL_FILE):
         return None
     try:
         cold = from_storage(one)
@@ -137,4 +173,10 @@ def _cost(one: Reads, evidence: Evidence) -> tuple[float, float] | None:
             raise
         cold = True
     each = one.cold_file_s if cold or one.warm_file_s is None else one.warm_file_s
-    return None if each is None else (opens * each / readers(evidence), each)
+    if each is None:
+        return None
+    seconds, parallel = opens * each / readers(evidence), one.cold_parallel_bytes_s
+    if cold and readers(evidence) > 1 and parallel:
+        # What four readers got together, where that is less than these would get apart.
+        seconds = max(seconds, opens * mean / parallel)
+    return seconds, each

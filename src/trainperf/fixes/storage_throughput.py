@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import machine
 from trainperf.fixes._storage import (
+    EBS_VOLUME,
     GIB,
     MIB,
     NVME_VOLUME,
+    at_most,
+    by_file,
+    epoch_bytes,
+    folder,
     from_storage,
     place,
     rate,
     readers,
     reads,
     size,
+    slower_said,
+    small,
     storing,
+    waits,
 )
 from trainperf.fixes._words import worth
 from trainperf.model import Equivalence, Evidence, Finding, Instance, InstanceType, Reads, Volume
@@ -28,6 +37,9 @@ LIKE_GP3 = (0.80, 1.15)
 CLEARLY = 0.8
 """The step must need this much more than the volume gives: rates of cold reads vary."""
 
+ROOM = 0.8
+"""Share of the available memory that the kernel may well fill with files."""
+
 RAISE = """\
 # which volume is it, and what was it given?
 aws ec2 describe-volumes --filters Name=attachment.instance-id,Values=INSTANCE_ID
@@ -37,7 +49,7 @@ COPY = """\
 # once, before training: a local disk is empty after each stop of the instance
 import shutil
 
-shutil.copytree("{mount}", "{local}/data", dirs_exist_ok=True)"""
+shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 
 G5 = InstanceType("g5.xlarge", 4, 16 * GIB, gpus=1, ebs_bytes_s=437.5e6, nvme_bytes=250 * 10**9)
 LOCAL_DISK = machine(instance=Instance("ec2", "g5.xlarge", G5))
@@ -75,6 +87,9 @@ class FasterStorage(Fix):
         storing(reads(cold_bytes_s=None, cold_parallel_bytes_s=None, reason="kept in the cache")),
         storing(reads(needed_bytes_s=None, bytes_per_step=None)),
         storing(reads(stored_per_step=None)),
+        # small files: each waits for an answer, whatever the volume gives
+        storing(small(EBS_VOLUME)),
+        storing(small()),
     ]
     fires = [
         storing(),
@@ -91,26 +106,34 @@ class FasterStorage(Fix):
             return None
         one = min(short, key=lambda one: _cold(one) / (one.needed_bytes_s or 1.0))
         cold, needed = _cold(one), one.needed_bytes_s or 0.0
-        bound = None
+        bound, data, slower = None, {}, ""
         basis = "none: while it was timed, the files were read from memory"
         if from_storage(one):
             alone = (one.cold_bytes_s or cold) if readers(evidence) == 1 else cold
             saved = (one.stored_per_step or 0.0) / alone
-            bound = evidence.bound_if_input_saves(saved)
+            most = at_most(one, saved, evidence)
+            slower = slower_said(most, saved)
+            bound = evidence.bound_if_input_saves(most)
             basis = "what a step reads from storage, at the cold rate, takes no time"
+            data = waits(
+                saved,
+                most,
+                f"{size(one.stored_per_step or 0.0)} to be read from {place(one.volume)}",
+            )
             if not worth(evidence, bound):
                 return None
-        elif one.total_bytes <= evidence.machine.memory_limit:
+        elif epoch_bytes(one, evidence) <= evidence.machine.memory_limit:
             return None
         return self.finding(
-            title=f"{place(one.volume)} is slower than the step reads",
+            title=f"The volume at {place(one.volume)} is slower than the step reads",
             text=f"With an input that never waits, the step would read {rate(needed)}. "
             f"{place(one.volume)} gave {rate(cold)} for {size(one.probed_bytes)} of these files "
-            f"that were not in memory.{_limits(one, cold)}{_in_all(one, evidence)}",
+            f"that were not in memory.{_limits(one, cold)}{slower}{_in_all(one, evidence)}",
             bound=bound,
             bound_basis=basis,
             advice=_advice(one.volume, evidence),
-            snippet=_snippet(one.volume, needed, evidence),
+            snippet=_snippet(one, needed, evidence),
+            data=data,
         )
 
 
@@ -119,7 +142,7 @@ def _cold(one: Reads) -> float:
 
 
 def _is_short(one: Reads) -> bool:
-    if one.best_cold_bytes_s is None or one.needed_bytes_s is None:
+    if one.best_cold_bytes_s is None or one.needed_bytes_s is None or by_file(one):
         return False
     return one.best_cold_bytes_s < CLEARLY * one.needed_bytes_s
 
@@ -135,10 +158,20 @@ def _limits(one: Reads, cold: float) -> str:
 
 
 def _in_all(one: Reads, evidence: Evidence) -> str:
-    if one.total_bytes <= evidence.machine.memory_limit:
+    try:
+        total = epoch_bytes(one, evidence)
+    except NotMeasured:
         return ""
+    if total <= evidence.machine.memory_limit:
+        fits = total <= ROOM * evidence.machine.memory_available
+        many = evidence.loop.epochs is None or evidence.loop.epochs > 1
+        if not fits or not many:
+            return ""
+        return (
+            f" The {size(total)} of an epoch fit into memory: epochs after the first may wait less."
+        )
     return (
-        f" All files together are {size(one.total_bytes)}, more than the "
+        f" An epoch reads {size(total)}, more than the "
         f"{size(evidence.machine.memory_limit)} of memory: they are read anew in each epoch."
     )
 
@@ -164,10 +197,11 @@ def _advice(volume: Volume, evidence: Evidence) -> str:
     return " ".join(told)
 
 
-def _snippet(volume: Volume, needed: float, evidence: Evidence) -> str:
+def _snippet(one: Reads, needed: float, evidence: Evidence) -> str:
+    volume = one.volume
     if _local_disk(volume, evidence) or volume.kind != "ebs":
         # where Deep Learning AMIs mount the instance store
         local = "/opt/dlami/nvme" if _local_disk(volume, evidence) else "/local/disk"
-        return COPY.format(mount=volume.mount.rstrip("/") or "/data", local=local)
+        return COPY.format(folder=folder(one), local=local)
     most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
     return RAISE.format(throughput=most)

@@ -70,7 +70,12 @@ class ItemWork(Fix):
     framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
-    try_before = ("torch_workers",)
+    try_before = (
+        "torch_workers",
+        "s3_request_latency",
+        "storage_small_files",
+        "storage_throughput",
+    )
 
     silent = [
         # the step hides it

@@ -64,7 +64,8 @@ parsed at all.
 
 `--output-format` is `text` (`path:line:column: ID text`; lines and columns count from
 1), `json`, `github` (workflow commands that annotate a pull request) or `sarif` (2.1.0,
-for code scanning).
+for code scanning). The last two name files from the root of the repository. A comment
+that ignores nothing, because its id does not exist, is told and changes no exit status.
 
 | status | |
 |---|---|

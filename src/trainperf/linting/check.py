@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.linting.files import Source, Unreadable, find, read
-from trainperf.linting.ignored import without_ignored
+from trainperf.linting.ignored import without_ignored, wrong_comments
 from trainperf.linting.module import Module
 from trainperf.linting.rule import Remark, Rule
 
@@ -38,11 +38,15 @@ class Unread:
 
 @dataclass(frozen=True)
 class Lint:
-    """What was seen, in order of files and lines; how many files were looked at."""
+    """What was seen, in order of files and lines; how many files were looked at.
+
+    `comments` are those that ignore nothing, with their line and what is wrong with them.
+    """
 
     seen: tuple[Seen, ...]
     unread: tuple[Unread, ...]
     files: int
+    comments: tuple[Unread, ...] = ()
 
 
 def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
@@ -53,15 +57,16 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     rules = tuple(rules)
     seen: list[Seen] = []
     unread: list[Unread] = []
+    comments: list[Unread] = []
     files = 0
     for path in find(paths):
         files += 1
         try:
-            seen += _file(path, rules)
+            seen += _file(path, rules, comments)
         except _Failed as failed:
             seen += failed.seen
             unread.append(failed.unread)
-    return Lint(tuple(seen), tuple(unread), files)
+    return Lint(tuple(seen), tuple(unread), files, tuple(comments))
 
 
 class _Failed(Exception):  # noqa: N818 - carries an outcome
@@ -71,11 +76,13 @@ class _Failed(Exception):  # noqa: N818 - carries an outcome
         self.seen = tuple(seen)
 
 
-def _file(path: Path, rules: tuple[Rule, ...]) -> list[Seen]:
+def _file(path: Path, rules: tuple[Rule, ...], comments: list[Unread]) -> list[Seen]:
     try:
         source = read(path)
         if source is None:
             return []
+        if not source.cells:
+            comments += [Unread(path, why, line) for line, why in wrong_comments(source.text)]
         rules = tuple(rule for rule in rules if rule.concerns(source.text))
         if not rules:
             return []

@@ -18,6 +18,7 @@ def text(lint: Lint) -> str:
     """Return one line per place, `path:line:column: ID text`, those not read, and a count."""
     lines = [f"{_place(each)}: {each.remark.id} {each.remark.text}" for each in lint.seen]
     lines += [f"{_unread_place(each)}: not read: {each.reason}" for each in lint.unread]
+    lines += [f"{_unread_place(each)}: {each.reason}" for each in lint.comments]
     return "\n".join([_escaped(each) for each in lines] + [count(lint)])
 
 
@@ -49,7 +50,12 @@ def as_json(lint: Lint) -> str:
         {"path": shown_path(each.path), "line": each.line or None, "reason": each.reason}
         for each in lint.unread
     ]
-    return json.dumps({"found": found, "unread": unread, "files": lint.files}, indent=2)
+    comments = [
+        {"path": shown_path(each.path), "line": each.line, "reason": each.reason}
+        for each in lint.comments
+    ]
+    whole = {"found": found, "unread": unread, "comments": comments, "files": lint.files}
+    return json.dumps(whole, indent=2)
 
 
 def github(lint: Lint) -> str:
@@ -59,15 +65,18 @@ def github(lint: Lint) -> str:
     """
     lines = []
     for each in lint.seen:
-        place = f"file={_property(shown_path(each.path))}"
+        place = f"file={_property(_in_repository(each.path))}"
         if not each.cell:
             place += f",line={each.remark.line},col={each.remark.column}"
         title = _property(f"trainperf: {each.remark.id}")
         lines.append(f"::warning {place},title={title}::{_data(each.remark.text)}")
     for unread in lint.unread:
-        place = f"file={_property(shown_path(unread.path))}"
+        place = f"file={_property(_in_repository(unread.path))}"
         place += f",line={unread.line}" if unread.line else ""
         lines.append(f"::error {place},title=trainperf::{_data('not read: ' + unread.reason)}")
+    for comment in lint.comments:
+        place = f"file={_property(_in_repository(comment.path))},line={comment.line}"
+        lines.append(f"::notice {place},title=trainperf::{_data(comment.reason)}")
     return "\n".join([*lines, count(lint)])
 
 
@@ -84,6 +93,14 @@ def sarif(lint: Lint) -> str:
         }
         for each in lint.unread
     ]
+    notifications += [
+        {
+            "level": "note",
+            "message": {"text": f"line {each.line}: {each.reason}"},
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(each.path)}}],
+        }
+        for each in lint.comments
+    ]
     run = {
         "tool": {
             "driver": {
@@ -98,7 +115,9 @@ def sarif(lint: Lint) -> str:
                 "toolExecutionNotifications": notifications,
             }
         ],
-        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "the current folder"}}},
+        "originalUriBaseIds": {
+            "%SRCROOT%": {"description": {"text": "the root of the repository"}}
+        },
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(each, order[each.remark.id]) for each in lint.seen],
     }
@@ -146,10 +165,24 @@ def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
 def _artifact(path: Path) -> dict[str, str]:
     from trainperf.reporters._uris import file_uri, relative_uri
 
-    shown = shown_path(path)
+    shown = _in_repository(path)
     if os.path.isabs(shown):
         return {"uri": file_uri(shown)}
     return {"uri": relative_uri(shown), "uriBaseId": "%SRCROOT%"}
+
+
+def _in_repository(path: Path) -> str:
+    """Return a path as GitHub knows it: relative to the root of the repository it lies in."""
+    from trainperf.reporters._uris import inside
+
+    absolute = os.path.abspath(path)
+    folders = Path(absolute).parents
+    git = (str(one) for one in folders if (one / ".git").exists())
+    for root in (os.environ.get("GITHUB_WORKSPACE", ""), next(git, "")):
+        found = inside(absolute, root) if os.path.isabs(root) else None
+        if found:
+            return found.encode("utf-8", "replace").decode()
+    return shown_path(path)
 
 
 def _place(each: Seen) -> str:

@@ -7,6 +7,16 @@ from collections.abc import Iterable
 from trainperf.linting.rule import Remark
 
 
+def wrong_comments(source: str) -> list[tuple[int, str]]:
+    """Return the lines of comments that do not ignore what they seem to, and why."""
+    if "trainperf:" not in source:
+        return []
+    from trainperf.ignoring import comments
+
+    found = comments(source.encode("utf-8", "replace"))
+    return [(each.line, each.wrong) for each in found if each.wrong]
+
+
 def without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
     """Return the remarks that no comment of `source` turns off.
 

@@ -11,13 +11,14 @@ from trainperf.linting.scopes import FUNCTIONS, LOOPS, Loop
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "track", "trange", "progress_bar"}
 DDP = "torch.nn.parallel.DistributedDataParallel"
 LOADER = "torch.utils.data.DataLoader"
+_LIGHTNING = {"lightning.LightningModule", "lightning.LightningDataModule"}
 
 
 def backward_loops(module: Module) -> list[Loop]:
     """Return the loops of each `loss.backward()` of PyTorch that an optimizer follows.
 
     Of nested ones the innermost, each once, in order of the source. A backward without
-    any `.step()` in the function is no training.
+    any `.step()` in the function, or an update from `.grad` by hand, is no training.
     """
     found: dict[ast.AST, None] = {}
     for call in module.methods("backward"):
@@ -30,17 +31,32 @@ def backward_loops(module: Module) -> list[Loop]:
 
 
 def _steps(body: ast.AST) -> bool:
-    return any(
-        isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Attribute)
-        and each.func.attr == "step"
-        for each in inside(body)
-    )
+    return any(_updates(each) for each in inside(body))
+
+
+def _updates(node: ast.AST) -> bool:
+    """Whether `node` is `optimizer.step()`, `w -= lr * w.grad` or `w.add_(w.grad)`."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, ast.Add | ast.Sub) and _gradients(node.value)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    by_hand = node.func.attr in ("add_", "sub_") and any(map(_gradients, node.args))
+    return node.func.attr == "step" or by_hand
+
+
+def _gradients(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(node))
 
 
 def trains(module: Module) -> bool:
-    """Tell whether the file holds a training loop or a call of `fit`."""
-    return bool(backward_loops(module)) or bool(fits(module)) or bool(tapes(module))
+    """Tell whether the file holds a training loop, a call of `fit`, or parts of Lightning's."""
+    found = (backward_loops, fits, tapes, lightning_classes)
+    return any(each(module) for each in found) or any(module.calls("lightning.Trainer"))
+
+
+def lightning_classes(module: Module) -> list[ast.ClassDef]:
+    """Return the classes of which Lightning's `Trainer` takes steps or loaders."""
+    return [each for each in module.classes if module.bases(each) & _LIGHTNING]
 
 
 def fits(module: Module) -> list[ast.Call]:

@@ -14,10 +14,14 @@ _PREFIXES = (
     ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
     ("torch.nn.parallel.data_parallel.", "torch.nn."),
     ("torch.optim.adam.", "torch.optim."),
+    ("lightning.pytorch.", "lightning."),
+    ("pytorch_lightning.", "lightning."),
 )
 _WHOLE = {
     "tensorflow.keras": "keras",
     "tf_keras": "keras",
+    "lightning.pytorch": "lightning",
+    "pytorch_lightning": "lightning",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
 }

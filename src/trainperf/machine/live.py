@@ -40,10 +40,11 @@ def _ask(instance: Instance, tell: Tell) -> None:
     if instance.region is None:
         tell(instance, None, NO_REGION)
         return
-    import boto3
     from botocore.config import Config
 
-    session = boto3.Session(region_name=instance.region)
+    from trainperf.machine import aws_session
+
+    session = aws_session.session(region_name=instance.region)
     if session.get_credentials() is None:
         tell(instance, None, NO_CREDENTIALS)
         return

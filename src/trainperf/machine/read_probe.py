@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock, Thread
 
 from trainperf.machine import page_cache
+from trainperf.machine.read_pieces import (
+    MOST_BYTES,
+    MOST_FILES,
+    PIECE,
+    Piece,
+    Read,
+    opened,
+    read,
+    sample,
+)
 
-MOST_BYTES = 64 * 1024**2
-MOST_FILES = 200
+__all__ = ["MOST_BYTES", "MOST_FILES", "PIECE", "Piece", "Probed", "probe", "sample"]
+
 PROBE_S = 2.0
-PIECE = 4 * 1024**2
-CHUNK = 1024**2
 TURN_BYTES = 16 * 1024**2
 PARALLEL = 4
 """Readers at once in the second part of the sample."""
@@ -25,16 +32,6 @@ COLD_SHARE = 0.05
 
 STUCK_S = 8.0
 """A file system that has not answered for so long is left alone."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A range of a file; `whole` if it is all of it."""
-
-    path: str
-    offset: int
-    length: int
-    whole: bool
 
 
 @dataclass(frozen=True)
@@ -57,25 +54,22 @@ class Probed:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class _Read:
-    opening: float
-    seconds: float
-    bytes: int
-
-
 class _Cache:
     """What the kernel held of each piece before; drops pieces one by one as they are read."""
 
     def __init__(self) -> None:
         self.held: dict[Piece, float] = {}
-        self.blind = 0
+        self.blind = self.holes = 0
         self._lock = Lock()
 
     def emptied_of(self, piece: Piece) -> bool:
         """Whether the piece is out of memory now; each is asked for but once."""
-        fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = opened(piece.path)
         try:
+            if not page_cache.written(fd, piece.offset, piece.length):
+                with self._lock:
+                    self.holes += 1
+                return False
             if not page_cache.tells(fd):
                 with self._lock:
                     self.blind += 1
@@ -95,7 +89,7 @@ class _Cache:
             if before >= 0.5:
                 continue
             try:
-                fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
+                fd = opened(piece.path)
             except OSError:
                 continue
             try:
@@ -113,41 +107,6 @@ def _dropped(fd: int, piece: Piece) -> bool:
         if left is None or left <= COLD_SHARE:
             return left is not None
     return False
-
-
-def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
-    """Choose what to read: at most `MOST_FILES` files and `MOST_BYTES`, spread evenly.
-
-    `files` are paths with their sizes in bytes. Of a large file, several pieces far apart.
-    """
-    chosen = _spread([one for one in files if one[1] > 0], MOST_FILES)
-    if not chosen:
-        return []
-    each = max(PIECE, MOST_BYTES // len(chosen))
-    pieces: list[Piece] = []
-    total = 0
-    for path, size in chosen:
-        for piece in _pieces(path, size, each):
-            if total + piece.length > MOST_BYTES:
-                return pieces
-            pieces.append(piece)
-            total += piece.length
-    return pieces
-
-
-def _spread(files: list[tuple[str, int]], most: int) -> list[tuple[str, int]]:
-    if len(files) <= most:
-        return files
-    return [files[index * len(files) // most] for index in range(most)]
-
-
-def _pieces(path: str, size: int, most: int) -> list[Piece]:
-    if size <= PIECE:
-        return [Piece(path, 0, size, True)]
-    many = min(max(1, most // PIECE), size // PIECE)
-    page = page_cache.PAGE
-    starts = [index * (size // many) // page * page for index in range(many)]
-    return [Piece(path, start, PIECE, False) for start in starts]
 
 
 def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
@@ -173,6 +132,8 @@ def _probe(pieces: Sequence[Piece], seconds: float) -> Probed:
         return _timed(pieces, seconds, cache)
     except OSError as error:
         return Probed(reason=f"a file could not be read: {error.strerror or error}")
+    except Exception as error:
+        return Probed(reason=f"the probe failed: {type(error).__name__}")
     finally:
         cache.restore()
 
@@ -188,7 +149,7 @@ def _timed(pieces: Sequence[Piece], seconds: float, cache: _Cache) -> Probed:
     together, rate = _together(others, cache, began + 0.8 * seconds)
     done = [piece for piece, _ in alone] + together  # in the cache now, and nothing else surely is
     warm = _warm(done, began + seconds)
-    cold = [read for _, read in alone]
+    cold = [one for _, one in alone]
     return Probed(
         files=len({piece.path for piece in done}),
         bytes=sum(piece.length for piece in done),
@@ -208,6 +169,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _why_not_cold(cache: _Cache) -> str:
+    if cache.holes and not cache.held and not cache.blind:
+        return "the files are holes where they were looked at: no disk is asked for them"
     if cache.blind:
         return (
             "the files belong to another user: whether the kernel has dropped them cannot be seen"
@@ -215,14 +178,14 @@ def _why_not_cold(cache: _Cache) -> str:
     return "the files could not be made cold: the kernel kept them in its cache"
 
 
-def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Piece, _Read]]:
+def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Piece, Read]]:
     """Read those pieces that could be dropped, in their order, until time is up."""
-    reads: list[tuple[Piece, _Read]] = []
+    reads: list[tuple[Piece, Read]] = []
     for piece in pieces:
         if time.monotonic() > until:
             break
         if cache.emptied_of(piece):
-            reads.append((piece, _read(piece)))
+            reads.append((piece, read(piece)))
     return reads
 
 
@@ -232,18 +195,17 @@ def _together(
     """Read the pieces with four threads; what was dropped for a turn is read in that turn."""
     done: list[Piece] = []
     total, spent = 0, 0.0
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        for turn in _turns(pieces):
-            if time.monotonic() > until:
-                break
-            cold = [one for one in turn if cache.emptied_of(one)]
-            shares = [cold[index::PARALLEL] for index in range(PARALLEL)]
-            if not shares[-1]:
-                continue
-            began = time.monotonic()
-            total += sum(pool.map(_read_all, shares))
-            spent += time.monotonic() - began
-            done += cold
+    for turn in _turns(pieces):
+        if time.monotonic() > until:
+            break
+        cold = [one for one in turn if cache.emptied_of(one)]
+        shares = [cold[index::PARALLEL] for index in range(PARALLEL)]
+        if not shares[-1]:
+            continue
+        began = time.monotonic()
+        total += _at_once(shares)
+        spent += time.monotonic() - began
+        done += cold
     return done, total / spent if spent > 0 else None
 
 
@@ -259,38 +221,40 @@ def _turns(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
         yield turn
 
 
-def _read_all(pieces: Sequence[Piece]) -> int:
-    return sum(_read(piece).bytes for piece in pieces)
+def _at_once(shares: Sequence[Sequence[Piece]]) -> int:
+    """Read each share in a thread; return the bytes. Raises the `OSError` of any of them.
+
+    The threads are daemons: an executor's would be waited for when Python ends, though the
+    file system may never answer them.
+    """
+    found: list[int] = []
+    errors: list[OSError] = []
+
+    def read_all(pieces: Sequence[Piece]) -> None:
+        try:
+            found.append(sum(read(piece).bytes for piece in pieces))
+        except OSError as error:
+            errors.append(error)
+
+    threads = [Thread(target=read_all, args=(share,), daemon=True) for share in shares]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return sum(found)
 
 
-def _warm(pieces: Sequence[Piece], until: float) -> list[_Read]:
-    reads: list[_Read] = []
+def _warm(pieces: Sequence[Piece], until: float) -> list[Read]:
+    reads: list[Read] = []
     for piece in pieces:
         if reads and time.monotonic() > until:
             break
-        reads.append(_read(piece))
+        reads.append(read(piece))
     return reads
 
 
-def _read(piece: Piece) -> _Read:
-    """Open, read and close; the opening is timed apart."""
-    buffer = memoryview(bytearray(min(CHUNK, piece.length)))
-    began = time.perf_counter()
-    fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
-    opened = time.perf_counter()
-    done = 0
-    try:
-        while done < piece.length:
-            room = buffer[: min(len(buffer), piece.length - done)]
-            got = os.preadv(fd, [room], piece.offset + done)
-            if not got:
-                break
-            done += got
-    finally:
-        os.close(fd)
-    return _Read(opened - began, time.perf_counter() - began, done)
-
-
-def _rate(reads: Sequence[_Read]) -> float | None:
+def _rate(reads: Sequence[Read]) -> float | None:
     spent = sum(one.seconds for one in reads)
     return sum(one.bytes for one in reads) / spent if reads and spent > 0 else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainperf.machine import read_probe
@@ -33,15 +33,45 @@ class _Seen:
     how: dict[str, int] = field(default_factory=dict)
 
 
+PROBES_S = 6.0
+"""Seconds after which no further volume is probed: each takes about two."""
+
+NO_ANSWER = "the file system did not answer in time"
+
+PSEUDO = frozenset(
+    {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "bpf",
+     "securityfs", "configfs", "fusectl", "mqueue", "pstore", "binfmt_misc", "nsfs"}
+)  # fmt: skip
+"""File systems that hold no data; a read there may have an effect."""
+
+Found = tuple[tuple[Reads, ...], str]
+"""What was read from each volume, and the reason why there is nothing."""
+
+
+def of_files(recording: Recording) -> tuple[Event, ...]:
+    """The events that say which files were read, of all processes."""
+    return tuple(one for own in recording.events.values() for one in own if one["e"] == "reads")
+
+
 def probe(
     recording: Recording, root: Path = Path("/"), instance: InstanceType | None = None
-) -> tuple[tuple[Reads, ...], str]:
+) -> Found:
+    """Probe what the events of a recording name; see `examined`."""
+    return examined(of_files(recording), root, instance)
+
+
+def examined(
+    events: Sequence[Event],
+    root: Path = Path("/"),
+    instance: InstanceType | None = None,
+    tell: Callable[[Found], None] = lambda found: None,
+) -> Found:
     """Return what was read from each volume, most files first, or () and the reason.
 
     Reads at most 64 MiB of 200 files in about 2 s per volume, and writes nothing. `root` is
-    where /proc and /sys are looked for, `instance` what the EBS limit is taken from.
+    where /proc and /sys are looked for, `instance` what the EBS limit is taken from. `tell`
+    takes what is known so far, before each volume is probed: it may not answer.
     """
-    events = [one for own in recording.events.values() for one in own if one["e"] == "reads"]
     if not events:
         return (), "no loop was timed that could have read files"
     names = dict(_names(events))
@@ -60,8 +90,30 @@ def probe(
         stated += 1
     if not stated:
         return (), "the files that were read are not there any more, or cannot be seen from here"
-    found = [_reads(volume, seen, events, stated) for volume, seen in by_volume.items()]
-    return tuple(sorted(found, key=lambda one: -one.files)), ""
+    return _timed(by_volume, events, stated, tell)
+
+
+def _timed(
+    by_volume: dict[Volume, _Seen],
+    events: Sequence[Event],
+    stated: int,
+    tell: Callable[[Found], None],
+) -> Found:
+    """Probe volume by volume, the one with most files first."""
+    until = time.monotonic() + PROBES_S
+    silent = read_probe.Probed(reason=NO_ANSWER)
+    found = {
+        volume: _reads(volume, seen, events, stated, silent) for volume, seen in by_volume.items()
+    }
+    ordered = sorted(found, key=lambda volume: -found[volume].files)
+    for volume in ordered:
+        tell((tuple(found[one] for one in ordered), ""))
+        if time.monotonic() > until:
+            found[volume] = replace(found[volume], reason="no time was left to probe it")
+            continue
+        timed = _probed(volume, by_volume[volume])
+        found[volume] = _reads(volume, by_volume[volume], events, stated, timed)
+    return tuple(found[one] for one in ordered), ""
 
 
 def _no_names(events: Sequence[Event]) -> str:
@@ -98,6 +150,8 @@ def _on_volumes(
         if size is None and path not in kept:
             continue
         mount = mount_of(os.path.realpath(path), mounted)
+        if mount is not None and mount.filesystem in PSEUDO:
+            continue
         if mount is not None and mount.point not in volumes:
             volumes[mount.point] = volume_of(mount, mounted, root, instance)
         yield path, how, size, unknown if mount is None else volumes[mount.point]
@@ -112,11 +166,16 @@ def _size(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _reads(volume: Volume, seen: _Seen, events: Sequence[Event], stated: int) -> Reads:
+def _reads(
+    volume: Volume,
+    seen: _Seen,
+    events: Sequence[Event],
+    stated: int,
+    timed: read_probe.Probed,
+) -> Reads:
     sizes = sorted(seen.sizes.values())
     share = len(sizes) / stated
     files = max(len(sizes), round(share * _files(events)))
-    timed = _probed(volume, seen)
     return Reads(
         volume=volume,
         files=files,

@@ -24,13 +24,14 @@ def client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
     nothing is asked anonymously.
     """
     try:
-        import boto3
         from botocore.config import Config
-        from botocore.exceptions import BotoCoreError
+        from botocore.exceptions import BotoCoreError, ProfileNotFound
+
+        from trainperf.machine import aws_session
     except ImportError:
         raise NoClient("boto3 is not installed") from None
     try:
-        session = boto3.Session(
+        session = aws_session.session(
             aws_access_key_id=env.get("AWS_ACCESS_KEY_ID") or None,
             aws_secret_access_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
             aws_session_token=env.get("AWS_SESSION_TOKEN") or None,
@@ -49,8 +50,13 @@ def client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
                 max_pool_connections=32,
             ),
         )
-    except (BotoCoreError, ValueError) as error:
+    except ImportError:
+        raise NoClient("boto3 is not installed") from None
+    except ProfileNotFound as error:
         raise NoClient(f"no S3 client: {error}") from None
+    except (BotoCoreError, ValueError) as error:
+        # Its name alone: what a credential_process wrote to stderr may stand in the text.
+        raise NoClient(f"no S3 client: {type(error).__name__}") from None
 
     def count(request: Any, **more: Any) -> None:
         budget.ask(str(more.get("event_name", "")).rpartition(".")[2])

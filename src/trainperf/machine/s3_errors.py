@@ -21,19 +21,23 @@ REASONS = {
     "ConnectionRefused": "S3 could not be reached: the connection was refused or dropped",
     "ExpiredToken": "the credentials have expired",
     "InvalidAccessKeyId": "the credentials are not valid",
+    "MfaNeeded": "the profile's role wants an MFA code, and trainperf asks nobody for one",
     "NoSuchBucket": "there is no such bucket",
     "NoSuchKey": "the objects are not there any more",
     "NotFound": "the bucket or its objects are not there",
     "PermanentRedirect": "the bucket is in another region",
+    "ProxyConnectionError": "the proxy of the environment could not be reached",
+    "SSLError": "no secure connection: is AWS_CA_BUNDLE there, and does it fit?",
     "SignatureDoesNotMatch": "the credentials are not valid",
+    "SSOTokenLoadError": "the sign-on of the profile has run out: aws sso login",
+    "UnauthorizedSSOTokenError": "the sign-on of the profile has run out: aws sso login",
     "SlowDown": "S3 asked to slow down (503)",
     "Timeout": "S3 did not answer in time",
 }
 
 CONNECTION = frozenset(
     {"EndpointConnectionError", "ConnectionClosedError", "ProtocolError", "IncompleteReadError",
-     "ResponseStreamingError", "ConnectionError", "ConnectionResetError", "HTTPClientError",
-     "ProxyConnectionError", "SSLError"}
+     "ResponseStreamingError", "ConnectionError", "ConnectionResetError"}
 )  # fmt: skip
 TIMEOUTS = frozenset({"ReadTimeoutError", "ConnectTimeoutError", "TimeoutError"})
 
@@ -54,4 +58,7 @@ def name_of(error: BaseException) -> str:
 
 def reason_of(name: str) -> str:
     """Why there was no probe, in words."""
-    return REASONS.get(name, f"S3 answered {name}")
+    if name in REASONS:
+        return REASONS[name]
+    ours = name.endswith(("Error", "Exception", "NotFound")) and name != "InternalError"
+    return f"S3 could not be asked: {name}" if ours else f"S3 answered {name}"

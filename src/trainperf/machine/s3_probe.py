@@ -101,7 +101,8 @@ def _ask(one: Objects, env: Mapping[str, str], budget: Budget, found: _Found) ->
         began = time.monotonic()
         try:
             response = s3.get_object(Bucket=one.bucket, Key=key, Range="bytes=0-0")
-            budget.got(len(response["Body"].read()))
+            with response["Body"] as body:  # closed: all of it may come, whatever was asked for
+                budget.got(len(body.read(PIECE)))
         except Exception as error:
             _failed(found, error)
             continue
@@ -177,7 +178,8 @@ def _throughput(
                 response = s3.get_object(
                     Bucket=bucket, Key=keys[turn % len(keys)], Range=f"bytes=0-{length - 1}"
                 )
-                _drain(response["Body"], budget, lambda got: _count(done, lock, got))
+                with response["Body"] as body:
+                    _drain(body, budget, lambda got: _count(done, lock, got))
             except Exception as error:
                 if not isinstance(error, Spent):
                     _note(found, error)

@@ -8,21 +8,30 @@ from trainperf.fixes import by_id
 from trainperf.fixes._words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
 
+MOST = 0.5
+"""The share of what a finding could save from which storage is its cause."""
+
+UNREADABLE = ("tf_s3_paths",)
+"""Without a bound, as the script cannot read its data at all."""
+
 _Order = tuple[int, float, int, str]
 
 
 def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
     """The findings worth a reader's time, best first; practices are left out.
 
-    What has no bound (a GPU that is not used at all) comes first. Those within the
-    noise are dropped. Changes to the experiment count half: they cost more than an
-    edit. New code of the user's stands behind the edit that is to be tried before it.
+    What has no bound comes first where it decides everything (a GPU that is not used at
+    all), else last: it costs no step anything. Those within the noise are dropped. Changes
+    to the experiment count half: they cost more than an edit. New code of the user's
+    stands behind the edit that is to be tried before it, and a sample's making behind the
+    storage that takes most of it.
     """
-    least = 1 + max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+    noise = NOISES * evidence.times.noise
     kept = [
         finding
         for finding in findings
-        if finding.category != "practice" and (finding.bound is None or finding.bound > least)
+        if finding.category != "practice"
+        and (finding.bound is None or finding.bound > 1 + _least(finding, noise))
     ]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
@@ -54,14 +63,31 @@ def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
     """Its place: its own, or right behind those that are to be tried first, if they are lower."""
     fix = by_id().get(finding.id)
     before = () if fix is None else fix.try_before
-    ahead = [_order(one) for one in others if one.id in before and one.rewritable]
+    ahead = [
+        _order(one)
+        for one in others
+        if one.id in before and (one.rewritable or _explains(one, finding))
+    ]
     own = _order(finding)
     return max([(own, 0), *((one, 1) for one in ahead)])
 
 
+def _least(finding: Finding, noise: float) -> float:
+    """The smallest gain worth a word: beyond the noise, unless the cause was counted."""
+    fix = by_id().get(finding.id)
+    return SMALLEST_GAIN if fix is not None and fix.counted else max(SMALLEST_GAIN, noise)
+
+
+def _explains(one: Finding, finding: Finding) -> bool:
+    """Whether what storage costs is most of what `finding` could save."""
+    if one.category != "storage" or one.bound is None or finding.bound is None:
+        return False
+    return 1 - 1 / one.bound >= MOST * (1 - 1 / finding.bound)
+
+
 def _order(finding: Finding) -> _Order:
     if finding.bound is None:
-        first = 0 if finding.category in ("environment", "storage") else 2
+        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 2
         return first, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":

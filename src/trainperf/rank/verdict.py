@@ -15,7 +15,7 @@ from trainperf.model import (
     Site,
     Verdict,
 )
-from trainperf.rank import torch
+from trainperf.rank import outside, torch
 from trainperf.rank.culprit import input_culprit
 from trainperf.rank.sync import hidden_share, sync_bound
 
@@ -45,6 +45,8 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
         if (hidden := hidden_share(evidence)) > NOISY:
             return Verdict("none", _exchange_unsettled(hidden), utilization)
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
+    if bottleneck != "environment":
+        text += outside.also_stopped(evidence, findings)
     return Verdict(bottleneck, text, utilization)
 
 
@@ -63,7 +65,7 @@ def _bottleneck(
     if utilization is None:
         return _without_resident(evidence, findings)
     if evidence.input_bound:
-        return _input(evidence)
+        return outside.storage_bound(evidence, findings) or _input(evidence)
     for judge in (_eager, _host, _tracing, torch.outside):
         found = judge(evidence)
         if found is not None:
@@ -71,7 +73,9 @@ def _bottleneck(
     if utilization < INPUT_BOUND_BELOW:
         if findings and findings[0].category == "input":
             return _input(evidence)
-        return "none", _unsettled(evidence)
+        return outside.counted(evidence, findings) or ("none", _unsettled(evidence))
+    if (found := outside.held_back(evidence, findings)) is not None:
+        return found
     return "model", _model(evidence, findings, utilization)
 
 

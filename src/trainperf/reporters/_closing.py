@@ -40,16 +40,24 @@ def next_steps(diagnosis: Diagnosis, paper: Paper, saved: str, patch_file: str) 
     if patch is not None:
         _list("Not in the patch", patch.skipped, paper)
         _environment(patch, paper)
-    commands = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
-    if saved:
-        commands.append((f"trainperf show {shlex.quote(saved)}", "print this report again"))
-    if first := _explained(diagnosis):
-        commands.append((f"trainperf explain {first}", "why it is slow, and when not to"))
-    if longer := _longer(diagnosis):
-        commands.append((longer, "with time to try what was left out"))
-    if commands:
+    if then := commands(diagnosis, saved, patch_file):
         paper.heading("Next")
-        _commands(commands, paper)
+        _commands(then, paper)
+
+
+def commands(
+    diagnosis: Diagnosis, saved: str, patch_file: str, again: str = "print this report again"
+) -> list[tuple[str, str]]:
+    """Return the commands that lead on, each with what it does; `again` is for `show`."""
+    patch = diagnosis.patch
+    then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    if saved:
+        then.append((f"trainperf show {shlex.quote(saved)}", again))
+    if first := _explained(diagnosis):
+        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
+    if longer := _longer(diagnosis):
+        then.append((longer, "with time to try what was left out"))
+    return then
 
 
 def cost(diagnosis: Diagnosis, paper: Paper) -> None:

@@ -139,7 +139,7 @@ def _utilization(verdict: Verdict, paper: Paper) -> Text:
     line = units.share(INPUT_BOUND_BELOW)
     figure = units.share(verdict.utilization)
     if verdict.utilization < INPUT_BOUND_BELOW:
-        short = ": the data does not keep up" if verdict.bottleneck == "input" else ""
+        short = ": the data does not keep up" if verdict.bottleneck in ("input", "storage") else ""
         return paper.say(figure, "bold yellow") + paper.raw(f", below the {line} line{short}")
     return paper.say(figure, "bold green") + paper.raw(
         f", above the {line} line: the data keeps up"

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis
 
 ASSETS = "templates"
 """The folder of the templates, the style and the script, beside the view models."""
 
 
-def render(diagnosis: Diagnosis) -> str:
+def render(
+    diagnosis: Diagnosis,
+    *,
+    judgement: Judgement = ASKED_FOR_NOTHING,
+    saved: str = "",
+    patch_file: str = "",
+) -> str:
     """Return the report as a page that stands by itself, for a browser, a phone or paper.
 
     The page carries its style and script, and a policy by which a browser runs nothing
-    else and requests nothing. The same diagnosis gives the same page.
+    else and requests nothing. The same diagnosis gives the same page. `saved` is the name
+    `trainperf show` finds the run by, `patch_file` the file the patch was written to: the
+    commands that need them are named only if they are given. Of `judgement`, the
+    answer of a check, or why it fails, stands below the verdict.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined  # 30 ms, only here
     from markupsafe import Markup
 
     from trainperf.reporters import _html
-    from trainperf.reporters._html.markup import shown
+    from trainperf.reporters._html.markup import prose, shown
     from trainperf.reporters._html.page import context
     from trainperf.reporters._html.policy import policy
 
@@ -36,7 +46,9 @@ def render(diagnosis: Diagnosis) -> str:
         for name in ("report.css", "report.js")
     )
     return environment.get_template("report.html.j2").render(
-        **context(diagnosis),
+        **context(diagnosis, saved, patch_file),
+        checked=prose(judgement.answer),
+        problems=[prose(one) for one in judgement.problems],
         policy=policy(style, script),
         style=Markup(style),
         script=Markup(script),

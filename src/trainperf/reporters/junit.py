@@ -65,6 +65,8 @@ def render(
 def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     for problem in judgement.problems:
         yield _Case("check", "failure", one_line(problem), problem, "regression")
+    if judgement.answer:
+        yield _Case("check", "passed")
     early = told.ended_early(diagnosis)
     if early:
         yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))
@@ -80,7 +82,7 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _finding(ignored.finding, "skipped", "ignored in the source")
     found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
     if not any(found) and not early and diagnosis.times.real_s is not None:
-        yield _Case("healthy", "passed")
+        yield _Case("healthy" if diagnosis.verdict.healthy else "nothing found", "passed")
 
 
 def _finding(finding: Finding, outcome: Outcome, gives: str) -> _Case:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainperf import ignoring
 from trainperf.judging import ASKED_FOR_NOTHING, Judgement
-from trainperf.model import Diagnosis, Equivalence, Finding, Trial, by_fix
+from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.reporters import _told as told
 from trainperf.reporters import _units as units
 from trainperf.reporters._closing import edits_in
@@ -58,6 +58,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     yield f"## trainperf: {code(diagnosis.script)}"
     yield f"**{inline(diagnosis.verdict.text)}**"
     yield inline(told.ended_early(diagnosis))
+    yield inline(judgement.answer)
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
@@ -65,6 +66,9 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if diagnosis.findings:
         yield "### What to change"
         yield _findings(diagnosis, judgement, root)
+    if tried := list(_tried_besides(diagnosis)):
+        yield "### Tried"
+        yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
     yield inline(told.answer(diagnosis))
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
@@ -99,18 +103,36 @@ def _findings(diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
 
 
 def _row(finding: Finding, trial: Trial | None, fails: bool, root: str) -> tuple[str, ...]:
-    measured = outcome = ""
-    if trial is not None:
-        outcome = escaped(trial.outcome)
-        if trial.speedup is not None:
-            measured = units.measured(trial.speedup, trial.low, trial.high)
+    measured, outcome = _came_of(trial)
     return (
         f"{inline(finding.title)} ({code(finding.id)}){' **fails the check**' if fails else ''}",
         "not known" if finding.bound is None else units.bound(finding.bound),
-        measured or _NONE,
-        outcome or "not tried",
+        measured,
+        outcome,
         code(places(finding.where, root, most=1)),
     )
+
+
+def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
+    """Rows for what was tried although no finding names it: one that trying disproved."""
+    found = {one.id for one in (*diagnosis.findings, *diagnosis.practices)}
+    for trial in diagnosis.trials:
+        if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
+            continue
+        measured, outcome = _came_of(trial)
+        if trial.speedup is None and trial.reason:
+            outcome += f": {inline(trial.reason)}"
+        bound = "not known" if trial.bound is None else units.bound(trial.bound)
+        yield code(trial.name), bound, measured, outcome
+
+
+def _came_of(trial: Trial | None) -> tuple[str, str]:
+    """What a trial measured, and what it decided."""
+    if trial is None:
+        return _NONE, "not tried"
+    if trial.speedup is None:
+        return _NONE, escaped(trial.outcome)
+    return units.measured(trial.speedup, trial.low, trial.high), escaped(trial.outcome)
 
 
 def _practice(finding: Finding, root: str) -> str:

@@ -19,7 +19,10 @@ LEFT_OUT = frozenset(
 )  # fmt: skip
 """Folders that hold no source, or secrets, by name."""
 
-LEFT_OUT_FILES = ("*.pyc", "*.pyo", ".DS_Store", ".env", ".env.*", "*.swp", "*.pem")
+LEFT_OUT_FILES = (
+    "*.pyc", "*.pyo", ".DS_Store", ".env", ".env.*", "*.swp", "*.pem", "*.key", "id_rsa*",
+    "id_ed25519*", ".netrc", ".pypirc", ".git-credentials", "kaggle.json",
+)  # fmt: skip
 
 LARGEST_FILE = 50 * 1024**2
 LARGEST = 500 * 1024**2
@@ -55,24 +58,38 @@ def pack(folder: Path, script: str) -> Packed:
 
     Left out are version control, caches, virtual environments, links that lead out of
     the folder, what a `.gitignore` at its top names by simple patterns, and files larger
-    than 50 MiB, which are named. Raises `TrainperfError` where too much remains.
+    than 50 MiB, which are named. Raises `TrainperfError` where too much remains, a file cannot
+    be read, or the script is in a folder that is left out.
     """
     ignored, left_out, total, files = _ignored(folder), [], 0, 0
-    buffer = io.BytesIO()
+    buffer, packed = io.BytesIO(), False
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
         for path in _files(folder, ignored, script):
-            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-            if size > LARGEST_FILE and name != script:
-                left_out.append(f"{name} ({size / 1024**2:,.0f} MiB)")
-                continue
-            total += size
-            if total > LARGEST:
+            name = path.relative_to(folder).as_posix()
+            try:
+                size = path.stat().st_size
+                if size > LARGEST_FILE and name != script:
+                    left_out.append(f"{name} ({size / 1024**2:,.0f} MiB)")
+                    continue
+                total += size
+                if total > LARGEST:
+                    raise TrainperfError(
+                        f"{folder} holds more than {LARGEST // 1024**2} MiB to pack",
+                        "name the folder of the code with --source-dir; give data by --input",
+                    )
+                tar.add(path.resolve(), name, recursive=False, filter=_plain)
+            except OSError as error:
                 raise TrainperfError(
-                    f"{folder} holds more than {LARGEST // 1024**2} MiB to pack",
-                    "name the folder of the code with --source-dir; give data by --input",
-                )
-            tar.add(path.resolve(), name, recursive=False, filter=_plain)
+                    f"{path} cannot be packed: {error.strerror or error}",
+                    "let it be read, or have .gitignore name it",
+                ) from error
             files += 1
+            packed = packed or name == script
+    if not packed:
+        raise TrainperfError(
+            f"{script} lies in a folder that is left out of what is packed",
+            "name that folder with --source-dir",
+        )
     return Packed(buffer.getvalue(), files, total, tuple(left_out))
 
 

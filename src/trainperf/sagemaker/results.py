@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import tarfile
+import zlib
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
@@ -16,6 +18,10 @@ EXPECTED = re.compile(
 """The only members that are unpacked; of several hosts each may have a folder of its own."""
 
 LARGEST = 2 * 1024**3
+"""Bytes that are unpacked in all; the records of a rank have some ten million."""
+
+MOST_MEMBERS = 100_000
+"""Members that are looked at: what lies behind them is not worth hours of unpacking."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +33,30 @@ class Results:
     ranks: Path | None = None
 
 
-def unpack(archive: Path, folder: Path) -> Results:
+def unpack(archive: Path, folder: Path, origin: str = "") -> Results:
     """Unpack the expected members of `archive` into `folder`; everything else stays in it.
 
     No path of the archive is used: names are matched whole, links and devices refused.
-    Raises `TrainperfError` where it is no archive or holds no report.
+    `origin` is where it came from and stays, for the reader of an error.
+    Raises `TrainperfError` where it is no archive, holds no report, or more than `LARGEST`.
     """
+    left, where = LARGEST, origin or str(archive)
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            for member in tar:
+            for member in islice(tar, MOST_MEMBERS):
                 match = EXPECTED.fullmatch(member.name.removeprefix("./"))
-                if match is None or not member.isfile() or member.size > LARGEST:
+                if match is None or not member.isfile():
                     continue
-                data = tar.extractfile(member)
-                if data is not None:
-                    target = folder / match[1]
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with data, target.open("wb") as file:
-                        while piece := data.read(1024**2):
-                            file.write(piece)
-    except (tarfile.TarError, EOFError, OSError) as error:
+                left -= max(0, member.size)
+                if left < 0:
+                    raise TrainperfError(
+                        f"the output holds records of more than {LARGEST / 1024**3:g} GiB",
+                        f"look into {where}",
+                    )
+                _extract(tar, member, folder / match[1])
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise TrainperfError(
-            f"the output of the job cannot be unpacked: {error}", f"look into {archive}"
+            f"the output of the job cannot be unpacked: {error}", f"look into {where}"
         ) from error
     diagnosis, ranks = folder / "diagnosis.json", folder / "job"
     if diagnosis.is_file():
@@ -58,3 +66,13 @@ def unpack(archive: Path, folder: Path) -> Results:
     raise TrainperfError(
         "the output of the job holds no report", "its log says why: see CloudWatch"
     )
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    data = tar.extractfile(member)
+    if data is None:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with data, target.open("wb") as file:
+        while piece := data.read(1024**2):
+            file.write(piece)

@@ -55,7 +55,15 @@ def submit(made: Service, job: Job, brought: Brought, say: Say) -> None:
         files[brought.wheel.name] = brought.wheel.read_bytes()
     say(f"uploading {brought.packed.files} files to {job.source}")
     service.upload(made, job.source, files)
-    service.create(made, request_of(job))
+    try:
+        service.create(made, request_of(job))
+    except KeyboardInterrupt:
+        say(
+            f"the job {job.name} may have been started, and would cost money: "
+            f"aws sagemaker stop-training-job --training-job-name {job.name} "
+            f"--region {made.region}"
+        )
+        raise
     say(f"started the training job {job.name} in {made.region}")
 
 
@@ -69,7 +77,8 @@ def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> 
     if ended.billable_s is not None:
         say(f"{name}: {ended.billable_s} s are billed for each instance")
     archive = folder / "output.tar.gz"
-    there = service.download(made, service.output_of(made, name), archive)
+    output = service.output_of(made, name)
+    there = service.download(made, output, archive)
     if ended.status != "Completed":
         reason = f": {ended.reason}" if ended.reason else ""
         text = f"the training job {name} {ended.status.lower()}{reason}"
@@ -82,6 +91,6 @@ def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> 
         raise TrainperfError(
             f"the training job {name} left no output", f"look at {service.LOGS} in CloudWatch"
         )
-    results = unpack(archive, folder)
+    results = unpack(archive, folder, output)
     archive.unlink()
     return results

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf.model import ContainerUse
-from trainperf.samplers.levels import Level, counters, levels, text
+from trainperf.samplers.levels import Level, counters, levels, text, whole
 
 ROOT = Path("/")
 
@@ -218,13 +218,13 @@ def _events(level: Level) -> dict[str, int]:
 def _some(path: Path) -> int | None:
     """Microseconds in which some task waited: the `total` of the first line."""
     for line in (text(path) or "").splitlines():
-        kind, *fields = line.split()
+        kind, _, fields = line.partition(" ")
         if kind != "some":
             continue
-        for field in fields:
+        for field in fields.split():
             name, _, value = field.partition("=")
-            if name == "total" and value.isdigit():
-                return int(value)
+            if name == "total":
+                return whole(value)
     return None
 
 

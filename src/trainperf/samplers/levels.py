@@ -37,10 +37,9 @@ class Level:
     def quota(self) -> float | None:
         """The CPU quota of this level in cores; None without one."""
         if self.version == 2:
-            quota, _, period = (text(self.folder / "cpu.max") or "max").partition(" ")
-            if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-                return None
-            return int(quota) / int(period)
+            first, _, second = (text(self.folder / "cpu.max") or "max").partition(" ")
+            quota, period = whole(first), whole(second)
+            return quota / period if quota is not None and period else None
         allowed = self.number("cpu.cfs_quota_us")
         each = self.number("cpu.cfs_period_us")
         if allowed is None or not each or allowed <= 0:
@@ -96,9 +95,14 @@ def counters(path: Path) -> dict[str, int]:
     found = {}
     for line in (text(path) or "").splitlines():
         name, _, value = line.partition(" ")
-        if value.isdigit():
-            found[name] = int(value)
+        if (number := whole(value)) is not None:
+            found[name] = number
     return found
+
+
+def whole(digits: str) -> int | None:
+    """Return the number that a text of decimal digits is; None for any other text."""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 40 else None
 
 
 def _upwards(top: Path, path: PurePosixPath, version: int) -> Iterator[Level]:

@@ -10,6 +10,7 @@ from trainperf.linting.loops import fits
 from trainperf.linting.module import Module, argument, starred
 from trainperf.linting.rule import Rule
 
+_GENERATOR = "keras.preprocessing.image.ImageDataGenerator"
 _BASES = {
     "keras.utils.PyDataset",
     "keras.utils.Sequence",
@@ -18,9 +19,9 @@ _BASES = {
 
 
 class KerasPydatasetWorkers(Rule):
-    """A `PyDataset` without `workers` that reads files, given to `fit`."""
+    """A `PyDataset` or image generator without `workers` that reads files, given to `fit`."""
 
-    words = ("PyDataset", "Sequence")
+    words = ("PyDataset", "Sequence", "flow_from_directory", "flow_from_dataframe")
     silent = (
         """
         import keras
@@ -45,6 +46,11 @@ class KerasPydatasetWorkers(Rule):
         d.workers = 4
         model.fit(d)
         """,
+        """
+        import keras
+        d = keras.preprocessing.image.ImageDataGenerator().flow_from_directory('train')
+        model.fit(d, workers=4)
+        """,
     )
     fires = (
         """
@@ -65,6 +71,12 @@ class KerasPydatasetWorkers(Rule):
                 return Image.open(self.p[i])
         model.fit(x=D(paths))
         """,
+        """
+        from tensorflow.keras.preprocessing.image import ImageDataGenerator
+        g = ImageDataGenerator(rescale=1 / 255)
+        train = g.flow_from_directory('train', batch_size=20)
+        model.fit(train, epochs=3, validation_data=g.flow_from_directory('val'))
+        """,
     )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -72,6 +84,17 @@ class KerasPydatasetWorkers(Rule):
             given = argument(fit, "x", 0)
             made = module.value(given) if given is not None else None
             if not isinstance(made, ast.Call) or starred(fit) or starred(made):
+                continue
+            if flow := _flow(module, made):
+                if not _sets_workers(module):
+                    yield (
+                        made,
+                        (
+                            f"{flow} decodes images for each batch and has no workers: one thread "
+                            "reads, taking turns with the training loop, and the model may wait "
+                            "for it"
+                        ),
+                    )
                 continue
             owner = module.definition(made.func)
             if not isinstance(owner, ast.ClassDef) or not module.bases(owner) & _BASES:
@@ -88,6 +111,15 @@ class KerasPydatasetWorkers(Rule):
                         "reads, taking turns with the training loop, and the model may wait for it"
                     ),
                 )
+
+
+def _flow(module: Module, made: ast.Call) -> str:
+    """The method of an `ImageDataGenerator` that made what `fit` gets; "" for another."""
+    if not isinstance(made.func, ast.Attribute) or not made.func.attr.startswith("flow_from_"):
+        return ""
+    owner = module.value(made.func.value)
+    name = module.name(owner.func) if isinstance(owner, ast.Call) else None
+    return made.func.attr if name == _GENERATOR else ""
 
 
 def _is_get(node: ast.stmt) -> bool:

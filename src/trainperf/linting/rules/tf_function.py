@@ -85,6 +85,18 @@ class TfFunction(Rule):
             for x in ds:
                 step(x)
         """,
+        """
+        import tensorflow as tf
+        strategy = tf.distribute.MirroredStrategy()
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = model(x)
+            opt.apply_gradients(zip(tape.gradient(loss, v), v))
+        def distributed(x):
+            strategy.run(step, args=(x,))
+        for x in ds:
+            distributed(x)
+        """,
     )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -95,6 +107,14 @@ class TfFunction(Rule):
             if isinstance(function, ast.Lambda) or _compiled(module, function):
                 continue
             if not any(module.function(each) is function for each in updates):
+                continue
+            runner = None if function is None else _runner(module, function)
+            if function is not None and runner is not None:
+                inner = _called_in_loop(module, runner)
+                if inner is not None and not _compiled(module, runner) and runner not in seen:
+                    seen.add(runner)
+                    calls = f"a loop calls {runner.name}, and that {function.name}, with a Gradient"
+                    yield runner, _TEXT.format(f"{calls}Tape,")
                 continue
             inner = tape if function is None else _called_in_loop(module, function)
             if module.loops(tape):
@@ -123,12 +143,28 @@ def _compiled(module: Module, function: Function | None) -> bool:
             isinstance(node, ast.Attribute) and node.attr == function.name
         )
         above = module.parent(node)
-        if mentioned and not (isinstance(above, ast.Call) and above.func is node):
+        if mentioned and not (isinstance(above, ast.Call) and _called(above) is node):
             return True
         caller = module.function(node) if mentioned else None
         if caller is not None and caller is not function and _decorated(caller):
             return True
     return False
+
+
+def _called(call: ast.Call) -> ast.expr:
+    """What a call calls: of `strategy.run(step, …)` the step."""
+    run = isinstance(call.func, ast.Attribute) and call.func.attr == "run" and call.args
+    return call.args[0] if run else call.func
+
+
+def _runner(module: Module, function: Function) -> Function | None:
+    """Return the function that lets a strategy run `function`, if one does outside a loop."""
+    for call in module.methods("run"):
+        target = _called(call)
+        if isinstance(target, ast.Name) and module.definition(target) is function:
+            around = module.function(call)
+            return around if isinstance(around, FUNCTIONS) and not module.loops(call) else None
+    return None
 
 
 def _decorated(function: Function | ast.Lambda) -> bool:
@@ -144,8 +180,7 @@ def _called_in_loop(module: Module, function: Function) -> ast.AST | None:
     for node in module.nodes:
         if (
             isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and module.definition(node.func) is function
+            and module.definition(_called(node)) is function
             and module.loops(node)
         ):
             return node

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.linting.bodies import function_of
 from trainperf.linting.loops import backward_loops
-from trainperf.linting.module import Module, argument
+from trainperf.linting.module import Module, argument, inside
 from trainperf.linting.rule import Rule
+from trainperf.linting.scopes import Loop
 
 _PROFILERS = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 
@@ -43,6 +45,16 @@ class TorchDebugModes(Rule):
         with torch.profiler.profile() as p:
             model(x)
         """,
+        """
+        import torch
+        def train():
+            for x in l:
+                loss.backward()
+                opt.step()
+        with torch.autograd.detect_anomaly():
+            check(model)
+        train()
+        """,
     )
     fires = (
         """
@@ -70,6 +82,16 @@ class TorchDebugModes(Rule):
                 loss.backward()
                 opt.step()
         """,
+        """
+        import torch
+        def train():
+            for x in l:
+                loss.backward()
+                opt.step()
+        with torch.autograd.detect_anomaly():
+            for epoch in range(9):
+                train()
+        """,
     )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -80,7 +102,7 @@ class TorchDebugModes(Rule):
         for call in module.calls("torch.autograd.detect_anomaly"):
             trained = any(
                 loop in module.loops(call) or call in _heads(module, loop) for loop in loops
-            )
+            ) or _calls_a_loop(module, call, loops)
             if trained and not module.conditional(call) and not call.args:
                 yield call, f"detect_anomaly() around training steps: {_ANOMALY}"
         for call in module.calls("torch.use_deterministic_algorithms"):
@@ -109,6 +131,16 @@ _ANOMALY = (
     "it walks the Python stack at every operation and looks for NaN in every gradient, which may "
     "take several times as long as the step"
 )
+
+
+def _calls_a_loop(module: Module, head: ast.Call, loops: list[Loop]) -> bool:
+    """Whether the `with` statement of `head` calls a function of this file that trains."""
+    around = module.parent(module.parent(head) or head)
+    if not isinstance(around, ast.With):
+        return False
+    functions = {module.function(loop) for loop in loops} - {None}
+    called = (each for each in inside(around) if isinstance(each, ast.Call))
+    return any(function_of(module, each.func) in functions for each in called)
 
 
 def _heads(module: Module, loop: ast.AST) -> set[ast.AST]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.bodies import function_of
-from trainperf.linting.loops import backward_loops, targets
+from trainperf.linting.loops import backward_loops, lightning_classes, targets
 from trainperf.linting.module import Module, inside, names_in
 from trainperf.linting.rule import Rule
 from trainperf.linting.scopes import Loop
@@ -17,7 +17,7 @@ _READS = {"item", "cpu", "tolist", "numpy"}
 class TorchStepLogging(Rule):
     """The loss of a training loop read by `.item()`, `float` or `print` in every step."""
 
-    words = (".backward(",)
+    words = (".backward(", "training_step")
     silent = (
         """
         import torch
@@ -57,6 +57,27 @@ class TorchStepLogging(Rule):
             opt.step()
             total += loss.detach()
         """,
+        """
+        import lightning as L
+        class M(L.LightningModule):
+            def training_step(self, batch, i):
+                loss = f(self.net(batch))
+                self.log('loss', loss)
+                if i % 50 == 0:
+                    self.seen.append(loss.item())
+                return loss
+            def validation_step(self, batch, i):
+                loss = f(self.net(batch))
+                self.seen.append(loss.item())
+                return loss
+        """,
+        """
+        import torch
+        for step in range(40):
+            loss = f(model(image))
+            loss.backward()
+            seen.append(loss.item())
+        """,
     )
     fires = (
         """
@@ -93,6 +114,24 @@ class TorchStepLogging(Rule):
             opt.step()
             log(out, loss)
         """,
+        """
+        from pytorch_lightning import LightningModule
+        class M(LightningModule):
+            def training_step(self, batch, i):
+                loss = f(self.net(batch))
+                self.log('loss', loss.item())
+                return {'loss': loss}
+        """,
+        """
+        import torch
+        def train():
+            for x in l:
+                loss = f(x)
+                loss.backward()
+                for p in model.parameters():
+                    p.data.add_(p.grad, alpha=-lr)
+                total += loss.item()
+        """,
     )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -109,14 +148,40 @@ class TorchStepLogging(Rule):
             )
             if found:
                 *_, node, read = found[0]
-                yield (
-                    node,
-                    (
-                        f"{read} in every step: Python waits until the device has computed it, and "
-                        "a GPU may then stand idle until the next kernels are started; log every "
-                        "50 steps, and keep sums as tensors"
-                    ),
-                )
+                yield node, f"{read} {_TEXT}"
+        for step in _lightning_steps(module):
+            reads = [
+                (node, read)
+                for node in inside(step)
+                if isinstance(node, ast.Call) and not module.conditional(node)
+                if (read := _reads(module, node, _returned(step)))
+            ]
+            if reads:
+                node, read = min(reads, key=lambda each: (each[0].lineno, each[0].col_offset))
+                yield node, f"{read} {_TEXT}"
+
+
+_TEXT = (
+    "in every step: Python waits until the device has computed it, and a GPU may then stand idle "
+    "until the next kernels are started; log every 50 steps, and keep sums as tensors"
+)
+
+
+def _lightning_steps(module: Module) -> Iterator[ast.FunctionDef]:
+    for owner in lightning_classes(module):
+        for each in owner.body:
+            if isinstance(each, ast.FunctionDef) and each.name == "training_step":
+                yield each
+
+
+def _returned(step: ast.FunctionDef) -> set[str]:
+    """Return the names that a `training_step` gives back as its loss."""
+    found: set[str] = set()
+    for each in inside(step):
+        value = each.value if isinstance(each, ast.Return) else None
+        listed = value.values if isinstance(value, ast.Dict) else [value]
+        found |= {one.id for one in listed if isinstance(one, ast.Name)}
+    return found - {each.arg for each in step.args.args}
 
 
 def _losses(loop: Loop) -> set[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.linting.bodies import looping, reading
+from trainperf.linting.bodies import function_of, looping, reading
 from trainperf.linting.loops import LOADER, trains
-from trainperf.linting.module import Module, argument, starred
+from trainperf.linting.module import Module, argument, inside, starred
 from trainperf.linting.rule import Rule
 
 _FOLDERS = {
@@ -18,7 +18,7 @@ _FOLDERS = {
 
 
 class TorchWorkers(Rule):
-    """A `DataLoader` with `num_workers=0` whose dataset reads files, or loops, for each sample."""
+    """A `DataLoader` with `num_workers=0` whose dataset or collating reads files, or loops."""
 
     words = ("DataLoader",)
     silent = (
@@ -48,6 +48,18 @@ class TorchWorkers(Rule):
         from torchvision.datasets import ImageFolder
         print(next(iter(DataLoader(ImageFolder('a')))))
         """,
+        """
+        import torch
+        from torch.utils.data import DataLoader
+        def pad(batch):
+            labels = []
+            for words, label in batch:
+                labels.append(label)
+            return torch.nn.utils.rnn.pad_sequence([w for w, _ in batch]), labels
+        for x, y in DataLoader(texts, collate_fn=pad):
+            loss.backward()
+            opt.step()
+        """,
     )
     fires = (
         """
@@ -70,6 +82,27 @@ class TorchWorkers(Rule):
                 loss.backward()
                 opt.step()
         """,
+        """
+        from torch.utils.data import DataLoader
+        class Collate:
+            def __call__(self, batch):
+                rows = []
+                for text, _ in batch:
+                    rows.append([self.numbers[word] for word in text.split()])
+                return rows
+        collate = Collate()
+        for x in DataLoader(texts, collate_fn=collate):
+            loss.backward()
+            opt.step()
+        """,
+        """
+        import lightning as L
+        from torch.utils.data import DataLoader
+        from torchvision.datasets import ImageFolder
+        class Flowers(L.LightningDataModule):
+            def train_dataloader(self):
+                return DataLoader(ImageFolder('a'), batch_size=32, shuffle=True)
+        """,
     )
 
     def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -79,14 +112,14 @@ class TorchWorkers(Rule):
             workers = argument(call, "num_workers", 5)
             if starred(call) or (workers is not None and module.constant(workers) != 0):
                 continue
-            read = _reads(module, argument(call, "dataset", 0))
+            read = _reads(module, argument(call, "dataset", 0)) or _collates(module, call)
             if read is not None:
                 seen = "without num_workers" if workers is None else "with num_workers=0"
                 yield (
                     call,
                     (
-                        f"a DataLoader {seen}, whose dataset {read}: the training process makes "
-                        "each batch itself, on one core, and the model may wait for it"
+                        f"a DataLoader {seen}, whose {read}: the training process makes each "
+                        "batch itself, on one core, and the model may wait for it"
                     ),
                 )
 
@@ -97,10 +130,31 @@ def _reads(module: Module, dataset: ast.expr | None) -> str | None:
         return None
     name = module.name(made.func)
     if name in _FOLDERS:
-        return f"decodes images ({(name or '').rpartition('.')[2]})"
+        return f"dataset decodes images ({(name or '').rpartition('.')[2]})"
     owner = module.definition(made.func)
     for method in owner.body if isinstance(owner, ast.ClassDef) else ():
         if isinstance(method, ast.FunctionDef) and method.name == "__getitem__":
             slow = reading(module, method) or looping(module, method)
-            return f"calls {slow} for each sample" if slow is not None else None
+            return f"dataset calls {slow} for each sample" if slow is not None else None
     return None
+
+
+def _collates(module: Module, call: ast.Call) -> str | None:
+    """Say of a `collate_fn` of this file that it loops over more than the samples."""
+    given = argument(call, "collate_fn", 6)
+    function: ast.AST | None = function_of(module, given)
+    made = module.value(given) if given is not None else None
+    owner = module.definition(made.func) if isinstance(made, ast.Call) else None
+    if isinstance(owner, ast.ClassDef):
+        function = next((each for each in owner.body if _named(each, "__call__")), None)
+    for loop in inside(function) if function is not None else ():
+        if isinstance(loop, ast.For) and any(isinstance(each, _INNER) for each in inside(loop)):
+            return "collate_fn loops over what is in each sample"
+    return None
+
+
+def _named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == name
+
+
+_INNER = (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -32,10 +32,10 @@ from trainperf.reporters._html.changes import changes
 from trainperf.reporters._html.code import Line, coloured, patch_lines, survives
 from trainperf.reporters._html.markup import clipped, prose
 from trainperf.reporters._html.sheet import Block, Section, written
-from trainperf.reporters._html.together import together
+from trainperf.reporters._html.together import together, together_with
 from trainperf.reporters._money import dollars
 from trainperf.reporters._places import place
-from trainperf.reporters._plain import one_line
+from trainperf.reporters._plain import one_line, plain
 
 DRAWN = ("One step", "Data alone")
 """The facts of the terminal's that the page shows as figures and bars."""
@@ -61,6 +61,14 @@ class Shown:
     environment: Markup | None
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command that leads on, and what it does."""
+
+    what: str
+    command: Markup
+
+
 CONTENTS = (
     ("step", "The step", lambda page: True),
     ("timeline", "The observed run", lambda page: page["timeline"]),
@@ -68,6 +76,7 @@ CONTENTS = (
     ("trials", "Tried", lambda page: page["changes"].tried),
     ("together", "Together", lambda page: page["together"]),
     ("patch", "The patch", lambda page: page["patch"]),
+    ("next", "Next", lambda page: page["next"]),
     ("input", "Input", lambda page: page["input"]),
     ("job", "Ranks", lambda page: page["job"]),
     ("costs", "Other costs", lambda page: page["operators"] or page["costs"]),
@@ -78,9 +87,11 @@ CONTENTS = (
 """The sections that the contents name, in the order of the page, each with when it is there."""
 
 
-def context(diagnosis: Diagnosis) -> dict[str, Any]:
+def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
     page = _context(diagnosis)
+    page["next"] = _next(diagnosis, saved, patch_file)
+    page["saved"] = bool(saved)
     page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
     page["contents"] = [(id, name) for id, name, there in CONTENTS if there(page)]
     return page
@@ -91,7 +102,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
     rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
     changed = changes(diagnosis)
     return {
-        "title": clipped(one_line(diagnosis.script), 80) or "a training script",
+        "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
         "created": clipped(one_line(diagnosis.created), 40),
         "version": clipped(one_line(diagnosis.trainperf_version), 40),
@@ -99,7 +110,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "verdict": prose(diagnosis.verdict.text),
         "state": _state(diagnosis),
         "partial": written(diagnosis, _step.partial, _parallel.absent),
-        "answer": written(diagnosis, _closing.last_line),
+        "answer": _answer(diagnosis),
         "output": written(diagnosis, _step.last_output),
         "tiles": _tiles(diagnosis),
         "bar": step.bar(diagnosis),
@@ -171,9 +182,33 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         tiles.append(Tile(words, value, f"as fast {rest}"))
     if cost is not None and cost.epoch_before is not None:
         after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
-        then = f"→ {after} with the changes" if after else ""
+        then = f"→ {after} {together_with(stack)}" if after else ""
         tiles.append(Tile("Cost of an epoch", dollars(cost.epoch_before), then))
     return tiles
+
+
+def _answer(diagnosis: Diagnosis) -> Section | None:
+    """What the reader gets: it ends the terminal's report, and stands above the figures here."""
+    section = written(diagnosis, _closing.last_line)
+    if section is None:
+        return None
+    blocks = (replace(one, text=one.text.replace(" above", " below")) for one in section.blocks)
+    return replace(section, blocks=tuple(blocks))
+
+
+def _title(diagnosis: Diagnosis) -> str:
+    """What is diagnosed; of a job, what its launcher starts, as its command stands below."""
+    script = one_line(diagnosis.script)
+    command = [one_line(word) for word in diagnosis.command]
+    if script and script in (shlex.join(diagnosis.command), " ".join(command)):
+        started = next((word for word in command if word.endswith(".py")), "")
+        script = started or script
+    return clipped(script, 80) or "a training script"
+
+
+def _next(diagnosis: Diagnosis, saved: str, patch_file: str) -> list[Command]:
+    then = _closing.commands(diagnosis, saved, patch_file, "print this report on a terminal")
+    return [Command(what[:1].upper() + what[1:], Markup.escape(plain(one))) for one, what in then]
 
 
 def _volumes(section: Section | None) -> list[Section]:

@@ -59,7 +59,7 @@ def _instance(box: Machine) -> Iterator[Fact]:
         yield "Instance", f"not known: {box.instance_reason}"
     if box.price is not None:
         yield "Price", f"{dollars(box.price.per_hour)} an hour for a host ({box.price.source})"
-    elif box.price_reason:
+    elif box.price_reason and (box.instance or box.price_reason != box.instance_reason):
         yield "Price", f"not known: {box.price_reason}"
 
 

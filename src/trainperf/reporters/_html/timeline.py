@@ -42,6 +42,10 @@ LANES = 8
 _UNITS = 1000.0  # of the drawing, across; 100 upwards
 
 
+LATE = 1.15
+"""A sample that came late counts more than all cores; beyond this much, it is more indeed."""
+
+
 @dataclass(frozen=True)
 class Band:
     """A stretch of the run in one phase; `key` is its number in the legend."""
@@ -149,14 +153,16 @@ def _cpu(timeline: Timeline) -> Lane | None:
         return None
     others = [value for _, value in whole if value is not None]
     most = max(timeline.cores, *known, *others)
-    mean = sum(known) / len(known)
+    if most <= timeline.cores * LATE:
+        most = timeline.cores
+    mean, peak = sum(known) / len(known), min(max(known), most)
     return Lane(
         key="cpu",
         name=f"CPU: cores busy, of {units.cores(timeline.cores)}",
         most=f"{most:.3g}",
         area=_area(own, timeline.seconds, most),
         line=_line(whole, timeline.seconds, most),
-        words=f"The script kept {mean:.2g} cores busy on average, {max(known):.2g} at most.",
+        words=f"The script kept {mean:.2g} cores busy on average, {peak:.2g} at most.",
     )
 
 

@@ -41,6 +41,7 @@ class Together:
 
     title: str
     figure: str
+    changed: str
     bars: list[Bar]
     interaction: Markup
     versus: list[Versus]
@@ -55,10 +56,16 @@ def together(diagnosis: Diagnosis) -> Together | None:
     return Together(
         title="The kept changes together" if many > 1 else "The kept change",
         figure=units.measured(kept.speedup, kept.low, kept.high),
+        changed=together_with(kept),
         bars=_bars(kept, diagnosis) if many > 1 else [],
         interaction=prose(_stack._interaction(kept)) if many > 1 else Markup(""),
         versus=_versus(kept, diagnosis.cost),
     )
+
+
+def together_with(kept: Stack | None) -> str:
+    """How a figure with all of the kept changes is headed."""
+    return "with the change" if kept is not None and len(kept.fixes) == 1 else "with the changes"
 
 
 def _bars(kept: Stack, diagnosis: Diagnosis) -> list[Bar]:

@@ -74,7 +74,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         recording = launch(request.run, request.folder, on_event, interrupted)
         try:
             machine = caught_up(machine)
-            recording = surroundings.looked_at(recording, machine)
+            recording = surroundings.looked_at(recording, machine, interrupted)
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(request, recording, machine, error, began), recording

@@ -62,7 +62,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             records.save(replace(record, ending=Ending.FAILED, problem=str(error)), folder)
             raise
         if place.local_rank == 0 and record.machine is not None:
-            recording = looked_at(recording, record.machine)
+            recording = looked_at(recording, record.machine, interrupted)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         records.save(
             replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder

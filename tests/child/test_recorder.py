@@ -23,6 +23,22 @@ def test_events_come_back_in_order_with_their_time(tmp_path):
     assert one["t"] <= two["t"]
 
 
+def test_a_signal_handler_may_record_while_the_same_thread_writes(tmp_path, monkeypatch):
+    record = Recorder(str(tmp_path))
+    real = os.write
+
+    def interrupted(fd, data):
+        monkeypatch.setattr(os, "write", real)
+        record.write("handler")
+        record.flush()  # as a handler that interrupts this very call would
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", interrupted)
+    record.write("outer")
+    record.flush()
+    assert [event["e"] for event in read(tmp_path)] == ["outer", "handler"]
+
+
 def test_what_json_cannot_hold_is_still_recorded(tmp_path):
     class Odd:
         dtype = "x"

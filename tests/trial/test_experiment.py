@@ -4,11 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.model import Outcome
+from trainperf.model import Equivalence, Outcome
 from trainperf.trial.budget import LATE, NO_SLICE, Clock
+from trainperf.trial.candidates import Candidate
 from trainperf.trial.experiment import _failed
 
-PLANNED = SimpleNamespace(chosen=(SimpleNamespace(name="a", bound=2.0),))
+WAY = Candidate(("a",), None, Equivalence.EXACT, 2.0, 0, "workers=2")
+PLANNED = SimpleNamespace(chosen=(WAY,))
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,4 @@ def test_where_nothing_could_be_compared_the_reason_is_named(
     assert (tried.trying.mode, tried.trying.reason) == ("none", reason)
     (one,) = tried.trials
     assert (one.fix, one.outcome, one.reason, one.bound) == ("a", Outcome.NOT_TRIED, reason, 2.0)
+    assert (one.variant, one.name) == ("workers=2", "a (workers=2)")

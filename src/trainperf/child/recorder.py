@@ -29,7 +29,8 @@ class Recorder:
         self._pid = os.getpid()
         self._lines: list[str] = []
         self._flushed = 0.0
-        self._flushing = threading.Lock()
+        self._flushing = threading.RLock()  # a signal handler may record while we write
+        self._writing = False
         self._fd = -1
         self._file: os.stat_result | None = None
 
@@ -58,20 +59,28 @@ class Recorder:
     def flush(self) -> None:
         """Write what has been gathered; any thread may."""
         with self._flushing:
-            self._flushed = time.monotonic()
-            lines = self._lines[:]
-            del self._lines[: len(lines)]  # in place: another thread may append meanwhile
-            if not lines or self.broken:
+            if self._writing:  # this thread is: what its signal handler recorded goes next time
                 return
+            self._writing = True
             try:
-                if not self._is_open():
-                    self._fd = self._open()
-                    self._file = os.fstat(self._fd)
-                data = ("\n".join(lines) + "\n").encode()
-                while data:
-                    data = data[os.write(self._fd, data) :]
+                self._write_out()
             except OSError as error:
                 self._broke(error)
+            finally:
+                self._writing = False
+
+    def _write_out(self) -> None:
+        self._flushed = time.monotonic()
+        lines = self._lines[:]
+        del self._lines[: len(lines)]  # in place: another thread may append meanwhile
+        if not lines or self.broken:
+            return
+        if not self._is_open():
+            self._fd = self._open()
+            self._file = os.fstat(self._fd)
+        data = ("\n".join(lines) + "\n").encode()
+        while data:
+            data = data[os.write(self._fd, data) :]
 
     def _broke(self, error: OSError) -> None:
         self.broken = str(error)
@@ -85,7 +94,8 @@ class Recorder:
         """Drop what is the parent's; a file of our own opens with the first event."""
         self._pid = os.getpid()
         self._lines = []
-        self._flushing = threading.Lock()
+        self._flushing = threading.RLock()
+        self._writing = False
         if self._is_open():
             os.close(self._fd)
         self._fd = -1

@@ -43,6 +43,10 @@ class Candidate:
         ids = "+".join(self.fixes)
         return f"{ids} ({self.variant})" if self.variant else ids
 
+    def skipped(self, reason: str) -> Skipped:
+        """It, as one that is not tried."""
+        return Skipped("+".join(self.fixes), reason, self.bound, self.variant)
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -51,6 +55,7 @@ class Skipped:
     fix: str
     reason: str
     bound: float | None
+    variant: str = ""
 
 
 def writer(root: str, fixes: Mapping[str, Fix], semantic: bool) -> WriteFor:

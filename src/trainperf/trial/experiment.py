@@ -175,14 +175,12 @@ def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
         reason = "the budget was over before anything could be compared"
     else:
         reason = f"the script as it is could not be run as a leg: {reason}"
-    trials = tuple(
-        Trial(one.name, Outcome.NOT_TRIED, reason, bound=one.bound) for one in planned.chosen
-    )
+    trials = tuple(_not_tried(one.skipped(reason)) for one in planned.chosen)
     return Tried(Trials("none", reason=reason), trials)
 
 
 def _not_tried(one: Skipped) -> Trial:
-    return Trial(one.fix, Outcome.NOT_TRIED, one.reason, bound=one.bound)
+    return Trial(one.fix, Outcome.NOT_TRIED, one.reason, bound=one.bound, variant=one.variant)
 
 
 def _order(one: Trial) -> tuple[int, float]:

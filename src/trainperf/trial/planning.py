@@ -103,11 +103,11 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     costs = costs_of(subject, together=how.mode == "side by side")
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):
-        skipped += [Skipped(one.name, obstacle, one.bound) for one in chosen]
+        skipped += [one.skipped(obstacle) for one in chosen]
         return Plan(edits, (), tuple(skipped), Trials("none", reason=obstacle))
     if costs.epoch_s is None:  # all legs would wait, nobody knows how long
         endless = [one for one in chosen if one.warm_up_epochs]
-        skipped += [Skipped(one.name, NO_EPOCH, one.bound) for one in endless]
+        skipped += [one.skipped(NO_EPOCH) for one in endless]
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
@@ -117,7 +117,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
     chosen, late = _within(chosen, costs, clock.left)
     reason = f"out of budget: all would need --budget {needed:.0f}s"
-    skipped += [Skipped(one.name, reason, one.bound) for one in late]
+    skipped += [one.skipped(reason) for one in late]
     how = replace(how, budget_needed_s=needed if late else None)
     if not chosen:
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))

@@ -87,6 +87,14 @@ def test_our_options_become_settings(asked, tmp_path):
     assert (tmp_path / "a.diff").read_text() == INPUT_BOUND.patch.diff
 
 
+def test_an_id_to_ignore_that_is_none_is_named(asked):
+    result = asked("--ignore", "tf_cach", "--ignore", "tf_cache", "train.py")["result"]
+    assert result.exit_code == 0, result.output
+    said = "there is no finding 'tf_cach' to ignore; did you mean tf_cache?"
+    assert result.output.count("to ignore") == 1
+    assert said in result.output
+
+
 def test_how_fixes_are_tried_can_be_chosen(asked):
     settings = asked("train.py")["settings"]
     assert (settings.trials, settings.sequential, settings.allow_semantic) == (True, False, False)
@@ -307,3 +315,36 @@ def test_help_that_runs_into_a_closed_pipe_ends_quietly():
 
 def test_main_is_the_entry_point():
     assert callable(main)
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "hint"),
+    [
+        (["diagnos"], "no such command 'diagnos'", "see trainperf --help"),
+        (["merge"], "missing argument 'DIR'", "see trainperf merge --help"),
+        (["check", "--basline", "b", "t.py"], "'--baseline'", "see trainperf check --help"),
+        (
+            ["sagemaker", "submit", "t.py", "--epochs", "3"],
+            "If it is the script's own, write it behind `--`",
+            "see trainperf sagemaker submit --help",
+        ),
+    ],
+)
+def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, hint):
+    monkeypatch.setattr(sys, "argv", ["trainperf", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("trainperf: ")
+    assert line in first
+    assert second == f"  {hint}"
+
+
+def test_without_a_word_the_help_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["trainperf"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, 2)  # by the version of click
+    told = capsys.readouterr()
+    assert "Commands:" in told.out + told.err

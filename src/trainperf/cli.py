@@ -210,7 +210,7 @@ for _command in (check, compare, lint, sagemaker):
 def main() -> None:
     """Run the command line; errors become one line and a hint on stderr."""
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="trainperf", standalone_mode=False)
     except TrainperfError as error:
         click.echo(f"trainperf: {error}", err=True)
         if error.hint:

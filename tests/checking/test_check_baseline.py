@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,21 @@ def test_a_baseline_without_a_time_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     store.save(FAILED, path)
     assert "has no time of a step" in str(refused(path))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fastest_s": 0.0},
+        {"mean_s": -1.0},
+        {"batch_size": 0},
+        {"speed": Speed(0.0, 0.05)},
+        {"bounds": (1.0, 2.0)},
+    ],
+)
+def test_a_baseline_with_figures_that_no_run_gives_is_refused(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    path = tmp_path / "baseline.json"
+    checking.save(INPUT_BOUND, (replace(REPEATS[0], **wrong),), path)
+    assert "holds figures that no run gives" in str(refused(path))

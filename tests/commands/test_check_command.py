@@ -257,6 +257,7 @@ def test_a_smaller_difference_is_a_note(based: Project) -> None:
 def test_a_script_that_fails_is_no_regression(based: Project, ending: Ending, status: int) -> None:
     based.runs = [replace(FAILED, ending=ending)]
     assert based.check("--baseline", "base.json", "train.py") == status
+    assert based.output.splitlines()[-1].startswith("nothing was checked: ")
     assert "check passed" not in based.output
 
 

@@ -300,3 +300,28 @@ def test_a_partial_run_can_be_compared() -> None:
     comparison = compare(A, PARTIAL)
     assert figure(comparison, "input for a step").after is None
     assert comparison.changed
+
+
+# -------------------------------------------------------------------------- neighbours
+
+
+def beside(others: float) -> Diagnosis:
+    """The sample with so many cores kept busy by other programs while it trained."""
+    uses = tuple(
+        replace(one, cpu_cores=1.0, machine_cpu_cores=1.0 + others) for one in A.utilization
+    )
+    return replace(A, utilization=uses)
+
+
+def test_other_programs_beside_a_run_are_remarked() -> None:
+    comparison = compare(beside(1.4), beside(0.2))
+    assert comparison.neighbours == ("other programs kept 1.4 cores busy beside the first run",)
+    assert comparison.neighbours[0] in comparison.remarks
+    assert compare(beside(0.2), beside(0.2)).neighbours == ()
+
+
+def test_other_arguments_of_the_script_are_remarked() -> None:
+    other = replace(A, command=(*A.command, "--big"))
+    (remark,) = compare(A, other).remarks
+    assert remark.startswith("arguments: ")
+    assert remark.endswith("--big now")

@@ -93,3 +93,15 @@ def test_any_two_fit_any_terminal(width: int) -> None:
         if width >= 80:
             assert max(cell_len(line) for line in report.split("\n")) <= width
         assert "\x1b" not in report
+
+
+def test_neighbours_are_named_below_what_changed() -> None:
+    uses = tuple(
+        replace(one, cpu_cores=1.0, machine_cpu_cores=2.4) for one in INPUT_BOUND.utilization
+    )
+    crowded = replace(at(0.3), utilization=uses)
+    said = " ".join(text(at(0.1), crowded).split())
+    assert said.endswith(
+        "Other programs kept 1.4 cores busy beside the second run, which may be all that changed."
+    )
+    assert "Other programs" not in text(crowded, crowded)

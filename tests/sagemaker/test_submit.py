@@ -296,3 +296,32 @@ def test_the_jobs_log_comes_line_by_line(aws):
         log.look()
     log.look()
     assert said == ["  one", "  two"]
+
+
+def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from types import SimpleNamespace
+
+    from trainperf.sagemaker import service, submitting
+    from trainperf.sagemaker.job import Job
+    from trainperf.sagemaker.packing import Packed
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(service, "upload", lambda *_: None)
+    monkeypatch.setattr(service, "create", interrupted)
+    job = Job("mine", "train.py", (), "ml.g5.xlarge", "role", "image", "s3://bucket/out")
+    made = SimpleNamespace(region="eu-west-1")
+    said: list[str] = []
+
+    with pytest.raises(KeyboardInterrupt):
+        submitting.submit(
+            made,  # type: ignore[arg-type]
+            job,
+            submitting.Brought(Packed(b"", 0, 0, ()), "trainperf"),
+            said.append,
+        )
+
+    assert "--training-job-name mine --region eu-west-1" in said[-1]

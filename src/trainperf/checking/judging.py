@@ -80,6 +80,7 @@ def judge(before: Sequence[Repeat], after: Sequence[Repeat], most: float) -> Jud
         others_before=_best(before, by_samples).others,
         idle=_best(after, by_samples).idle,
         computed=_computed(before, after, by_samples),
+        added=_added(before, after, by_samples),
         cores=_cores(before, after, by_samples),
         remark=_mean(before, after, most, by_samples),
     )
@@ -142,8 +143,8 @@ def _unsure(judged: Judged, most: float) -> str:
         return f"the machine itself was {_percent(-faster)} faster, which may hide a regression"
     if _computed_more(judged, most):
         return (
-            f"a step computed {_percent(judged.computed or 0.0)} more, and other programs kept "
-            f"{judged.others_before:.1f} cores busy beside the baseline"
+            f"a step computed {_percent(judged.added or 0.0)} of its time more, and other "
+            f"programs kept {judged.others_before:.1f} cores busy beside the baseline"
         )
     certain = (1 + judged.change) * (1 + judged.before_noise) <= 1 + most
     if not certain and judged.before_noise > max(most, ONE_RUN):
@@ -154,7 +155,7 @@ def _unsure(judged: Judged, most: float) -> str:
 def _computed_more(judged: Judged, most: float) -> bool:
     """Whether the script computes more than beside a baseline that waited for other programs."""
     crowded = (judged.others_before or 0.0) > BUSY
-    return crowded and judged.computed is not None and judged.computed > most + CROWDED
+    return crowded and judged.added is not None and judged.added > most + CROWDED
 
 
 def _waited(judged: Judged, most: float) -> bool:
@@ -196,11 +197,22 @@ def _machine(before: Sequence[Repeat], after: Sequence[Repeat]) -> float | None:
 
 def _computed(before: Sequence[Repeat], after: Sequence[Repeat], by_samples: bool) -> float | None:
     """By how much more a step computes: processor time, which waiting for a core does not take."""
-    was, now = (
-        [one.cores * _seconds(one, by_samples, mean=True) for one in runs if one.cores]
-        for runs in (before, after)
-    )
-    return min(now) / min(was) - 1 if was and now else None
+    was, now = (_processor_s(runs, by_samples) for runs in (before, after))
+    return now / was - 1 if was and now else None
+
+
+def _added(before: Sequence[Repeat], after: Sequence[Repeat], by_samples: bool) -> float | None:
+    """The processor time that a step takes more, as a share of the step as it was.
+
+    A script that sleeps computes next to nothing, and that varies by as much as itself.
+    """
+    was, now = (_processor_s(runs, by_samples) for runs in (before, after))
+    return (now - was) / _fastest(before, by_samples) if was and now else None
+
+
+def _processor_s(runs: Sequence[Repeat], by_samples: bool) -> float | None:
+    taken = [one.cores * _seconds(one, by_samples, mean=True) for one in runs if one.cores]
+    return min(taken, default=None)
 
 
 def _cores(before: Sequence[Repeat], after: Sequence[Repeat], by_samples: bool) -> float | None:

@@ -79,9 +79,10 @@ class Judged:
     same. `machine` is by how much the machine itself was slower than when the baseline was
     saved (0.1: a tenth), None where not known. `others` is how many cores other programs kept
     busy beside the best run, `others_before` the same of the baseline, `idle` how many nobody
-    did, `computed` the relative change of the processor time of a step, `cores` that of the
-    cores it kept busy. `reason` says why it is undecided, `again` that another run may decide
-    it. `remark` is what else was seen.
+    did, `computed` the relative change of the processor time of a step, `added` the same as a
+    share of the step before, `cores` the relative change of the cores it kept busy. `reason`
+    says why it is undecided, `again` that another run may decide it. `remark` is what else was
+    seen.
     """
 
     outcome: Outcome
@@ -99,6 +100,7 @@ class Judged:
     others_before: float | None = None
     idle: float | None = None
     computed: float | None = None
+    added: float | None = None
     cores: float | None = None
     again: bool = False
     reason: str = ""
@@ -106,10 +108,14 @@ class Judged:
 
     @property
     def noise(self) -> float:
-        """Half the widest interval that counts: what disturbs a run does not let it pass."""
+        """Half the widest interval that counts: what disturbs a run does not let it pass.
+
+        `between` is of the mean run: an alarm's mean lies beyond it, not its fastest.
+        """
         if self.outcome == "passed":
             return self.before_noise
-        return max(self.before_noise, self.after_noise, self.between)
+        own = max(self.before_noise, self.after_noise)
+        return own if self.outcome == "failed" else max(own, self.between)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""Arguments that end where the user's command begins."""
+"""Arguments that end where the user's command begins, and values that options share."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -33,6 +35,25 @@ def _marked(args: list[str], valued: set[str]) -> list[str]:
             return args
         index += 2 if word in valued else 1
     return args
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 only
+    """A share of 1: `10%` or `0.1`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it; a figure above 1 without `%` is refused: 10 could mean either."""
+        text = str(value).strip()
+        try:
+            number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= (10 if text.endswith("%") else 1):
+            self.fail(f"{text!r} is no share: write 10% or 0.1", param, ctx)
+        return number
 
 
 output_format = click.option(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +25,20 @@ def read_settings(flags: dict[str, object]) -> Settings:
     """The settings for the current folder, with `flags` over them."""
     from trainperf.settings import load_settings
 
-    return load_settings(Path.cwd(), os.environ, flags)
+    settings = load_settings(Path.cwd(), os.environ, flags)
+    if settings.ignore:
+        _name_unknown(settings.ignore)
+    return settings
+
+
+def _name_unknown(ids: tuple[str, ...]) -> None:
+    """Say which ids to be ignored are none; another version may have them, so it is no error."""
+    from trainperf.fixes import by_id
+
+    for unknown in (one for one in ids if one not in by_id()):
+        near = difflib.get_close_matches(unknown, by_id(), n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        click.echo(f"trainperf: there is no finding {unknown!r} to ignore{meant}", err=True)
 
 
 def console(stderr: bool = False, color: str = "auto") -> Console:

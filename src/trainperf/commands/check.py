@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainperf.commands._arguments import ScriptCommand
+from trainperf.commands._arguments import ScriptCommand, Share
 from trainperf.commands._shared import console, given, print_report, read_settings
 from trainperf.errors import TrainperfError
 
@@ -26,25 +26,6 @@ if TYPE_CHECKING:
 PASSED, FAILED, NOT_TIMED = 0, 1, 2
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 only
-    """A share of 1: `10%` or `0.1`."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Read it; a figure above 1 without `%` is refused: 10 could mean either."""
-        text = str(value).strip()
-        try:
-            number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            number = -1.0
-        if not 0 <= number <= (10 if text.endswith("%") else 1):
-            self.fail(f"{text!r} is no share: write 10% or 0.1", param, ctx)
-        return number
-
-
 @click.command(
     cls=ScriptCommand,
     context_settings={"allow_interspersed_args": False},
@@ -53,7 +34,9 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 )
 @click.option("--baseline", metavar="FILE", help="Check against this baseline, or any saved "
               "report.")  # fmt: skip
-@click.option("--save-baseline", metavar="FILE", help="Run three times and save a baseline.")
+@click.option(
+    "--save-baseline", metavar="FILE", help="Run three to five times and save a baseline."
+)
 @click.option("--update", is_flag=True, help="Save what was measured as the new --baseline, "
               "whatever it says.")  # fmt: skip
 @click.option("--max-regression", "most", type=Share(), default="5%", show_default=True,
@@ -96,11 +79,13 @@ def check(
     trainperf check --save-baseline baseline.json train.py --epochs 3
     trainperf check --baseline baseline.json train.py --epochs 3
 
-    The script runs once, without trials; where it seems slower, up to five times: what
-    fails the check was there in every run. No fix is tried, no file changed.
+    Options of trainperf stand before the script. It runs once, without trials; where it
+    seems slower, up to five times: what fails the check was there in every run. No fix is
+    tried, no file changed.
 
-    Exit status: 0 passed, or undecided without `--strict`; 1 failed; 2 wrong usage, no
-    baseline, or a machine that cannot be compared; 3 the script failed.
+    Exit status: 0 passed, or it cannot tell and no `--strict`; 1 failed; 2 wrong usage, no
+    baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
+    script failed; 130 interrupted.
     """
     from trainperf import checking, outputs, session
 
@@ -182,7 +167,7 @@ def _runs(
     settled: Callable[[Runs], bool],
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
-    from trainperf import checking, exiting, session
+    from trainperf import checking, exiting, outputs, session
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
@@ -200,9 +185,26 @@ def _runs(
     runs = checking.run(means, at_least, settled)
     if runs.ended is not None:
         print_report(runs.ended, settings)
+        click.echo(
+            f"nothing was checked: {_ended(runs.ended)}",
+            err=_aside(outputs.parse(settings.output_format)),
+        )
         status = exiting.exit_status(runs.ended, replace(settings, fail_on="none"))
         sys.exit(status or NOT_TIMED)
     return runs
+
+
+def _ended(diagnosis: Diagnosis) -> str:
+    """Why a run says nothing of the script's speed."""
+    from trainperf.model import Ending
+
+    told = {
+        Ending.FAILED: "the script failed",
+        Ending.SIGNALLED: "the script was killed",
+        Ending.STALLED: "the script stood still",
+        Ending.INTERRUPTED: "interrupted",
+    }
+    return told.get(diagnosis.ending, "no step could be timed")
 
 
 def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None:
@@ -269,7 +271,8 @@ def _write(
     reports = [one for one in asked if one != outputs.Output("terminal")]
     # what fails the check is among the problems; findings of the baseline do not
     mild = replace(settings, fail_on="none")
-    outputs.write(diagnosis, reports, mild, console, problems=problems)
+    answer = "" if checked is None else checked.line
+    outputs.write(diagnosis, reports, mild, console, problems=problems, answer=answer)
 
 
 def _save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:

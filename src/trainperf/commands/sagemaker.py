@@ -31,9 +31,10 @@ class _Submitted(click.Command):
         except click.NoSuchOption as error:
             before = args[: next((i for i, one in enumerate(args)
                                   if one.startswith(error.option_name)), 0)]  # fmt: skip
-            if any(one.endswith(".py") for one in before):
-                error.message += " If it is the script's own, write it behind `--`."
-            raise
+            if not any(one.endswith(".py") for one in before):
+                raise
+            told = f"{error.format_message()} If it is the script's own, write it behind `--`."
+            raise click.UsageError(told, ctx) from None
 
 
 @sagemaker.command(cls=_Submitted, short_help="Diagnose a script as a training job. Costs money.")

@@ -50,6 +50,7 @@ def compare(a: Diagnosis, b: Diagnosis) -> Comparison:
         machine=circumstances.machine(a, b),
         refusals=circumstances.refusals(a, b),
         remarks=remarks,
+        neighbours=circumstances.neighbours(a, b),
     )
 
 

@@ -10,6 +10,9 @@ from trainperf.model import Diagnosis, Machine
 CORES = 0.1
 """Cores by which the usable ones may differ: quotas are written with one decimal."""
 
+BUSY = 0.5
+"""Cores that other programs keep busy from which they are named, as in a check."""
+
 GIB = 1024**3
 
 
@@ -30,11 +33,26 @@ def refusals(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
 
 def remarks(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
     """What may explain a difference besides the script."""
-    told = {one.name: one for one in machine(a, b)}
-    return tuple(
+    told = {one.name: one for one in (*machine(a, b), *settings(a, b))}
+    differences = (
         f"{name}: {told[name].before or 'not known'} before, {told[name].after or 'not known'} now"
         for name in _REMARKED
         if name in told
+    )
+    return (*differences, *neighbours(a, b))
+
+
+def neighbours(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
+    """What other programs did beside the two, where that was enough to slow them down.
+
+    Noise is what a run shows of itself: a neighbour that stays for all of it is not in it.
+    """
+    sides = (("first", a), ("second", b))
+    busy = ((which, _others(one)) for which, one in sides)
+    return tuple(
+        f"other programs kept {cores:.1f} cores busy beside the {which} run"
+        for which, cores in busy
+        if cores > BUSY
     )
 
 
@@ -82,6 +100,14 @@ def _differences(
 ) -> tuple[Difference, ...]:
     pairs = ((name, read(a), read(b)) for name, read in readers.items())
     return tuple(Difference(*one) for one in pairs if one[1] != one[2])
+
+
+def _others(diagnosis: Diagnosis) -> float:
+    """Cores that others kept busy while the script trained; 0.0 where not known."""
+    use = next((one for one in diagnosis.utilization if one.phase == "real"), None)
+    if use is None or use.cpu_cores is None or use.machine_cpu_cores is None:
+        return 0.0
+    return use.machine_cpu_cores - use.cpu_cores
 
 
 def _device(diagnosis: Diagnosis) -> str:
@@ -141,6 +167,7 @@ _REMARKED = (
     "Python",
     "framework",
     "OMP_NUM_THREADS",
+    "arguments",
 )
 """Differences that may matter and refuse nothing, in this order."""
 

@@ -83,8 +83,9 @@ class Comparison:
 
     `basis` says what the speed is compared by: seconds of a step, or samples per second
     where the batch size is not the same. `refusals` say why times must not be compared
-    at all, `remarks` what else a reader must know. Lists hold what is in either
-    diagnosis, changed or not, but for `machine` and `settings`, which hold differences.
+    at all, `remarks` what else a reader must know, `neighbours` those of other programs.
+    Lists hold what is in either diagnosis, changed or not, but for `machine` and
+    `settings`, which hold differences.
     """
 
     before: Side
@@ -100,6 +101,7 @@ class Comparison:
     machine: tuple[Difference, ...]
     refusals: tuple[str, ...]
     remarks: tuple[str, ...]
+    neighbours: tuple[str, ...] = ()
 
     @property
     def figures(self) -> tuple[Change, ...]:

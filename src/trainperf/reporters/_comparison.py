@@ -39,6 +39,8 @@ def render(comparison: Comparison, console: Console) -> None:
         paper.prose(comparison.remarks[0][0].upper() + comparison.remarks[0][1:] + ".")
     paper.line()
     paper.prose(_said(comparison))
+    for remark in comparison.neighbours if comparison.changed else ():
+        paper.prose(f"{remark[0].upper()}{remark[1:]}, which may be all that changed.")
     paper.print()
 
 
@@ -88,7 +90,7 @@ def _amount(value: float, unit: str) -> str:
     if unit == "s":
         return units.seconds(value)
     if unit == "samples/s":
-        return units.rate(value, "samples")
+        return units.rate(value, "samples").replace(" samples", "")
     if unit == "share":
         return units.share(value)
     return units.cores(value) if unit == "cores" else units.size(value)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.judging import Judgement
 from trainperf.model import Diagnosis
@@ -227,18 +228,8 @@ def _save(output: Output, report: _Report) -> None:
     path = output.file
     assert path is not None
     data = _bytes(report.text(output.format))
-    real = Path(os.path.realpath(path))
-    special = real.exists() and not real.is_file()  # /dev/stdout, a named pipe
-    target = real if special else real.with_name(f".{real.name}.{os.getpid()}.part")
     try:
-        try:
-            target.write_bytes(data)
-            if not special:
-                os.replace(target, real)
-        except BaseException:
-            if not special:
-                target.unlink(missing_ok=True)
-            raise
+        store.write_whole(path, data)
     except OSError as error:
         raise TrainperfError(
             f"cannot write {path}: {error.strerror}", hint="free some space, or name another file"

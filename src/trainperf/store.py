@@ -136,21 +136,29 @@ def _text(value: str) -> str:
 # ------------------------------------------------------------------------------- files
 
 
-def _write(path: Path, value: object) -> None:
-    data = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` as the file `path`: all of it, or the file stays as it was.
+
+    Links are followed, devices and pipes written into. Raises `OSError`.
+    """
     real = Path(os.path.realpath(path))
     special = real.exists() and not real.is_file()  # /dev/stdout, a named pipe
     target = real if special else real.with_name(f".{real.name}.{os.getpid()}.part")
     try:
-        real.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            target.write_bytes(data)
-            if not special:
-                os.replace(target, real)
-        except BaseException:
-            if not special:
-                target.unlink(missing_ok=True)
-            raise
+        target.write_bytes(data)
+        if not special:
+            os.replace(target, real)
+    except BaseException:
+        if not special:
+            target.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, value: object) -> None:
+    data = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+    try:
+        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
     except OSError as error:
         hint = "free some space, or choose another place with --output-dir or --json"
         raise TrainperfError(f"{path} cannot be written: {error.strerror}", hint) from error

@@ -8,15 +8,14 @@ explain` and docs/fixes.md come from the class itself.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from trainperf.discovering import discovered
 from trainperf.errors import NotMeasured
 from trainperf.model import Category, Equivalence, Evidence, Finding, Site
 
@@ -147,27 +146,13 @@ class Fix:
 @cache
 def all_fixes() -> tuple[Fix, ...]:
     """Return one instance of every fix in this folder, in order of their ids."""
-    return tuple(_discover())
+    return tuple(discovered(__name__, __path__, Fix))
 
 
 @cache
 def by_id() -> Mapping[str, Fix]:
     """Return every fix by its id."""
     return MappingProxyType({fix.id: fix for fix in all_fixes()})
-
-
-def _discover() -> Iterator[Fix]:
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for value in vars(module).values():
-            if (
-                inspect.isclass(value)
-                and issubclass(value, Fix)
-                and value.__module__ == module.__name__
-            ):
-                yield value()
 
 
 def detect_all(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
+from trainperf.discovering import discovered
 from trainperf.linting import rules
 from trainperf.linting.module import Module
 
@@ -89,18 +88,4 @@ def _last_line(node: ast.AST, line: int) -> int:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return one instance of every rule in the folder, in order of their ids."""
-    return tuple(_discover())
-
-
-def _discover() -> Iterator[Rule]:
-    for info in sorted(pkgutil.iter_modules(rules.__path__), key=lambda info: info.name):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{rules.__name__}.{info.name}")
-        for value in vars(module).values():
-            if (
-                inspect.isclass(value)
-                and issubclass(value, Rule)
-                and value.__module__ == module.__name__
-            ):
-                yield value()
+    return tuple(discovered(rules.__name__, rules.__path__, Rule))

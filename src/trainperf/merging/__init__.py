@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainperf import records
-from trainperf.diagnose import Request, first_verdict, without_loop
+from trainperf.assembling import without_loop
+from trainperf.diagnose import Request, first_verdict
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import detect_all
@@ -51,7 +52,7 @@ def merge(
     try:
         evidence = read(recording, machine, tuple(ranks.by_rank.values()))
     except NoLoop as error:
-        diagnosis = without_loop(request, recording, machine, error, began)
+        diagnosis = without_loop(recording, machine, error, began)
         notes = (*_missing(ranks), *notes)
     else:
         if evidence.parallel_ is None:  # the ranks do not know of each other

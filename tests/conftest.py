@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,13 @@ def signals_as_in_a_terminal() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+@pytest.fixture(autouse=True)
+def no_sampler_left() -> Iterator[None]:
+    """A sampler of stacks that runs on would hold what later tests expect to be gone."""
+    yield
+    assert not [one for one in threading.enumerate() if one.name == "trainperf-stacks"]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -61,8 +62,11 @@ class Made(Loops):
 
 
 @pytest.fixture
-def watcher() -> Watcher:
-    return Watcher()
+def watcher() -> Iterator[Watcher]:
+    made = Watcher()
+    yield made
+    if made.driver is not None:
+        made.driver.interrupted()
 
 
 @pytest.fixture

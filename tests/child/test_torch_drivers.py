@@ -98,7 +98,8 @@ def details(monkeypatch):
 def watcher(details) -> Iterator[Watcher]:
     made = Watcher()
     yield made
-    if made.driver is not None:  # workers are to end with the test
+    if made.driver is not None:  # its sampler and its workers are to end with the test
+        made.driver.interrupted()
         made.driver.__dict__.clear()
 
 

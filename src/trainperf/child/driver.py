@@ -245,6 +245,8 @@ class Driver:
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
         self._exchange_again()
+        if self._stacks is not None:
+            self._profiled()
         if self._closed or (self._at is None and self._gap_from is None):
             return
         self.observer.reads.close(self)
@@ -355,7 +357,7 @@ class Driver:
                 self.record.write("missing", what="resident", reason=reason)
                 self.plan.give_up(RESIDENT)
         if self.plan.phase == PROFILE and self._stacks is None:
-            self._stacks = StackSampler()
+            self._stacks = StackSampler(over=self.stale)
             self._stacks.start()
             self.profile_begins()
         self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)

@@ -5,9 +5,12 @@ Runs on a thread of its own during one phase whose times enter no figure.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -19,10 +22,16 @@ INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 
 
 class StackSampler:
-    """Counts, per thread role, the innermost frame of the user's every few ms."""
+    """Counts, per thread role, the innermost frame of the user's every few ms.
 
-    def __init__(self, interval_s: float = INTERVAL_S) -> None:
+    Nothing is counted while `over` says that the loop has ended: what runs then is not its.
+    """
+
+    def __init__(
+        self, interval_s: float = INTERVAL_S, over: Callable[[], bool] = lambda: False
+    ) -> None:
         self._interval = interval_s
+        self._over = over
         self._stop = threading.Event()
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
@@ -53,10 +62,19 @@ class StackSampler:
     def _run(self) -> None:
         own = threading.get_ident()
         while not self._stop.wait(self._interval):
+            if self._over():
+                continue
+            try:
+                with _no_collection():
+                    self._sample(own)
+            except AttributeError:  # a frame that its thread was just replacing
+                continue
             self.samples += 1
-            for ident, frame in sys._current_frames().items():
-                if ident != own:
-                    self._count("main" if ident == self._main else "worker", frame)
+
+    def _sample(self, own: int) -> None:
+        for ident, frame in sys._current_frames().items():
+            if ident != own:
+                self._count("main" if ident == self._main else "worker", frame)
 
     def _count(self, thread: str, frame: FrameType | None) -> None:
         into = ""
@@ -71,3 +89,20 @@ class StackSampler:
             if not ours and code.co_name not in WRAPPERS:
                 into = code.co_name
             frame = frame.f_back
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No collection of garbage in here, before Python 3.12.
+
+    There a collection may begin wherever an object is made, also where a frame of another
+    thread is made visible; a finalizer then lets that thread run on, and the frame go.
+    """
+    off = sys.version_info < (3, 12) and gc.isenabled()
+    if off:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if off:
+            gc.enable()

@@ -11,6 +11,7 @@ import pytest
 
 from observing import events, observed, python
 from trainperf import evidence
+from trainperf.fixes.tf_debug_modes import DebugModes
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording, Site
 
@@ -237,6 +238,18 @@ def test_a_users_callback_is_priced_with_its_place(run):
     assert log.batch_s > 0
     assert "Log()" in text_at(log.where)
     assert "def on_train_batch_end" in text_at(log.methods["on_train_batch_end"])
+
+
+@pytest.mark.long
+def test_debug_modes_are_seen_with_the_lines_that_turn_them_on(run):
+    _, found = run(str(LOOPS / "debugged.py"))
+    modes = found.facts["tf_debug_modes"]
+    assert sorted(modes) == ["deterministic", "numerics"]
+    assert "enable_op_determinism" in text_at(Site(**modes["deterministic"]))
+    assert "stack_height_limit" in text_at(Site(**modes["numerics"]))
+    finding = DebugModes().detect(found)
+    assert finding is not None
+    assert "check_numerics" in finding.title
 
 
 def test_an_epochs_end_is_timed_with_its_validation(run):

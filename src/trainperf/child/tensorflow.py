@@ -11,7 +11,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from . import frames, tf_strategy_hooks
+from . import frames, tf_debug_modes, tf_strategy_hooks
 from .observer import Observer
 from .patching import replace
 from .tf_loops import TensorFlowLoops
@@ -26,6 +26,7 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         observer.record.write("import", name="tensorflow", version=version, seconds=seconds)
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
             observer.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+        tf_debug_modes.watch(loops, module)
         return
     if name in tf_strategy_hooks.MODULES:
         tf_strategy_hooks.hook(observer, module)

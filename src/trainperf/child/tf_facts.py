@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from . import frames, gpu_build, tf_all_reduce, tf_batches, tf_devices, tf_models
+from . import frames, gpu_build, tf_all_reduce, tf_batches, tf_debug_modes, tf_devices, tf_models
 from .keras_callbacks import definitions
 from .tf_exchange import own_graphs
 from .tf_retraces import users_function
@@ -164,6 +164,7 @@ def record(driver: LoopDriver) -> None:
     driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.observer.fact("s3_paths", s3_paths())
     driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
+    driver.observer.fact("tf_debug_modes", tf_debug_modes.modes(driver.loops))
     for what, part in (
         ("strategies", tf_all_reduce.record),
         ("devices", tf_devices.record),

@@ -17,12 +17,14 @@ class Judgement:
 
     `fail_on` is as in the settings: "none", "any", or the speed-up from which a finding
     counts. `problems` are sentences, each by itself a reason to fail (a regression).
-    `answer` is what a check that does not fail says in a sentence.
+    `answer` is what a check that does not fail says in a sentence, `undecided` that it is no
+    pass: it could not tell.
     """
 
     fail_on: str | float = "none"
     problems: tuple[str, ...] = ()
     answer: str = ""
+    undecided: bool = False
 
     def level(self, finding: Finding, diagnosis: Diagnosis) -> Level:
         """Return "error" for what makes `fail_on` fail, "warning" for another finding.

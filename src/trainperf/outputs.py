@@ -17,7 +17,7 @@ from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.judging import Judgement
 from trainperf.model import Diagnosis
-from trainperf.reporters import REPORTERS, reporter
+from trainperf.reporters import reporter
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,23 +44,45 @@ class Output:
     file: Path | None = None
 
 
-def parse(values: Sequence[str]) -> tuple[Output, ...]:
+def parse(
+    values: Sequence[str],
+    formats: Sequence[str] = FORMATS,
+    default: str = "terminal",
+    beside: Sequence[str] = ("github",),
+) -> tuple[Output, ...]:
     """Return what `--output-format` asks for; the terminal's report where nothing takes stdout.
 
-    Raises `TrainperfError` for a format that there is none of, for two that would mix on
-    stdout, and for a file that two of them would go to. Looks at nothing on disk: see `check`.
+    `formats` are those that there are, `default` is what is printed if nothing else is, and
+    `beside` go to stdout with another. Raises `TrainperfError` for a format that there is none
+    of, for two that would mix on stdout, and for a file that two of them would go to. Looks at
+    nothing on disk: see `check`.
     """
-    wanted = tuple(dict.fromkeys(_output(value) for value in values))
-    _distinct(wanted)
-    mixing = [one.format for one in wanted if one.file is None and one.format != "github"]
+    wanted = tuple(dict.fromkeys(_output(value, formats) for value in values))
+    distinct([(one.format, one.file) for one in wanted])
+    mixing = [one.format for one in wanted if one.file is None and one.format not in beside]
     if len(mixing) > 1:
         first, second = mixing[:2]
-        which = second if second != "terminal" else first
+        which = second if second != default else first
         raise TrainperfError(
             f"{first} and {second} would both go to stdout",
             hint=f"name a file for one of them: --output-format {which}=FILE",
         )
-    return wanted if mixing else (Output("terminal"), *wanted)
+    return wanted if mixing else (Output(default), *wanted)
+
+
+def distinct(named: Iterable[tuple[str, Path | None]]) -> None:
+    """Raise `TrainperfError` where two of what is to be written would go to one file."""
+    taken: dict[str, str] = {}
+    for what, file in named:
+        if file is None:
+            continue
+        path = os.path.realpath(file)
+        if path in taken and not path.startswith("/dev/"):
+            raise TrainperfError(
+                f"{taken[path]} and {what} would both go to {file}",
+                hint="name a file for each",
+            )
+        taken[path] = what
 
 
 def takes_stdout(outputs: Iterable[Output]) -> bool:
@@ -95,6 +117,7 @@ def write(
     *,
     problems: tuple[str, ...] = (),
     answer: str = "",
+    undecided: bool = False,
     env: Mapping[str, str] = os.environ,
 ) -> None:
     """Write a report to everywhere it was asked for.
@@ -102,10 +125,10 @@ def write(
     First what goes to stdout, then the files, then GitHub's commands. `console` makes the
     one for stdout; `saved` and `patch_file` are as in the terminal's report. `problems` are
     sentences that by themselves make a check fail, `answer` is what one says that does
-    not. Raises `TrainperfError` for what could
-    not be written, when all else is.
+    not, `undecided` that it could not tell. Raises `TrainperfError` for what could not be
+    written, when all else is.
     """
-    judgement = Judgement(settings.fail_on, problems, "" if problems else answer)
+    judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
     report = _Report(
         diagnosis, judgement, _root(diagnosis, env), saved, patch_file, "GITHUB_ACTIONS" in env
     )
@@ -164,35 +187,21 @@ class _Report:
 # ------------------------------------------------------------------------------ asking
 
 
-def _output(value: str) -> Output:
+def _output(value: str, formats: Sequence[str]) -> Output:
     name, given, file = value.partition("=")
     name = name.strip().lower()
-    if name not in FORMATS or name not in REPORTERS:
-        close = difflib.get_close_matches(name, FORMATS, n=1)
+    if name not in formats:
+        close = difflib.get_close_matches(name, formats, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise TrainperfError(
             f"there is no format {name!r} of the report",
-            hint=f"{meant}choose from {', '.join(FORMATS)}",
+            hint=f"{meant}choose from {', '.join(formats)}",
         )
     if given and not file:
         raise TrainperfError(
             f"--output-format {value}: no file is named", hint=f"--output-format {name}=FILE"
         )
     return Output(name, Path(file).expanduser() if file and file != "-" else None)
-
-
-def _distinct(wanted: tuple[Output, ...]) -> None:
-    taken: dict[str, str] = {}
-    for one in wanted:
-        if one.file is None:
-            continue
-        path = os.path.abspath(one.file)
-        if path in taken and not path.startswith("/dev/"):
-            raise TrainperfError(
-                f"{taken[path]} and {one.format} would both go to {one.file}",
-                hint="name a file for each",
-            )
-        taken[path] = one.format
 
 
 # ----------------------------------------------------------------------------- writing
@@ -224,12 +233,14 @@ def _try(act: Callable[[], None], failures: list[TrainperfError]) -> None:
 
 
 def _save(output: Output, report: _Report) -> None:
-    """Write a file: whole, or not at all."""
-    path = output.file
-    assert path is not None
-    data = _bytes(report.text(output.format))
+    assert output.file is not None
+    save_text(output.file, report.text(output.format))
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file: whole, or not at all. Raises `TrainperfError` where that cannot be done."""
     try:
-        store.write_whole(path, data)
+        store.write_whole(path, _bytes(text))
     except OSError as error:
         raise TrainperfError(
             f"cannot write {path}: {error.strerror}", hint="free some space, or name another file"

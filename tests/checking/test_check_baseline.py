@@ -56,6 +56,16 @@ def test_a_plain_report_is_a_baseline_of_one_run(tmp_path: Path) -> None:
 
 def test_a_script_is_the_same_wherever_it_is_called_from(file: Path) -> None:
     assert checking.load(file, "/home/ci/work/train.py")
+    assert checking.load(file, "/home/ci/my work/train.py")
+
+
+def test_a_script_whose_name_is_no_text_is_known_again(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    name = "we ird [red]\udce9.py"
+    checking.save(replace(INPUT_BOUND, script=name), REPEATS, path)
+    assert checking.load(path, name)
+    assert checking.load(path, f"./{name}")
+    assert "not of" in str(refused(path, "we ird [red].py"))
 
 
 def test_without_a_baseline_the_command_that_makes_one_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.checking import Repeat, Speed, judge, noise
+from trainperf.checking import Repeat, Speed, judge, noise, spread
 
 LIMIT = 0.05
 QUIET = Speed(0.05, 0.05)
@@ -258,6 +258,25 @@ def test_a_script_that_waited_for_a_core_did_not_get_slower(
     assert judged.outcome == outcome
     if outcome == "undecided":
         assert judged.reason == "other programs kept 1.5 cores busy"
+
+
+def test_what_computes_many_times_as_much_is_slower_whoever_else_is_there() -> None:
+    """Measured: run_eagerly=True on two cores that others kept busy, 11.4 ms against 0.95 ms."""
+    before = runs(1.0, 1.1, 1.2, cores=0.5, others=1.5, agreement=0.37)
+    after = runs(12.0, 30.0, 20.0, cores=0.38, others=1.6, agreement=2.2)
+    assert judge(before, after, LIMIT).outcome == "failed"
+    waited = runs(2.0, 2.2, 2.1, cores=0.38, others=1.6, agreement=0.4)
+    assert judge(before, waited, LIMIT).outcome == "undecided"
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.015, 0.2, 0.35])
+def test_an_interval_begins_where_it_is_said_to(noise: float) -> None:
+    assert spread.least(noise) == pytest.approx(1 - noise)
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 100.0])
+def test_a_wide_interval_begins_above_nothing(noise: float) -> None:
+    assert 0 < spread.least(noise) < 1 / (1 + noise)
 
 
 @pytest.mark.parametrize(("idle", "outcome"), [(0.2, "undecided"), (6.0, "failed")])

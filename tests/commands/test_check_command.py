@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import click
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
+import trainperf
 from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND
 from trainperf import checking, session, store
 from trainperf.commands import check as command
@@ -19,6 +23,8 @@ from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Ending
+
+PACKAGE = Path(trainperf.__file__).parent
 
 
 def took(seconds: float, of: Diagnosis = INPUT_BOUND) -> Diagnosis:
@@ -202,6 +208,101 @@ def test_what_fails_the_check_is_in_every_format(based: Project) -> None:
     report = json.loads(based.stdout)
     assert report["notes"][0].startswith("check failed: slower")
     assert "check failed" in based.stderr
+
+
+def answered(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit status, and the answer as a program reads it from stdout."""
+    status = project.check("--baseline", "base.json", *words, "--output-format", "json", "train.py")
+    report = json.loads(project.stdout)
+    schema = json.loads((PACKAGE / "data" / "report.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(report)
+    return status, report["check"]
+
+
+def test_a_program_reads_of_a_pass_against_what_and_by_how_much(based: Project) -> None:
+    based.runs = [took(0.101)]
+    status, answer = answered(based)
+    assert (status, answer["outcome"], answer["exit_status"]) == (0, "passed", 0)
+    assert answer["reasons"] == []
+    assert answer["times"]["change"] == pytest.approx(0.01)
+    assert answer["times"]["change_low"] < 0.01 < answer["times"]["change_high"]
+    assert answer["limits"] == {
+        "max_regression": 0.05,
+        "min_utilization": None,
+        "fail_on": "none",
+        "strict": False,
+    }
+    data = Path("base.json").read_bytes()
+    assert answer["baseline"]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (answer["baseline"]["file"], answer["baseline"]["runs"]) == ("base.json", 3)
+
+
+def test_a_program_reads_each_reason_with_its_figures(project: Project) -> None:
+    project.runs = [took(0.1, HEALTHY)]
+    project.check("--save-baseline", "base.json", "train.py")
+    project.runs = [took(0.2)]
+    words = "--fail-on", "1.5", "--min-utilization", "0.8"
+    status, answer = answered(project, *words)
+    assert (status, answer["outcome"], answer["exit_status"]) == (1, "failed", 1)
+    kinds = {one["kind"]: one for one in answer["reasons"]}
+    assert kinds["time"]["value"] == pytest.approx(1.0)
+    assert kinds["time"]["limit"] == 0.05 < kinds["time"]["value_low"]
+    assert (kinds["utilization"]["value"], kinds["utilization"]["limit"]) == (0.313, 0.8)
+    assert "new finding" not in answer["text"]
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
+def test_a_program_tells_what_cannot_be_told_from_a_pass(
+    based: Project, words: tuple[str, ...], status: int
+) -> None:
+    based.runs = [took(one) for one in (0.11, 0.13, 0.14, 0.15, 0.17)]
+    formats = "--output-format", "junit=report.xml", "--output-format", "markdown=report.md"
+    exited, answer = answered(based, *words, *formats)
+    assert (exited, answer["exit_status"]) == (status, status)
+    assert answer["outcome"] == "undecided"
+    assert answer["reasons"][0]["outcome"] == "undecided"
+    cases = ElementTree.parse("report.xml").iter("testcase")
+    check = next(one for one in cases if one.get("name") == "check")
+    assert [one.tag for one in check] == ["failure" if status else "skipped"]
+
+
+def test_with_update_the_answer_says_that_nothing_fails(based: Project) -> None:
+    before = hashlib.sha256(Path("base.json").read_bytes()).hexdigest()
+    based.runs = [took(0.2)]
+    status, answer = answered(based, "--update")
+    assert (status, answer["exit_status"], answer["outcome"]) == (0, 0, "failed")
+    assert answer["baseline"]["sha256"] == before
+
+
+def test_a_run_that_failed_is_written_without_an_answer(based: Project) -> None:
+    based.runs = [FAILED]
+    assert based.check("--baseline", "base.json", "--json", "report.json", "train.py") == 3
+    report = json.loads(Path("report.json").read_text())
+    assert (report["ending"], report["check"]) == ("failed", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--json", "base.json"),
+        ("--output-format", "html=./base.json"),
+        ("--json", "a.json", "--output-format", "json=a.json"),
+    ],
+)
+def test_no_report_goes_over_the_baseline_or_another(
+    based: Project, words: tuple[str, ...]
+) -> None:
+    before = Path("base.json").read_bytes()
+    assert based.check("--baseline", "base.json", *words, "train.py") == 2
+    assert "would both go to" in based.output
+    assert based.settings == []
+    assert Path("base.json").read_bytes() == before
+
+
+def test_a_baseline_holds_no_answer_and_a_checked_report_can_be_one(based: Project) -> None:
+    assert checking.load(Path("base.json"), "train.py").check is None
+    assert based.check("--baseline", "base.json", "--json", "report.json", "train.py") == 0
+    assert based.check("--baseline", "report.json", "train.py") == 0
 
 
 def test_findings_of_the_baseline_fail_no_format(based: Project) -> None:

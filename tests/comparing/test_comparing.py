@@ -20,7 +20,16 @@ from reporters.samples_observed import (
 )
 from reporters.samples_tried import TRIED
 from trainperf.comparing import Change, Comparison, compare
-from trainperf.model import Diagnosis, Framework, Instance, ReportedStage, Verdict
+from trainperf.model import (
+    Diagnosis,
+    Finding,
+    Framework,
+    Ignored,
+    Instance,
+    ReportedStage,
+    Site,
+    Verdict,
+)
 from trainperf.model.diagnosis import ReportedPart
 
 A = INPUT_BOUND
@@ -201,6 +210,32 @@ def test_findings_are_new_gone_changed_or_still_there() -> None:
     ]
 
 
+def ignoring(*findings: Finding) -> Diagnosis:
+    """The sample, of whose findings the source says to leave these out."""
+    left = tuple(one for one in A.findings if one not in findings)
+    comment = Site(f"{A.cwd}/train.py", 7)
+    return replace(A, findings=left, ignored=tuple(Ignored(one, comment) for one in findings))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "state"),
+    [
+        (A, ignoring(CACHE), "ignored"),
+        (replace(A, findings=(PARALLEL_MAP,)), ignoring(CACHE), "ignored"),
+        (ignoring(CACHE), A, "no longer ignored"),
+        (ignoring(CACHE), ignoring(CACHE), None),
+        (ignoring(CACHE), replace(A, findings=(PARALLEL_MAP,)), None),
+    ],
+)
+def test_what_a_comment_leaves_out_is_ignored_and_not_gone(
+    before: Diagnosis, after: Diagnosis, state: str | None
+) -> None:
+    states = {one.id: one.state for one in compare(before, after).findings}
+    assert states.get(CACHE.id) == state
+    assert states[PARALLEL_MAP.id] == "still"
+    assert compare(before, after).changed is (state is not None)
+
+
 @pytest.mark.parametrize(("old", "new"), [(3.2, 3.1), (1.05, 1.1), (None, None), (20.0, 30.0)])
 def test_a_bound_that_varies_a_little_is_still_the_same_finding(
     old: float | None, new: float | None
@@ -253,6 +288,15 @@ def test_other_gpus_are_refused(device: dict[str, Any]) -> None:
     assert "other GPUs: 2 × NVIDIA A10G against" in refusal
 
 
+def test_what_is_of_another_machine_is_called_neither_slower_nor_faster() -> None:
+    slower = with_times(real_s=1.0)
+    other = replace(slower, machine=replace(A.machine, cpu_model="another"))
+    assert figure(compare(A, slower), "real step").outside is True
+    step = figure(compare(A, other), "real step")
+    assert (step.outside, step.reason) == (None, "of other circumstances")
+    assert not any(one.outside for one in compare(A, other).figures)
+
+
 def test_a_quota_that_rounds_differently_is_the_same_number_of_cores() -> None:
     assert compare(A, with_machine(cores=8.05)).refusals == ()
 
@@ -287,6 +331,12 @@ def test_other_arguments_are_a_difference_and_another_python_binary_is_none() ->
     (difference,) = compare(A, after).settings
     assert (difference.name, difference.after) == ("arguments", "train.py --epochs 60")
     assert compare(A, replace(A, command=("/opt/python3.12", *A.command[1:]))).settings == ()
+
+
+def test_a_name_that_is_no_text_is_the_same_saved_or_not() -> None:
+    now = replace(A, script="\udce9.py", command=("python", "\udce9.py"))
+    saved = replace(A, script="\\udce9.py", command=("python", "\\udce9.py"))
+    assert compare(saved, now).settings == ()
 
 
 def test_the_gpus_of_the_boxes_are_told_apart() -> None:

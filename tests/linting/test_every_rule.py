@@ -13,6 +13,7 @@ import pytest
 from trainperf.fixes import by_id
 from trainperf.linting import _docs
 from trainperf.linting.module import Module
+from trainperf.linting.repairs import Repair
 from trainperf.linting.rule import MEASURE, Remark, Rule, all_rules
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +85,28 @@ def test_the_text_is_a_guess_and_says_who_knows(rule: Rule, case: str) -> None:
     assert " may " in found.text
     assert found.text.endswith(f". {MEASURE}")
     assert "\n" not in found.text
+
+
+REPAIRED = [
+    pytest.param(rule, dedent(case), found.repair, id=f"{rule.id}-{number}")
+    for rule in RULES
+    for number, case in enumerate(rule.fires)
+    for found in remarks(rule, dedent(case))
+    if found.repair is not None
+]
+
+
+@pytest.mark.parametrize(("rule", "case", "repair"), REPAIRED)
+def test_a_repair_leaves_nothing_to_remark_on(rule: Rule, case: str, repair: Repair) -> None:
+    lines = case.split("\n")
+    line = lines[repair.line - 1]
+    lines[repair.line - 1] = line[: repair.column - 1] + repair.text + line[repair.end_column - 1 :]
+    assert remarks(rule, "\n".join(lines)) == []
+
+
+def test_some_rules_can_repair() -> None:
+    able = {str(one.id).rpartition("-")[0] for one in REPAIRED}
+    assert {"keras_run_eagerly", "rnn_unroll", "torch_zero_grad", "torch_fused_optimizer"} <= able
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from trainperf.commands.lint import lint
 from trainperf.errors import TrainperfError
 
+SARIF = Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json"
 BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
 GOOD = "import torch\nprint(torch.zeros(3))\n"
 
@@ -157,13 +159,97 @@ def test_sarif_has_a_rule_with_the_text_of_its_fix(here: Path) -> None:
     assert not one["invocations"][0]["executionSuccessful"]
 
 
+def sarif_results(*words: str) -> list[dict[str, Any]]:
+    log = json.loads(run(*words, "--output-format", "sarif").output)
+    jsonschema.validate(log, json.loads(SARIF.read_text("utf-8")))
+    return list(log["runs"][0]["results"])
+
+
 def test_sarif_is_valid(here: Path) -> None:
-    schemas = list(Path(__file__).parents[1].rglob("sarif*schema*.json"))
-    if not schemas:
-        pytest.skip("no copy of the SARIF schema in tests/")
     (here / "a.py").write_text(BAD)
-    log = json.loads(run(".", "--output-format", "sarif").output)
-    jsonschema.validate(log, json.loads(schemas[0].read_text()))
+    (result,) = sarif_results(".")
+    assert "fixes" not in result  # turning it off may be a decision
+
+
+def test_sarif_has_what_a_rule_can_repair_by_itself(here: Path) -> None:
+    line = "s = 'ü'; model.compile('adam', run_eagerly=True)"
+    (here / "ü.py").write_text(f"import keras\n{line}\n", "utf-8")
+    (result,) = sarif_results(".")
+    (change,) = result["fixes"][0]["artifactChanges"]
+    assert change["artifactLocation"]["uri"] == "%C3%BC.py"
+    (replacement,) = change["replacements"]
+    region = replacement["deletedRegion"]
+    assert (region["startLine"], region["endLine"]) == (2, 2)
+    assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "True"
+    assert replacement["insertedContent"]["text"] == "False"
+
+
+def test_a_file_whose_name_is_no_text_is_found_by_its_bytes(here: Path) -> None:
+    (here / ".git").mkdir()
+    Path("\udce9.py").write_text(BAD)
+    (result,) = sarif_results(".")
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place["uri"] == "%E9.py"
+    assert run(".", "--output-format", "github").output.startswith("::warning file=?.py,line=2")
+
+
+def test_a_notebook_and_a_name_are_not_repaired(here: Path) -> None:
+    code = "import keras\nmodel.compile('adam', run_eagerly=True)"
+    cells = [{"cell_type": "code", "source": code}]
+    (here / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    (here / "b.py").write_text(f"EAGER = True\n{code.replace('=True', '=EAGER')}\n")
+    found = sarif_results(".")
+    assert len(found) == 2
+    assert not any("fixes" in one for one in found)
+
+
+def test_several_formats_at_once_go_to_files_and_text_is_printed(here: Path) -> None:
+    (here / "a.py").write_text(BAD)
+    words = "--output-format", "sarif=a.sarif", "--output-format", "json=a.json"
+    result = run("a.py", *words)
+    assert result.exit_code == 1
+    assert result.output.startswith("a.py:2:1: torch_debug_modes")
+    assert json.loads((here / "a.sarif").read_text("utf-8"))["version"] == "2.1.0"
+    assert json.loads((here / "a.json").read_text("utf-8"))["files"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("html",), "there is no format 'html'"),
+        (("json", "sarif"), "json and sarif would both go to stdout"),
+        (("text", "github"), "text and github would both go to stdout"),
+        (("json=no/a.json",), "there is no folder no to write a.json to"),
+    ],
+)
+def test_a_format_that_cannot_be_is_wrong_usage(
+    here: Path, words: tuple[str, ...], says: str
+) -> None:
+    (here / "a.py").write_text(BAD)
+    result = run("a.py", *(part for one in words for part in ("--output-format", one)))
+    assert isinstance(result.exception, TrainperfError)
+    assert says in str(result.exception)
+
+
+def test_a_folder_without_python_is_said_to_be_one(here: Path) -> None:
+    result = run(".")
+    assert (result.exit_code, result.output) == (
+        0,
+        "No Python file and no notebook is there: nothing was read.\n",
+    )
+
+
+def test_a_cell_that_does_not_parse_is_named_in_every_format(here: Path) -> None:
+    cells = [{"cell_type": "code", "source": one} for one in ("import torch", BAD, "torch.(")]
+    (here / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    result = run(".")
+    assert result.exit_code == 2
+    assert "a.ipynb:cell 3:1: not read: does not parse as Python" in result.output
+    assert result.output.endswith("in 1 of 1 file; 1 cell not read.\n")
+    told = json.loads(run(".", "--output-format", "json").output)
+    assert [(one["cell"], one["line"]) for one in told["unread"]] == [(3, 1)]
+    commands = run(".", "--output-format", "github").output
+    assert "::error file=a.ipynb,title=trainperf::cell 3, line 1: not read" in commands
 
 
 def test_a_comment_that_ignores_nothing_is_told(here: Path) -> None:

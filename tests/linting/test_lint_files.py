@@ -123,6 +123,43 @@ def test_the_code_of_a_notebook_is_read(tmp_path: Path) -> None:
     assert (only.cell, only.remark.line, only.remark.column) == (4, 2, 1)
 
 
+def test_a_cell_that_does_not_parse_does_not_cost_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text(
+        notebook(
+            ("code", "import torch"),
+            ("code", "x = 1\ntorch.zeros("),
+            ("code", "torch.autograd.set_detect_anomaly(True)"),
+        )
+    )
+    found = linted(tmp_path)
+    assert [(one.cell, one.remark.line) for one in found.seen] == [(3, 1)]
+    (unread,) = found.unread
+    assert (unread.cell, unread.line) == (2, 2)
+    assert unread.reason.endswith("'(' was never closed")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "await fetch()",
+        "files = !ls *.py",
+        "a, b = %sx ls",
+        "torch?",
+        "torch.zeros??",
+        "?torch",
+        "!pip install \\\n    torch",
+        "x = (7\n     % 3)",
+        "if x:\n    %time y",
+    ],
+)
+def test_what_ipython_understands_is_no_error(tmp_path: Path, line: str) -> None:
+    code = f"import torch\n{line}\ntorch.autograd.set_detect_anomaly(True)"
+    (tmp_path / "a.ipynb").write_text(notebook(("code", code)))
+    found = linted(tmp_path)
+    assert found.unread == ()
+    assert [one.remark.line for one in found.seen] == [code.count("\n") + 1]
+
+
 def test_what_is_no_notebook_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.ipynb").write_text('{"cells": "torch"}')
     (unread,) = linted(tmp_path).unread

@@ -10,6 +10,7 @@ from trainperf.checking.baseline import load, repeats_of, save
 from trainperf.checking.calibration import speed
 from trainperf.checking.judging import judge, noise
 from trainperf.checking.repeats import repeat
+from trainperf.checking.reported import compared, reported
 from trainperf.checking.running import BASELINE_RUNS, Means, Runs, agree, run
 from trainperf.checking.values import Baseline, Checked, Judged, Repeat, Speed, Wanted
 
@@ -25,11 +26,13 @@ __all__ = [
     "Wanted",
     "agree",
     "answer",
+    "compared",
     "judge",
     "load",
     "noise",
     "repeat",
     "repeats_of",
+    "reported",
     "run",
     "save",
     "settled",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trainperf.checking.baseline import repeats_of
 from trainperf.checking.judging import BUSY, judge, noise
 from trainperf.checking.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs
-from trainperf.checking.values import Baseline, Checked, Judged, Outcome, Repeat, Wanted
-from trainperf.model import Diagnosis, Finding
+from trainperf.checking.values import Baseline, Checked, Judged, Repeat, Wanted
+from trainperf.model import Answer, Diagnosis, Finding, Reason
 
 
 def answer(
@@ -22,25 +22,21 @@ def answer(
     """
     before = repeats_of(baseline)
     times = judge(before, repeats, wanted.most)
-    failures = [_slower(times, wanted)] if times.outcome == "failed" else []
-    doubts = [_cannot_tell(times, wanted)] if times.outcome == "undecided" else []
     new = _new(before, diagnosis, repeats, wanted)
-    why = _uncertain(baseline, diagnosis, repeats)
-    told = [f"new finding {one.id}{_worth(one)}: {one.title}" for one in new]
-    if why:
-        doubts += [f"{one}; {why}" for one in told]
-    else:
-        failures += told
-    _utilization(repeats, wanted, failures, doubts)
-    outcome: Outcome = "failed" if failures else "undecided" if doubts else "passed"
-    return Checked(
-        outcome=outcome,
-        line=_line(outcome, times, failures, doubts, wanted),
-        times=times,
-        failures=tuple(failures),
-        doubts=(*doubts, *([times.remark] if times.remark else [])),
-        new=() if why else tuple(one.id for one in new),
+    uncertain = _uncertain(baseline, diagnosis, repeats)
+    reasons = (
+        *_of_utilization_missing(repeats, wanted),
+        *_of_times(times, wanted),
+        *(_of_finding(one, uncertain, wanted) for one in new),
+        *_of_utilization(repeats, wanted),
+        *([Reason("time", "passed", times.remark)] if times.remark else ()),
     )
+    decided = {one.outcome for one in reasons}
+    outcome: Answer = next((one for one in _WORST_FIRST if one in decided), "passed")
+    return Checked(outcome, _line(outcome, times, reasons, wanted), times, reasons)
+
+
+_WORST_FIRST: tuple[Answer, ...] = ("failed", "undecided")
 
 
 def settled(baseline: Baseline, runs: Runs, wanted: Wanted) -> bool:
@@ -106,60 +102,88 @@ def _counts(bound: float | None, fail_on: str | float) -> bool:
     return isinstance(fail_on, str) or bound is None or bound >= fail_on
 
 
-def _utilization(
-    repeats: Sequence[Repeat], wanted: Wanted, failures: list[str], doubts: list[str]
-) -> None:
-    if wanted.least is None:
-        return
-    seen = [one.utilization for one in repeats if one.utilization is not None]
-    if not seen:
-        doubts.insert(0, "utilisation was not measured")
-    elif max(seen) < wanted.least:
-        failures.append(
-            f"utilisation {max(seen) * 100:.0f} %, at least {wanted.least * 100:.0f} % is wanted"
-        )
+def _of_times(times: Judged, wanted: Wanted) -> list[Reason]:
+    if times.outcome == "passed":
+        return []
+    why = "slower" if times.outcome == "failed" else times.reason
+    text = f"{why}: {_figures(times, wanted)}"
+    low, high = times.interval
+    return [Reason("time", times.outcome, text, times.change, wanted.most, low, high)]
 
 
-def _worth(finding: Finding) -> str:
-    return "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
+def _of_finding(finding: Finding, uncertain: str, wanted: Wanted) -> Reason:
+    worth = "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
+    text = f"new finding {finding.id}{worth}: {finding.title}"
+    limit = None if isinstance(wanted.fail_on, str) else wanted.fail_on
+    return Reason(
+        "finding",
+        "undecided" if uncertain else "failed",
+        f"{text}; {uncertain}" if uncertain else text,
+        finding.bound,
+        limit,
+        finding=finding.id,
+    )
 
 
-def _slower(times: Judged, wanted: Wanted) -> str:
-    return f"slower: {_figures(times, wanted)}"
+def _of_utilization(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+    seen = _utilizations(repeats)
+    if wanted.least is None or not seen or max(seen) >= wanted.least:
+        return []
+    text = f"utilisation {max(seen) * 100:.0f} %, at least {wanted.least * 100:.0f} % is wanted"
+    figures = (max(seen), wanted.least, min(seen), max(seen))
+    return [Reason("utilization", "failed", text, *figures)]
 
 
-def _cannot_tell(times: Judged, wanted: Wanted) -> str:
-    return f"{times.reason}: {_figures(times, wanted)}"
+def _of_utilization_missing(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+    """The first of the doubts: nothing else answers what was asked."""
+    if wanted.least is None or _utilizations(repeats):
+        return []
+    return [Reason("utilization", "undecided", "utilisation was not measured", None, wanted.least)]
 
 
-def _line(
-    outcome: Outcome, times: Judged, failures: list[str], doubts: list[str], wanted: Wanted
-) -> str:
+def _utilizations(repeats: Sequence[Repeat]) -> list[float]:
+    return [one.utilization for one in repeats if one.utilization is not None]
+
+
+def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Wanted) -> str:
     if outcome == "passed":
         return f"check passed: {_figures(times, wanted)}"
+    first, *others = [one.text for one in reasons if one.outcome == outcome]
     if outcome == "undecided":
-        return f"check cannot tell: {doubts[0]}"
-    more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
-    return f"check failed: {failures[0]}{more}"
+        return f"check cannot tell: {first}"
+    more = f"; and {len(others)} more" if others else ""
+    return f"check failed: {first}{more}"
 
 
 def _figures(times: Judged, wanted: Wanted) -> str:
     """Both times, what they differ by, and what is allowed."""
+    before, after = _amounts(times.before_s, times.after_s)
+    what = "sample" if times.by_samples else "step"
     width = times.noise * 100
-    before, after, unit = _amounts(times)
+    noise = f"{width:.1f}" if width < 10 else f"{width:.0f}"
     return (
-        f"{after} {unit} against {before} {unit.partition(' ')[0]} "
-        f"({times.change * 100:+.1f} %, noise ±{width:.1f} %, limit {wanted.most * 100:.3g} %)"
+        f"{after} a {what} against {before} "
+        f"({times.change * 100:+.1f} %, noise ±{noise} %, limit {wanted.most * 100:.3g} %)"
     )
 
 
-def _amounts(times: Judged) -> tuple[str, str, str]:
-    """Both times to the digits that tell them apart, and their unit."""
-    scale, name = next(
+FAR = 10
+"""How many times the other a time must be to be told in a unit of its own."""
+
+
+def _amounts(before: float, after: float) -> tuple[str, str]:
+    """Both times with their unit, to the digits that tell them apart."""
+    if not 1 / FAR < after / before < FAR:
+        return _amount(before, before), _amount(after, after)
+    return _amount(before, before), _amount(after, before)
+
+
+def _amount(seconds: float, like: float) -> str:
+    """A time in the unit of another, to its third digit."""
+    scale, unit = next(
         (scale, name)
         for scale, name, least in ((1.0, "s", 1.0), (1e3, "ms", 1e-3), (1e6, "µs", 0.0))
-        if times.before_s >= least
+        if like >= least
     )
-    decimals = max(0, 2 - len(f"{times.before_s * scale:.0f}") + 1)
-    first, second = (f"{one * scale:.{decimals}f}" for one in (times.before_s, times.after_s))
-    return first, second, f"{name} a {'sample' if times.by_samples else 'step'}"
+    decimals = max(0, 2 - len(f"{like * scale:.0f}") + 1)
+    return f"{seconds * scale:.{decimals}f} {unit}"

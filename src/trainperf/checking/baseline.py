@@ -23,7 +23,7 @@ def load(path: Path, script: str) -> Baseline:
     if not path.exists():
         raise TrainperfError(f"there is no baseline {path} yet", f"this makes one: {make}")
     saved = store.load_value(store.resolve_run(path), Baseline)
-    if _name(saved.script) != _name(script):
+    if not _names(saved.script) & _names(script):
         raise TrainperfError(
             f"{path} is a baseline of {saved.script}, not of {script}",
             f"give that of {script}, or make one: {make}",
@@ -54,6 +54,12 @@ def _sound(run: Repeat) -> bool:
     return paired and all(one is None or one > 0 for one in positive)
 
 
-def _name(script: str) -> str:
-    """What a script goes by wherever it is called from: the last part of its path."""
-    return " ".join(PurePath(word).name for word in script.split())
+def _names(script: str) -> set[str]:
+    """What a script goes by wherever it is called from: the last part of its path.
+
+    It may be a command, or a path with spaces in it. Bytes that are no text are as a file
+    has them, see `store.save_value`.
+    """
+    text = script.encode("utf-8", "backslashreplace").decode()
+    whole = {PurePath(text).name} if text.endswith(".py") else set()
+    return whole | {" ".join(PurePath(word).name for word in text.split())}

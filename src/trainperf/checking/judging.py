@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainperf.checking import spread
-from trainperf.checking.values import Judged, Outcome, Repeat
+from trainperf.checking.values import Judged, Repeat
+from trainperf.model import Answer
 
 PROCESS = 0.015
 """Half the interval of any set of runs at least: two processes of one script differ by 1
@@ -30,6 +31,11 @@ IDLE = 1.0
 FEWER = 0.15
 """The share of its cores that a script must have lost beside others to have waited for them:
 with six busy programs on two cores it lost a quarter, in an even step 54 % longer."""
+
+SHARED = 1.0
+"""By how much more processor time a step may take because of others, as a share of what it took:
+two threads of one core share it, so that each is at worst half as fast. What takes more than
+that computes more itself, whoever else is there."""
 
 ONE_RUN = 0.03
 """The same where there is one run only, with none beside it to tell."""
@@ -90,7 +96,7 @@ def judge(before: Sequence[Repeat], after: Sequence[Repeat], most: float) -> Jud
         reason = _excused(judged, moved, most + ROUNDING)
     else:
         reason = _unsure(judged, most + ROUNDING)
-    outcome: Outcome = "undecided" if reason else "failed" if slower else "passed"
+    outcome: Answer = "undecided" if reason else "failed" if slower else "passed"
     again = outcome == "undecided" and (slower or _computed_more(judged, most))
     return replace(judged, outcome=outcome, reason=reason, again=again)
 
@@ -122,7 +128,7 @@ def _excused(judged: Judged, moved: float, most: float) -> str:
     slower = max(0.0, judged.machine or 0.0)
     felt = slower + (FOLLOWS - 1) * max(0.0, slower - MACHINE)
     own = (1 + judged.change) / (1 + felt) - 1
-    apart = (1 + own) * (1 - judged.after_noise) > 1 + judged.before_noise
+    apart = (1 + own) * spread.least(judged.after_noise) > 1 + judged.before_noise
     if own <= most:
         return f"the machine itself was {_percent(slower)} slower"
     if _waited(judged, most):
@@ -164,6 +170,8 @@ def _waited(judged: Judged, most: float) -> bool:
     Processor time grows a little beside others too, by what they push out of the caches.
     """
     if (judged.others or 0.0) <= BUSY or (judged.idle or 0.0) >= IDLE:
+        return False
+    if judged.computed is not None and judged.computed > SHARED:
         return False
     no_more = judged.computed is not None and judged.computed <= most + CROWDED
     return no_more or (judged.cores is not None and judged.cores < -FEWER)

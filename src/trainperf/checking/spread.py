@@ -43,3 +43,14 @@ def change(before: Sequence[float], after: Sequence[float]) -> float:
 def _undisturbed(times: Sequence[float]) -> list[float]:
     ordered = sorted(times)
     return ordered[:-1] if len(ordered) >= SEVERAL else ordered
+
+
+def least(noise: float) -> float:
+    """Where an interval begins, as a share of its middle: above nothing, however wide it is.
+
+    What takes three times as long now and then may take a third, but never no time at all.
+    Differs from 1 - `noise` only for a noise above 39 %. With the power of 1.5, scripts whose
+    runs vary by 50 % gave as many false alarms as with 1 - `noise`, by 100 % 3.5 of a hundred
+    instead of 2.2, and what is five times as slow was caught (simulated as in `between`).
+    """
+    return max(1 - noise, math.pow(1 + noise, -1.5))

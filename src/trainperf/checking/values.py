@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from trainperf.model import Diagnosis
-
-Outcome = Literal["passed", "failed", "undecided"]
+from trainperf.checking import spread
+from trainperf.model import Answer, Diagnosis, Reason
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Judged:
     seen.
     """
 
-    outcome: Outcome
+    outcome: Answer
     before_s: float
     after_s: float
     change: float
@@ -107,6 +105,14 @@ class Judged:
     remark: str = ""
 
     @property
+    def interval(self) -> tuple[float, float | None]:
+        """Where the change lies, by the noise of both sides; None where it has no upper end."""
+        low = (1 + self.change) * spread.least(self.after_noise) / (1 + self.before_noise) - 1
+        if self.before_noise >= 1:
+            return low, None
+        return low, (1 + self.change) * (1 + self.after_noise) / (1 - self.before_noise) - 1
+
+    @property
     def noise(self) -> float:
         """Half the widest interval that counts: what disturbs a run does not let it pass.
 
@@ -120,15 +126,25 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """The answer of a check.
+    """The answer of a check: `line` is the last one printed, `reasons` what it rests on."""
 
-    `failures` and `doubts` are sentences; `line` is the last one printed. `new` are the
-    findings that made it fail.
-    """
-
-    outcome: Outcome
+    outcome: Answer
     line: str
     times: Judged
-    failures: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What makes it fail, in sentences."""
+        return tuple(one.text for one in self.reasons if one.outcome == "failed")
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What leaves it undecided, and what else is to be known."""
+        return tuple(one.text for one in self.reasons if one.outcome != "failed")
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """The findings that make it fail."""
+        failing = (one for one in self.reasons if one.outcome == "failed")
+        return tuple(one.finding for one in failing if one.finding)

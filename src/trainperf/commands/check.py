@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,12 @@ from trainperf.commands._shared import console, given, print_report, read_settin
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
-    from trainperf.checking import Baseline, Checked, Runs, Wanted
+    from trainperf.checking import Baseline, Runs
     from trainperf.model import Diagnosis, Machine
-    from trainperf.outputs import Output
     from trainperf.session import Target
     from trainperf.settings import Settings
 
-PASSED, FAILED, NOT_TIMED = 0, 1, 2
+NOT_TIMED = 2
 
 
 @click.command(
@@ -88,35 +87,41 @@ def check(
     script failed; 130 interrupted.
     """
     from trainperf import checking, outputs, session
+    from trainperf.commands import _check_telling as telling
 
     settings = replace(read_settings(given(flags)), trials=False)
     _one_of(baseline, save_baseline, update, command)
     target = session.target(module, command, Path.cwd(), "check --baseline FILE")
     _alone(target)
     asked = outputs.parse(settings.output_format)
-    written = (save_baseline, baseline if update else None, settings.json)
-    outputs.check([*asked, *(outputs.Output("json", Path(one)) for one in written if one)])
+    saving = Path(save_baseline) if save_baseline else None
+    kept = {"the baseline": saving or Path(baseline or ""), "--json": settings.json}
+    outputs.distinct([*kept.items(), *((one.format, one.file) for one in asked)])
+    written = (saving, kept["the baseline"] if update else None, settings.json)
+    outputs.check([*asked, *(outputs.Output("json", one) for one in written if one)])
     wanted = checking.Wanted(most, least, settings.fail_on)
-    if save_baseline is not None:
+    path = Path(save_baseline or baseline or "")
+    new = saving is not None or (update and not path.exists())
+    saved = None if new else checking.load(path, target.label)
+    if saved is None:
         runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
-        _write(runs.diagnosis, None, settings, asked)
-        _save(runs, Path(save_baseline), asked)
+        telling.write(runs.diagnosis, None, settings, asked)
+        telling.save(runs, path, asked)
         return
-    path = Path(baseline or "")
-    saved = None if update and not path.exists() else checking.load(path, target.label)
-    if saved is None or update:
+    question = telling.Question(saved, checking.compared(saved, path), wanted, strict, update)
+    if update:
         runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
-        other = saved is None or _refusals(saved, runs.diagnosis)
-        checked = None if saved is None or other else _answer(saved, runs, wanted, settings, asked)
-        _write(runs.diagnosis, checked, settings, asked)
-        _save(runs, path, asked)
+        other = _refusals(saved, runs.diagnosis)
+        checked = None if other else telling.answer(question, runs, settings, asked)
+        telling.write(runs.diagnosis, checked, settings, asked)
+        telling.save(runs, path, asked)
         return
     _refuse(saved, replace(saved, machine=inspected(target.cwd)), path, target)
     runs = _runs(target, settings, 1, lambda made: checking.settled(saved, made, wanted))
     _refuse(saved, runs.diagnosis, path, target)
-    checked = _answer(saved, runs, wanted, settings, asked)
-    _write(runs.diagnosis, checked, settings, asked)
-    sys.exit(_status(checked, strict))
+    checked = telling.answer(question, runs, settings, asked)
+    telling.write(runs.diagnosis, checked, settings, asked)
+    sys.exit(checked.exit_status)
 
 
 def inspected(folder: Path) -> Machine:
@@ -168,6 +173,7 @@ def _runs(
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import checking, exiting, outputs, session
+    from trainperf.commands._check_telling import aside
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
@@ -184,10 +190,11 @@ def _runs(
     means = checking.Means(observe, lambda: checking.speed(cores), until)
     runs = checking.run(means, at_least, settled)
     if runs.ended is not None:
+        session.write_outputs(runs.ended, settings)
         print_report(runs.ended, settings)
         click.echo(
             f"nothing was checked: {_ended(runs.ended)}",
-            err=_aside(outputs.parse(settings.output_format)),
+            err=aside(outputs.parse(settings.output_format)),
         )
         status = exiting.exit_status(runs.ended, replace(settings, fail_on="none"))
         sys.exit(status or NOT_TIMED)
@@ -222,75 +229,3 @@ def _refusals(saved: Baseline, now: Diagnosis) -> tuple[str, ...]:
     from trainperf import comparing
 
     return comparing.compare(saved, now).refusals
-
-
-def _answer(
-    saved: Baseline, runs: Runs, wanted: Wanted, settings: Settings, asked: Sequence[Output]
-) -> Checked:
-    """Print what is to be known and the answer, which stands last; return it."""
-    from trainperf import checking, comparing
-    from trainperf.reporters._comparison import render
-
-    checked = checking.answer(saved, runs.diagnosis, runs.repeats, wanted)
-    comparison = comparing.compare(saved, runs.diagnosis)
-    aside = _aside(asked)
-    if checked.outcome == "passed":
-        for remark in comparison.remarks:
-            click.echo(f"note: {remark}", err=aside)
-    else:
-        render(comparison, console(stderr=aside, color=settings.color))
-        click.echo(err=aside)
-    for told in _besides(checked):
-        click.echo(f"note: {told}", err=aside)
-    click.echo(checked.line, err=aside)
-    return checked
-
-
-def _aside(asked: Sequence[Output]) -> bool:
-    """Whether a report takes stdout: what a reader is told then goes to stderr."""
-    return any(one.file is None and one.format not in ("terminal", "github") for one in asked)
-
-
-def _besides(checked: Checked) -> list[str]:
-    """What the last line has no room for."""
-    told = (*checked.failures, *checked.doubts)
-    return [one for one in told if one not in checked.line]
-
-
-def _write(
-    diagnosis: Diagnosis, checked: Checked | None, settings: Settings, asked: Sequence[Output]
-) -> None:
-    """Write the report where it was asked for, the answer first among its notes."""
-    from trainperf import outputs, session
-
-    problems: tuple[str, ...] = ()
-    if checked is not None:
-        told = (checked.line, *_besides(checked), *diagnosis.notes)
-        diagnosis, problems = replace(diagnosis, notes=told), checked.failures
-    session.write_outputs(diagnosis, settings)
-    reports = [one for one in asked if one != outputs.Output("terminal")]
-    # what fails the check is among the problems; findings of the baseline do not
-    mild = replace(settings, fail_on="none")
-    answer = "" if checked is None else checked.line
-    outputs.write(diagnosis, reports, mild, console, problems=problems, answer=answer)
-
-
-def _save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
-    from trainperf import checking
-
-    checking.save(runs.diagnosis, runs.repeats, path)
-    many = len(runs.repeats)
-    for told in checking.shortcomings(runs.repeats):
-        click.echo(f"note: {told}", err=_aside(asked))
-    click.echo(
-        f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
-        f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
-        err=_aside(asked),
-    )
-
-
-def _status(checked: Checked, strict: bool) -> int:
-    """1 for a failure, and for what is undecided where that is not good enough."""
-    if checked.outcome == "failed" or (strict and checked.outcome == "undecided"):
-        return FAILED
-    return PASSED

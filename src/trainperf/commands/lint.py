@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from trainperf.linting.check import Lint
     from trainperf.linting.rule import Rule
 
 
 @click.command(short_help="Say what may be slow, from source alone.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…",
                 type=click.Path(exists=True, path_type=Path))  # fmt: skip
-@click.option("--output-format", "form", type=click.Choice(["text", "json", "github", "sarif"]),
-              default="text", show_default=True, help="What to print.")  # fmt: skip
+@click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]", help="Print text, json, "
+              "github or sarif, or write it to a file; may be repeated "
+              "[default: text].")  # fmt: skip
 @click.option("--select", multiple=True, metavar="IDS", help="Look for these only: ids, with "
               "commas between them.")  # fmt: skip
 @click.option("--ignore", multiple=True, metavar="IDS", help="Do not look for these.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 although something was found.")
 def lint(
     paths: tuple[Path, ...],
-    form: str,
+    output_format: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     exit_zero: bool,
@@ -40,13 +42,38 @@ def lint(
     not be read or parsed (the others are checked even so).
     """
     from trainperf.linting.check import lint as check
-    from trainperf.linting.formats import FORMATS
 
+    wanted = _outputs(output_format)
     found = check(paths, _chosen(select, ignore))
-    click.echo(FORMATS[form](found))
+    for form, file in wanted:
+        _write(form, file, found)
     if found.unread:
         sys.exit(2)
     sys.exit(1 if found.seen and not exit_zero else 0)
+
+
+def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
+    """What is printed, or written where; text is printed where nothing else is."""
+    if not values:
+        return [("text", None)]
+    from trainperf import outputs
+    from trainperf.linting.formats import FORMATS
+
+    wanted = outputs.parse(values, tuple(FORMATS), "text", beside=())
+    outputs.check(wanted)
+    return [(one.format, one.file) for one in wanted]
+
+
+def _write(form: str, file: Path | None, found: Lint) -> None:
+    from trainperf.linting.formats import FORMATS
+
+    text = FORMATS[form](found)
+    if file is None:
+        click.echo(text)
+        return
+    from trainperf import outputs
+
+    outputs.save_text(file, text)
 
 
 def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:

@@ -199,7 +199,7 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
     else:
         assert results.diagnosis is not None
         diagnosis = store.load(results.diagnosis)
-    print_report(diagnosis, settings, saved=session.saved_name(folder, settings))
+    print_report(diagnosis, settings, saved=session.saved_name(folder))
     session.write_outputs(diagnosis, settings)
     sys.exit(exiting.exit_status(diagnosis, settings))
 

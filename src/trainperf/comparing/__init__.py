@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainperf.comparing import circumstances, figures, outcomes
 from trainperf.comparing.values import (
     Amount,
@@ -33,6 +35,7 @@ def compare(a: Diagnosis, b: Diagnosis) -> Comparison:
     """
     by_samples = circumstances.other_batch(a, b)
     remarks = circumstances.remarks(a, b)
+    refusals = circumstances.refusals(a, b)
     if by_samples:
         told = f"the batch size went from {circumstances.batch(a)} to {circumstances.batch(b)}"
         remarks = (f"{told}: compare samples per second, not the times of a step", *remarks)
@@ -40,17 +43,27 @@ def compare(a: Diagnosis, b: Diagnosis) -> Comparison:
         before=_side(a),
         after=_side(b),
         basis="samples" if by_samples else "step",
-        times=figures.times(a, b, by_samples),
-        stages=figures.stages(a, b, by_samples),
-        step_parts=figures.step_parts(a, b, by_samples),
-        utilization=figures.utilization(a, b),
+        times=_judged(figures.times(a, b, by_samples), refusals),
+        stages=_judged(figures.stages(a, b, by_samples), refusals),
+        step_parts=_judged(figures.step_parts(a, b, by_samples), refusals),
+        utilization=_judged(figures.utilization(a, b), refusals),
         findings=outcomes.findings(a, b),
         trials=outcomes.trials(a, b),
         settings=circumstances.settings(a, b),
         machine=circumstances.machine(a, b),
-        refusals=circumstances.refusals(a, b),
+        refusals=refusals,
         remarks=remarks,
         neighbours=circumstances.neighbours(a, b),
+    )
+
+
+def _judged(changes: tuple[Change, ...], refusals: tuple[str, ...]) -> tuple[Change, ...]:
+    """The figures without a judgement where other circumstances may be all that differs."""
+    if not refusals:
+        return changes
+    return tuple(
+        one if one.reason else replace(one, outside=None, reason="of other circumstances")
+        for one in changes
     )
 
 

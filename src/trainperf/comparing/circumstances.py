@@ -98,8 +98,13 @@ def _refusals(a: Diagnosis, b: Diagnosis) -> Iterator[str]:
 def _differences(
     a: Diagnosis, b: Diagnosis, readers: dict[str, Callable[[Diagnosis], str]]
 ) -> tuple[Difference, ...]:
-    pairs = ((name, read(a), read(b)) for name, read in readers.items())
+    pairs = ((name, _text(read(a)), _text(read(b))) for name, read in readers.items())
     return tuple(Difference(*one) for one in pairs if one[1] != one[2])
+
+
+def _text(value: str) -> str:
+    """The value as a saved report has it: bytes of a name that are no text are escaped there."""
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def _others(diagnosis: Diagnosis) -> float:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from trainperf.comparing.values import FindingChange, State, TrialChange
 from trainperf.model import Diagnosis, Finding, by_fix
+
+ORDER: tuple[State, ...] = ("new", "no longer ignored", "changed", "ignored", "gone", "still")
 
 BOUND = 0.10
 """By how much of itself what a bound promises must change to be said: it is an upper bound."""
 
 
 def findings(a: Diagnosis, b: Diagnosis) -> tuple[FindingChange, ...]:
-    """Every finding of either: the new ones first, then the changed, the gone, the rest."""
-    before = {one.id: one for one in (*a.findings, *a.practices)}
-    after = {one.id: one for one in (*b.findings, *b.practices)}
-    order: tuple[State, ...] = ("new", "changed", "gone", "still")
+    """Every finding of either, in the order of `ORDER`; what both ignore is none."""
+    before, after = _by_id(a), _by_id(b)
     rows = [_finding(before.get(id_), after.get(id_)) for id_ in dict.fromkeys((*after, *before))]
-    return tuple(sorted(rows, key=lambda row: order.index(row.state)))
+    told = (row for row in rows if row is not None)
+    return tuple(sorted(told, key=lambda row: ORDER.index(row.state)))
 
 
 def trials(a: Diagnosis, b: Diagnosis) -> tuple[TrialChange, ...]:
@@ -49,18 +52,42 @@ def trials(a: Diagnosis, b: Diagnosis) -> tuple[TrialChange, ...]:
     return tuple(rows)
 
 
-def _finding(before: Finding | None, after: Finding | None) -> FindingChange:
-    one = after or before
-    assert one is not None
-    old, new = (None if each is None else each.bound for each in (before, after))
-    state: State = "still"
+@dataclass(frozen=True)
+class _Seen:
+    """A finding, and whether a comment in the source says to leave it out."""
+
+    finding: Finding
+    ignored: bool = False
+
+
+def _by_id(diagnosis: Diagnosis) -> dict[str, _Seen]:
+    ignored = {one.finding.id: _Seen(one.finding, ignored=True) for one in diagnosis.ignored}
+    return ignored | {one.id: _Seen(one) for one in (*diagnosis.findings, *diagnosis.practices)}
+
+
+def _finding(before: _Seen | None, after: _Seen | None) -> FindingChange | None:
+    seen = after or before
+    assert seen is not None
+    state = _state(before, after)
+    if state is None:
+        return None
+    bounds = (None if each is None else each.finding.bound for each in (before, after))
+    return FindingChange(seen.finding.id, seen.finding.title, state, *bounds)
+
+
+def _state(before: _Seen | None, after: _Seen | None) -> State | None:
+    """What became of a finding; None where there is nothing to say of it."""
+    if after is None:
+        return None if before is None or before.ignored else "gone"
+    if after.ignored:
+        return None if before is not None and before.ignored else "ignored"
     if before is None:
-        state = "new"
-    elif after is None:
-        state = "gone"
-    elif (old is None) != (new is None) or (old and new and _moved(old, new)):
-        state = "changed"
-    return FindingChange(one.id, one.title, state, old, new)
+        return "new"
+    if before.ignored:
+        return "no longer ignored"
+    old, new = before.finding.bound, after.finding.bound
+    changed = (old is None) != (new is None) or (old and new and _moved(old, new))
+    return "changed" if changed else "still"
 
 
 def _moved(old: float, new: float) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["s", "samples/s", "share", "cores", "bytes"]
-State = Literal["new", "gone", "changed", "still"]
+State = Literal["new", "no longer ignored", "changed", "ignored", "gone", "still"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class FindingChange:
-    """A finding of either diagnosis, and its bounds, None where it has none or is not there."""
+    """A finding of either diagnosis, and its bounds, None where it has none or is not there.
+
+    "ignored" is still there: a comment in the source says to leave it out, and did not before.
+    """
 
     id: str
     title: str

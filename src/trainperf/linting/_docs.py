@@ -39,12 +39,15 @@ the whole story of one.
 Files that are named, and `.py` and `.ipynb` files in folders that are named. Left out are
 hidden folders, `build`, `dist`, `node_modules`, `__pycache__`, `site-packages` and
 virtual environments; links to folders are not followed. Of notebooks the code cells are
-read, without lines for IPython (`%…`, `!…`) and without cells that begin with `%%`.
+read, without lines for IPython (`%…`, `!…`, `name?`) and without cells that begin with
+`%%`; a cell that does not parse is reported, and the others are checked even so.
 
 Names are followed through imports (`from torch.utils.data import DataLoader as DL`),
 through names that are assigned once, and datasets through chained and assigned stages, in
-one file. What comes from another file or is a parameter is unknown, and unknown
-values are never remarked on. A setting under an `if` (`if args.debug:`) is not either.
+one file. The dataset class and `collate_fn` of a loader are looked up in the other files
+that are checked with it as well (`from data import Images`). What else comes from another
+file or is a parameter is unknown, and unknown values are never remarked on. A setting under
+an `if` (`if args.debug:`) is not either.
 
 A file that cannot be read or does not parse is reported as such, and the others are
 checked even so. A file in which none of the words occurs that the rules look for is not
@@ -62,10 +65,13 @@ parsed at all.
 
 ## Output and exit status
 
-`--output-format` is `text` (`path:line:column: ID text`; lines and columns count from
-1), `json`, `github` (workflow commands that annotate a pull request) or `sarif` (2.1.0,
-for code scanning). The last two name files from the root of the repository. A comment
-that ignores nothing, because its id does not exist, is told and changes no exit status.
+`--output-format FORMAT` prints `text` (`path:line:column: ID text`; lines and columns
+count from 1), `json`, `github` (workflow commands that annotate a pull request) or `sarif`
+(2.1.0, for code scanning); `FORMAT=FILE` writes it to a file, and it may be given several
+times. The last two formats name files from the root of the repository. Where a repair needs
+no thought, such as `False` for the `True` of `run_eagerly=True`, the result in SARIF has it
+under `fixes`, for editors that can apply it. A comment that ignores nothing, because its id
+does not exist, is told and changes no exit status.
 
 | status | |
 |---|---|

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainperf.linting import notebooks
 from trainperf.linting.files import Source, Unreadable, find, read
 from trainperf.linting.ignored import without_ignored, wrong_comments
 from trainperf.linting.module import Module
+from trainperf.linting.project import Project
 from trainperf.linting.rule import Remark, Rule
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
@@ -29,11 +31,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Unread:
-    """A file that could not be checked, and why. `line` is 0 where there is none."""
+    """A file that could not be checked, and why. `line` is 0 where there is none.
+
+    `cell` is the number of the notebook's cell that could not be, 0 for a file as a whole.
+    """
 
     path: Path
     reason: str
     line: int = 0
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,31 +58,36 @@ class Lint:
 def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     """Check files, and the Python files and notebooks in folders, by `rules`.
 
-    Nothing is imported or run. A file that cannot be read or parsed is in `unread`.
+    Nothing is imported or run. A file that cannot be read or parsed is in `unread`, and so
+    is a cell of a notebook that cannot be; its other cells are checked.
     """
     rules = tuple(rules)
     seen: list[Seen] = []
     unread: list[Unread] = []
     comments: list[Unread] = []
-    files = 0
-    for path in find(paths):
-        files += 1
+    found = list(find(paths))
+    project = Project(found)
+    for path in found:
         try:
-            seen += _file(path, rules, comments)
+            seen += _file(path, rules, project, comments, unread)
         except _Failed as failed:
-            seen += failed.seen
             unread.append(failed.unread)
-    return Lint(tuple(seen), tuple(unread), files, tuple(comments))
+    return Lint(tuple(seen), tuple(unread), len(found), tuple(comments))
 
 
 class _Failed(Exception):  # noqa: N818 - carries an outcome
-    def __init__(self, unread: Unread, seen: Iterable[Seen] = ()) -> None:
+    def __init__(self, unread: Unread) -> None:
         super().__init__(unread.reason)
         self.unread = unread
-        self.seen = tuple(seen)
 
 
-def _file(path: Path, rules: tuple[Rule, ...], comments: list[Unread]) -> list[Seen]:
+def _file(
+    path: Path,
+    rules: tuple[Rule, ...],
+    project: Project,
+    comments: list[Unread],
+    unread: list[Unread],
+) -> list[Seen]:
     try:
         source = read(path)
         if source is None:
@@ -86,7 +97,7 @@ def _file(path: Path, rules: tuple[Rule, ...], comments: list[Unread]) -> list[S
         rules = tuple(rule for rule in rules if rule.concerns(source.text))
         if not rules:
             return []
-        module = _parsed(source)
+        module = _parsed(path, source, project, unread)
     except Unreadable as error:
         raise _Failed(Unread(path, str(error))) from error
     except SyntaxError as error:
@@ -96,16 +107,33 @@ def _file(path: Path, rules: tuple[Rule, ...], comments: list[Unread]) -> list[S
         reason = "nested too deeply" if not isinstance(error, ValueError) else str(error)
         raise _Failed(Unread(path, f"{_NOT_PARSED}: {reason}")) from error
     remarks, failure = _checked(module, rules)
-    found = _placed(path, source, without_ignored(remarks, source.text))
     if failure:
-        raise _Failed(Unread(path, failure), found)
-    return found
+        unread.append(Unread(path, failure))
+    return _placed(path, source, without_ignored(remarks, source.text))
 
 
-def _parsed(source: Source) -> Module:
+def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
+    if source.cells:
+        return _notebook(path, source, project, unread)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes are for others to say
-        return Module(ast.parse(source.text), source.text)
+        return Module(ast.parse(source.text), source.text, path, project)
+
+
+def _notebook(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
+    """Parse the cells together; where that fails, without those that do not parse alone."""
+    text = source.text
+    try:
+        return Module(notebooks.parse(text), text, path, project)
+    except SyntaxError:
+        broken = notebooks.broken(text, source.cells)
+        text = notebooks.without(text, source.cells, broken)
+        module = Module(notebooks.parse(text), text, path, project)
+    unread += [
+        Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0, cell)
+        for cell, error in broken.items()
+    ]
+    return module
 
 
 def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from trainperf.linting import notebooks
 
 SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
@@ -91,26 +92,7 @@ def _text(data: bytes) -> str:
 
 
 def _notebook(data: bytes) -> Source:
-    lines: list[str] = []
-    cells: list[tuple[int, int]] = []
     try:
-        for number, cell in enumerate(json.loads(data)["cells"], start=1):
-            if cell["cell_type"] != "code":
-                continue
-            text = "".join(cell["source"])
-            if text.lstrip().startswith("%%"):  # a cell of another language, or measured
-                continue
-            own = text.split("\n")
-            lines += [_without_magic(line) for line in own]
-            cells += [(number, line) for line in range(1, len(own) + 1)]
+        return Source(*notebooks.code(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreadable("not a notebook") from error
-    return Source("\n".join(lines), tuple(cells))
-
-
-def _without_magic(line: str) -> str:
-    """Return `line`, or for a command to IPython a `pass` in its place."""
-    bare = line.lstrip()
-    if bare.startswith(("%", "!", "?")):
-        return line[: len(line) - len(bare)] + "pass"
-    return line

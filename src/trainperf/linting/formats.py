@@ -24,13 +24,25 @@ def text(lint: Lint) -> str:
 
 def count(lint: Lint) -> str:
     """Return how many places were found and files read, in a sentence."""
+    if not lint.files:
+        return "No Python file and no notebook is there: nothing was read."
     files = "1 file" if lint.files == 1 else f"{lint.files} files"
-    unread = f"; {len(lint.unread)} not read" if lint.unread else ""
+    unread = _count_unread(lint)
     if not lint.seen:
         return f"Nothing found in {files}{unread}."
     places = "1 place that" if len(lint.seen) == 1 else f"{len(lint.seen)} places that"
     held = len({each.path for each in lint.seen})
     return f"{places} may be slow, in {held} of {files}{unread}."
+
+
+def _count_unread(lint: Lint) -> str:
+    """Whole files first, then cells of notebooks whose other cells were read."""
+    files = len({each.path for each in lint.unread if not each.cell})
+    cells = sum(bool(each.cell) for each in lint.unread)
+    plain = "" if not cells else " file" if files == 1 else " files"
+    told = [f"{files}{plain}"] if files else []
+    told += ["1 cell" if cells == 1 else f"{cells} cells"] if cells else []
+    return f"; {' and '.join(told)} not read" if told else ""
 
 
 def as_json(lint: Lint) -> str:
@@ -47,7 +59,12 @@ def as_json(lint: Lint) -> str:
         for each in lint.seen
     ]
     unread = [
-        {"path": shown_path(each.path), "line": each.line or None, "reason": each.reason}
+        {
+            "path": shown_path(each.path),
+            "cell": each.cell or None,
+            "line": each.line or None,
+            "reason": each.reason,
+        }
         for each in lint.unread
     ]
     comments = [
@@ -72,8 +89,8 @@ def github(lint: Lint) -> str:
         lines.append(f"::warning {place},title={title}::{_data(each.remark.text)}")
     for unread in lint.unread:
         place = f"file={_property(_in_repository(unread.path))}"
-        place += f",line={unread.line}" if unread.line else ""
-        lines.append(f"::error {place},title=trainperf::{_data('not read: ' + unread.reason)}")
+        place += f",line={unread.line}" if unread.line and not unread.cell else ""
+        lines.append(f"::error {place},title=trainperf::{_data(_not_read(unread))}")
     for comment in lint.comments:
         place = f"file={_property(_in_repository(comment.path))},line={comment.line}"
         lines.append(f"::notice {place},title=trainperf::{_data(comment.reason)}")
@@ -88,7 +105,7 @@ def sarif(lint: Lint) -> str:
     notifications = [
         {
             "level": "error",
-            "message": {"text": f"not read: {each.reason}"},
+            "message": {"text": _not_read(each)},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(each.path)}}],
         }
         for each in lint.unread
@@ -152,6 +169,7 @@ def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": _artifact(each.path)}
     if not each.cell:  # lines of a notebook's cell are no lines of its file
         place["region"] = region
+    fixes = _sarif_fixes(each)
     said = each.remark.text if not each.cell else f"cell {each.cell}: {each.remark.text}"
     return {
         "ruleId": each.remark.id,
@@ -159,7 +177,31 @@ def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
         "level": "warning",
         "message": {"text": said.replace("](", "] (")},
         "locations": [{"physicalLocation": place}],
+        **({"fixes": fixes} if fixes else {}),
     }
+
+
+def _sarif_fixes(each: Seen) -> list[dict[str, Any]]:
+    """The repair that a rule can write by itself; none in a notebook, whose lines are no lines."""
+    from trainperf.fixes import by_id
+
+    repair = each.remark.repair
+    if repair is None or each.cell:
+        return []
+    region = {
+        "startLine": repair.line,
+        "startColumn": repair.column,
+        "endLine": repair.line,
+        "endColumn": repair.end_column,
+    }
+    replacement = {"deletedRegion": region, "insertedContent": {"text": repair.text}}
+    change = {"artifactLocation": _artifact(each.path), "replacements": [replacement]}
+    return [
+        {
+            "description": {"text": by_id()[each.remark.id].summary},
+            "artifactChanges": [change],
+        }
+    ]
 
 
 def _artifact(path: Path) -> dict[str, str]:
@@ -181,7 +223,7 @@ def _in_repository(path: Path) -> str:
     for root in (os.environ.get("GITHUB_WORKSPACE", ""), next(git, "")):
         found = inside(absolute, root) if os.path.isabs(root) else None
         if found:
-            return found.encode("utf-8", "replace").decode()
+            return found
     return shown_path(path)
 
 
@@ -190,7 +232,15 @@ def _place(each: Seen) -> str:
     return f"{shown_path(each.path)}{cell}:{each.remark.line}:{each.remark.column}"
 
 
+def _not_read(each: Unread) -> str:
+    """Say that a file or cell was not read, where its place is not said beside it."""
+    cell = f"cell {each.cell}, line {each.line}: " if each.cell else ""
+    return f"{cell}not read: {each.reason}"
+
+
 def _unread_place(each: Unread) -> str:
+    if each.cell:
+        return f"{shown_path(each.path)}:cell {each.cell}:{each.line}"
     return f"{shown_path(each.path)}:{each.line}" if each.line else shown_path(each.path)
 
 
@@ -209,4 +259,4 @@ def _data(value: str) -> str:
 
 
 def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+    return _data(value.encode("utf-8", "replace").decode()).replace(":", "%3A").replace(",", "%2C")

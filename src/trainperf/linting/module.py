@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from trainperf.linting.names import canonical
 from trainperf.linting.scopes import FUNCTIONS, LOOPS, Binding, Function, Loop, Scope, read_tree
+
+if TYPE_CHECKING:
+    from trainperf.linting.project import Project
 
 _DEEPEST = 12
 """How many assignments a name is followed through."""
@@ -27,11 +31,23 @@ class Module:
     Whatever is not certain is answered by None or `UNKNOWN`: rules stay silent then.
     """
 
-    def __init__(self, root: ast.Module, source: str) -> None:
+    def __init__(
+        self,
+        root: ast.Module,
+        source: str,
+        path: Path | None = None,
+        project: Project | None = None,
+    ) -> None:
         self.source = source
+        self._path, self._project = path, project
         self._tree = read_tree(root)
         self.nodes = self._tree.nodes
         self._root = root
+
+    @property
+    def top(self) -> Scope:
+        """The scope of the file itself."""
+        return self._tree.scopes[self._root]
 
     @cached_property
     def _calls(self) -> tuple[dict[str, list[ast.Call]], dict[str, list[ast.Call]]]:
@@ -130,7 +146,7 @@ class Module:
         for each in self.around(node):
             if each in self._tree.scopes:
                 return self._tree.scopes[each]
-        return self._tree.scopes[self._root]
+        return self.top
 
     def bindings(self, node: ast.expr) -> list[Binding] | None:
         """Return all that binds a name or an attribute of `self`; None if nothing does."""
@@ -182,6 +198,19 @@ class Module:
         if found and len(found) == 1 and found[0].kind == "definition":
             return found[0].node  # type: ignore[return-value]
         return None
+
+    def defined(self, node: ast.expr) -> tuple[Module, Function | ast.ClassDef] | None:
+        """Return the `def` or `class` that a name stands for, and the file it stands in.
+
+        Other files are those that are checked together with this one.
+        """
+        local = self.definition(node)
+        if local is not None:
+            return self, local
+        name = self.name(node)
+        if name is None or self._project is None or self._path is None:
+            return None
+        return self._project.definition(name, self._path)
 
     def constant(self, node: ast.expr | None) -> Any:
         """Return the number, string, bool or None that `node` is, or `UNKNOWN`."""

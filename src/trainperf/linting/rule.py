@@ -12,6 +12,7 @@ from typing import ClassVar
 from trainperf.discovering import discovered
 from trainperf.linting import rules
 from trainperf.linting.module import Module
+from trainperf.linting.repairs import Repair, repair
 
 MEASURE = "`trainperf diagnose` measures it."
 
@@ -21,7 +22,7 @@ class Remark:
     """One place of a file and what it suggests. Lines and columns count from 1.
 
     Columns count characters. `last_line` is the end of the place: an inline comment on
-    any line between turns the remark off.
+    any line between turns the remark off. `repair` is what may be put in its place.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Remark:
     column: int
     last_line: int
     text: str
+    repair: Repair | None = None
 
 
 class Rule:
@@ -49,6 +51,13 @@ class Rule:
         The text is a sentence without a full stop; that only a run tells is added.
         """
         raise NotImplementedError
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        """Return what of a place that `check` gave is to be replaced, and the source for it.
+
+        Only where that needs no thought; None otherwise.
+        """
+        return None
 
     @property
     def id(self) -> str:
@@ -75,7 +84,14 @@ class Rule:
                 column=len(before.decode(errors="replace")) + 1,
                 last_line=_last_line(node, line),
                 text=f"{text}. {MEASURE}",
+                repair=self._repair(module, node),
             )
+
+    def _repair(self, module: Module, node: ast.AST) -> Repair | None:
+        found = self.replaced(module, node)
+        if found is None:
+            return None
+        return repair(*found, module.line(getattr(found[0], "lineno", 0)))
 
 
 def _last_line(node: ast.AST, line: int) -> int:

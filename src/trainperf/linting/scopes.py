@@ -115,7 +115,7 @@ def _import(node: ast.Import, scope: Scope) -> None:
 def _import_from(node: ast.ImportFrom, scope: Scope) -> None:
     folder = "." * node.level + (node.module or "")
     for alias in node.names:
-        origin = f"{folder}.{alias.name}"
+        origin = f"{folder}{alias.name}" if folder.endswith(".") else f"{folder}.{alias.name}"
         scope.bind(alias.asname or alias.name, Binding("import", node, origin=origin))
 
 

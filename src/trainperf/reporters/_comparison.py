@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 HIGHER_IS_BETTER = ("samples/s", "share")
 """Units of which more is good; of the others, less; more cores busy is neither."""
 
+WORSE = ("new", "no longer ignored")
+"""States of findings that the earlier report did not have."""
+
 
 def render(comparison: Comparison, console: Console) -> None:
     """Print what changed; where nothing did, one sentence says so."""
@@ -102,7 +105,7 @@ def _findings(changes: Sequence[FindingChange], paper: Paper) -> None:
     paper.heading("Findings")
     rows: list[list[Text | str]] = [
         [
-            paper.say(one.state, "bold red" if one.state == "new" else ""),
+            paper.say(one.state, "bold red" if one.state in WORSE else ""),
             one.id,
             "" if one.before is None else f"up to {units.bound(one.before)}",
             "" if one.after is None else f"up to {units.bound(one.after)}",

@@ -55,7 +55,8 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
     """What is wrong beyond the findings: the check as a whole, a run that ended badly."""
     found = [_Annotation("error", "trainperf check", one) for one in judgement.problems]
     if judgement.answer:
-        found.append(_Annotation("note", "trainperf check", judgement.answer))
+        level: Level = "warning" if judgement.undecided else "note"
+        found.append(_Annotation(level, "trainperf check", judgement.answer))
     if early := told.ended_early(diagnosis):
         last = told.last_output(diagnosis).rpartition("\n")[2].strip()
         said = f"{diagnosis.script}: {early}" + (f"\nIts last output: {last}" if last else "")

@@ -66,7 +66,8 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
     for problem in judgement.problems:
         yield _Case("check", "failure", one_line(problem), problem, "regression")
     if judgement.answer:
-        yield _Case("check", "passed")
+        outcome: Outcome = "skipped" if judgement.undecided else "passed"
+        yield _Case("check", outcome, judgement.answer, judgement.answer)
     early = told.ended_early(diagnosis)
     if early:
         yield _Case("run", "error", early, told.last_output(diagnosis), str(diagnosis.ending))

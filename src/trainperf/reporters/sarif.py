@@ -10,6 +10,7 @@ import hashlib
 import json
 import os.path
 import shlex
+from functools import partial
 from typing import Any
 
 from trainperf import ignoring
@@ -19,6 +20,7 @@ from trainperf.model import Diagnosis, Ending, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.reporters import _told as told
 from trainperf.reporters._plain import one_line, plain
+from trainperf.reporters._sarif_fixes import fixes
 from trainperf.reporters._uris import file_uri, inside, relative_uri
 from trainperf.reporters._worth import worth
 
@@ -50,6 +52,10 @@ def render(
         _result(one, diagnosis, judgement, root, ids.index(one.id))
         for one in (*diagnosis.findings, *diagnosis.practices)
     ]
+    repairs = fixes(diagnosis, partial(_artifact, root=root))
+    for one in results:
+        if one["ruleId"] in repairs:
+            one["fixes"] = [repairs[one["ruleId"]]]
     if ignored:  # where one result has it, all are to have it
         results = [{**one, "suppressions": []} for one in results]
         results += [_suppressed(one, diagnosis, root, ids) for one in ignored]
@@ -131,10 +137,7 @@ def _stand_in(diagnosis: Diagnosis) -> tuple[Site, ...]:
 
 
 def _location(site: Site, root: str) -> Json:
-    path = inside(site.file, root)
-    artifact = {"uri": file_uri(os.path.abspath(site.file))}
-    if path is not None:
-        artifact = {"uri": relative_uri(path), "uriBaseId": ROOT}
+    artifact = _artifact(site.file, root)
     region = {"startLine": max(1, site.line)}
     if site.exact and site.line > 0:
         region |= {"startColumn": site.col + 1}
@@ -144,6 +147,13 @@ def _location(site: Site, root: str) -> Json:
         named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
         location["logicalLocations"] = [named]
     return location
+
+
+def _artifact(file: str, root: str) -> Json:
+    path = inside(file, root)
+    if path is None:
+        return {"uri": file_uri(os.path.abspath(file))}
+    return {"uri": relative_uri(path), "uriBaseId": ROOT}
 
 
 def _fingerprint(finding: Finding, root: str) -> str:

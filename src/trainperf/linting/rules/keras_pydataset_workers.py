@@ -21,7 +21,7 @@ _BASES = {
 class KerasPydatasetWorkers(Rule):
     """A `PyDataset` or image generator without `workers` that reads files, given to `fit`."""
 
-    words = ("PyDataset", "Sequence", "flow_from_directory", "flow_from_dataframe")
+    words = (".fit(", "PyDataset", "Sequence", "flow_from_directory", "flow_from_dataframe")
     silent = (
         """
         import keras
@@ -96,14 +96,14 @@ class KerasPydatasetWorkers(Rule):
                         ),
                     )
                 continue
-            owner = module.definition(made.func)
-            if not isinstance(owner, ast.ClassDef) or not module.bases(owner) & _BASES:
+            home, owner = module.defined(made.func) or (module, None)
+            if not isinstance(owner, ast.ClassDef) or not home.bases(owner) & _BASES:
                 continue
             if argument(fit, "workers") is not None or argument(made, "workers") is not None:
                 continue
             get = next((each for each in owner.body if _is_get(each)), None)
-            read = reading(module, get) if get is not None else None
-            if read is not None and not _sets_workers(module):
+            read = reading(home, get) if get is not None else None
+            if read is not None and not (_sets_workers(module) or _sets_workers(home)):
                 yield (
                     made,
                     (

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.module import Module, argument
+from trainperf.linting.repairs import literal
 from trainperf.linting.rule import Rule
 
 _GLOBAL = (
@@ -75,6 +76,13 @@ class KerasRunEagerly(Rule):
             for call in switches:
                 if not module.conditional(call):
                     yield call, _TEXT.format("run_functions_eagerly(True)")
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        if isinstance(node, ast.Assign):
+            return literal(node.value, "False")
+        if not isinstance(node, ast.Call):
+            return None
+        return literal(argument(node, "run_eagerly") or next(iter(node.args), None), "False")
 
 
 def _sets(module: Module, node: ast.Assign) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.module import Module, argument
+from trainperf.linting.repairs import literal
 from trainperf.linting.rule import Rule
 
 
@@ -46,3 +47,6 @@ class RnnUnroll(Rule):
                         "long sequences may take minutes to compile, and cuDNN cannot be used"
                     ),
                 )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        return literal(argument(node, "unroll"), "False") if isinstance(node, ast.Call) else None

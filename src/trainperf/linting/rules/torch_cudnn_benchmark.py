@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.module import Module
+from trainperf.linting.repairs import literal
 from trainperf.linting.rule import Rule
 
 _SWITCH = "torch.backends.cudnn.benchmark"
@@ -58,3 +59,6 @@ class TorchCudnnBenchmark(Rule):
                         " by True"
                     ),
                 )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        return literal(node.value, "True") if isinstance(node, ast.Assign) else None

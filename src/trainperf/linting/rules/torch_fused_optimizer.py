@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.module import Module, argument
+from trainperf.linting.repairs import literal
 from trainperf.linting.rule import Rule
 
 _HAVE_IT = ("Adam", "AdamW", "SGD", "Adagrad")
@@ -52,3 +53,8 @@ class TorchFusedOptimizer(Rule):
                         "with several kernels for each, which may take longer than one fused update"
                     ),
                 )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        given = node.keywords if isinstance(node, ast.Call) else []
+        own = (one for one in given if one.arg == "foreach" and literal(one.value, ""))
+        return next(((one, "fused=True") for one in own), None)

@@ -9,6 +9,7 @@ from trainperf.linting.bodies import function_of, looping, reading
 from trainperf.linting.loops import LOADER, trains
 from trainperf.linting.module import Module, argument, inside, starred
 from trainperf.linting.rule import Rule
+from trainperf.linting.scopes import FUNCTIONS
 
 _FOLDERS = {
     f"torchvision.datasets.{name}"
@@ -131,20 +132,24 @@ def _reads(module: Module, dataset: ast.expr | None) -> str | None:
     name = module.name(made.func)
     if name in _FOLDERS:
         return f"dataset decodes images ({(name or '').rpartition('.')[2]})"
-    owner = module.definition(made.func)
+    home, owner = module.defined(made.func) or (module, None)
     for method in owner.body if isinstance(owner, ast.ClassDef) else ():
         if isinstance(method, ast.FunctionDef) and method.name == "__getitem__":
-            slow = reading(module, method) or looping(module, method)
+            slow = reading(home, method) or looping(home, method)
             return f"dataset calls {slow} for each sample" if slow is not None else None
     return None
 
 
 def _collates(module: Module, call: ast.Call) -> str | None:
-    """Say of a `collate_fn` of this file that it loops over more than the samples."""
+    """Say of a `collate_fn` that it loops over more than the samples."""
     given = argument(call, "collate_fn", 6)
     function: ast.AST | None = function_of(module, given)
+    named = module.defined(given) if function is None and given is not None else None
+    if named is not None and isinstance(named[1], FUNCTIONS):
+        function = named[1]
     made = module.value(given) if given is not None else None
-    owner = module.definition(made.func) if isinstance(made, ast.Call) else None
+    found = module.defined(made.func) if isinstance(made, ast.Call) else None
+    owner = None if found is None else found[1]
     if isinstance(owner, ast.ClassDef):
         function = next((each for each in owner.body if _named(each, "__call__")), None)
     for loop in inside(function) if function is not None else ():

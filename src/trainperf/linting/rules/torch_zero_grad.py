@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.linting.module import Module, argument
+from trainperf.linting.repairs import literal
 from trainperf.linting.rule import Rule
 
 
@@ -56,3 +57,8 @@ class TorchZeroGrad(Rule):
                         "backward adds to them: both may take time that the default does not"
                     ),
                 )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        if not isinstance(node, ast.Call):
+            return None
+        return literal(argument(node, "set_to_none", 0), "True")

@@ -1,0 +1,112 @@
+"""What `trainperf check` prints and writes when it has run the script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from trainperf import checking, comparing, outputs, session
+from trainperf.checking import Baseline, Checked, Runs, Wanted
+from trainperf.commands._shared import console
+from trainperf.model import Check, Compared, Diagnosis
+from trainperf.outputs import Output
+from trainperf.reporters._comparison import render
+from trainperf.settings import Settings
+
+PASSED, FAILED = 0, 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the runs: against which baseline, and what it must not be."""
+
+    saved: Baseline
+    against: Compared
+    wanted: Wanted
+    strict: bool
+    update: bool
+
+
+def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[Output]) -> Check:
+    """Print what is to be known and the answer, which stands last; return it."""
+    saved = question.saved
+    checked = checking.answer(saved, runs.diagnosis, runs.repeats, question.wanted)
+    comparison = comparing.compare(saved, runs.diagnosis)
+    err = aside(asked)
+    if checked.outcome == "passed":
+        for remark in comparison.remarks:
+            click.echo(f"note: {remark}", err=err)
+    else:
+        render(comparison, console(stderr=err, color=settings.color))
+        click.echo(err=err)
+    status = PASSED if question.update else _status(checked, question.strict)
+    check = checking.reported(checked, question.against, question.wanted, question.strict, status)
+    for told in _besides(check):
+        click.echo(f"note: {told}", err=err)
+    click.echo(check.text, err=err)
+    return check
+
+
+def aside(asked: Sequence[Output]) -> bool:
+    """Whether a report takes stdout: what a reader is told then goes to stderr."""
+    return any(one.file is None and one.format not in ("terminal", "github") for one in asked)
+
+
+def write(
+    diagnosis: Diagnosis, check: Check | None, settings: Settings, asked: Sequence[Output]
+) -> None:
+    """Write the report where it was asked for, the answer first among its notes."""
+    problems: tuple[str, ...] = ()
+    if check is not None:
+        told = (check.text, *_besides(check), *diagnosis.notes)
+        diagnosis = replace(diagnosis, notes=told, check=check)
+        problems = _problems(check)
+    session.write_outputs(diagnosis, settings)
+    reports = [one for one in asked if one != outputs.Output("terminal")]
+    # what fails the check is among the problems; findings of the baseline do not
+    mild = replace(settings, fail_on="none")
+    outputs.write(
+        diagnosis,
+        reports,
+        mild,
+        console,
+        problems=problems,
+        answer="" if check is None else check.text,
+        undecided=check is not None and check.outcome == "undecided",
+    )
+
+
+def save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
+    """Save the runs as a baseline, and say what it is worth."""
+    checking.save(runs.diagnosis, runs.repeats, path)
+    many = len(runs.repeats)
+    for told in checking.shortcomings(runs.repeats):
+        click.echo(f"note: {told}", err=aside(asked))
+    click.echo(
+        f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
+        f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
+        err=aside(asked),
+    )
+
+
+def _problems(check: Check) -> tuple[str, ...]:
+    """What fails the build: what fails the check and, if strict, what leaves it undecided."""
+    if check.outcome == "undecided" and check.exit_status == FAILED:
+        return (check.text,)
+    return tuple(one.text for one in check.reasons if one.outcome == "failed")
+
+
+def _besides(check: Check) -> list[str]:
+    """What the last line has no room for: what fails it, then the rest."""
+    told = sorted(check.reasons, key=lambda one: one.outcome != "failed")
+    return [one.text for one in told if one.text not in check.text]
+
+
+def _status(checked: Checked, strict: bool) -> int:
+    """1 for a failure, and for what is undecided where that is not good enough."""
+    if checked.outcome == "failed" or (strict and checked.outcome == "undecided"):
+        return FAILED
+    return PASSED

@@ -1,0 +1,94 @@
+"""The answer of `trainperf check`, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Answer = Literal["passed", "failed", "undecided"]
+"""What a check comes to; "undecided" is what is printed as "cannot tell"."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a check was made against: a file, and the runs that are saved in it.
+
+    `sha256` is of the file's bytes as they were read, in hexadecimal. `runs` is how many runs
+    of the script it holds.
+    """
+
+    file: str
+    sha256: str
+    created: str
+    trainperf_version: str
+    script: str
+    hostname: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the check asked for: shares of 1, None where nothing was asked.
+
+    `fail_on` is "none", "any", or the speed-up from which a new finding counts.
+    """
+
+    max_regression: float
+    min_utilization: float | None
+    fail_on: str | float
+    strict: bool
+
+
+@dataclass(frozen=True)
+class CheckedTimes:
+    """The times that were compared: seconds of the fastest steps, or of a sample.
+
+    `change` is relative (0.1: a tenth slower), `change_low` and `change_high` where it lies by
+    the noise of both, the upper end None where that leaves it open. `noise_before` and
+    `noise_after` are half the intervals of the times as a share of them. `machine_change` is by
+    how much the machine itself got slower, None where that is not known.
+    """
+
+    basis: Literal["step", "sample"]
+    before_s: float
+    after_s: float
+    change: float
+    change_low: float
+    change_high: float | None
+    noise_before: float
+    noise_after: float
+    machine_change: float | None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that decides a check, or is only said with it (`outcome` "passed").
+
+    `value` is the figure that was judged and `limit` what it was held against, with `value_low` and
+    `value_high` as the ends of its interval: for "time" the relative change, for "utilization" the
+    share, for "finding" the speed-up that its repair gives at most. None where there is none.
+    `finding` is an id, "" where the reason is none.
+    """
+
+    kind: Literal["time", "finding", "utilization"]
+    outcome: Answer
+    text: str
+    value: float | None = None
+    limit: float | None = None
+    value_low: float | None = None
+    value_high: float | None = None
+    finding: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The answer of a check: the worst of its reasons, and what the command exits with."""
+
+    outcome: Answer
+    exit_status: int
+    text: str
+    reasons: tuple[Reason, ...]
+    times: CheckedTimes
+    runs: int
+    limits: Limits
+    baseline: Compared

@@ -51,6 +51,12 @@ def test_an_epoch_costs_its_steps_and_what_passes_until_the_next() -> None:
     assert known(cost(case(between_epochs=between))).epoch_before == pytest.approx(0.12)
 
 
+def test_a_million_samples_cost_as_much_as_the_epochs_they_are() -> None:
+    found = known(cost(case(between_epochs=BetweenEpochs(20.0, 2))))
+    assert found.epoch_before is not None
+    assert found.million_samples_before == pytest.approx(10 * found.epoch_before)
+
+
 @pytest.mark.parametrize("steps", [None, 0])
 def test_an_epoch_of_unknown_length_has_no_cost(steps: int | None) -> None:
     found = known(cost(case(Loop("fit", batch_size=100, epoch_steps=steps))))
@@ -78,7 +84,7 @@ def test_hosts_that_ranks_run_on_are_paid_for() -> None:
 
 def test_kept_fixes_make_it_cheaper_by_what_was_measured() -> None:
     found = known(cost_after(cost(case()), stack(before_epoch_s=120.0, after_epoch_s=90.0)))
-    assert found.million_samples_after == pytest.approx(0.5)
+    assert found.million_samples_after == pytest.approx(0.75)
     assert found.epoch_after == pytest.approx(0.075)  # by the epoch's own times, not the step's
 
 

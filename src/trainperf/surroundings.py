@@ -8,10 +8,13 @@ from dataclasses import replace
 
 from trainperf.evidence.objects import seen
 from trainperf.machine import channels, reads_apart, s3_probe
+from trainperf.machine.reads import NO_FILES, NO_NAMES
 from trainperf.model import Ending, Machine, Objects, Recording
 
 LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)
 """Endings after which the reader has time for a few more seconds."""
+
+FROM_S3 = "the steps opened no files: they read from S3"
 
 NOT_PROBED = "not probed: the run was cut short"
 
@@ -27,6 +30,7 @@ def looked_at(
     while it is looked at. No file system, server or program is waited for without an end.
     """
     objects = seen(recording)
+    remote = any(one.requests for one in objects)
     if recording.ending not in LOOKED_AT:
         return replace(
             recording,
@@ -42,7 +46,7 @@ def looked_at(
     return replace(
         recording,
         reads=found,
-        reads_reason=why,
+        reads_reason=FROM_S3 if remote and why in (NO_FILES, NO_NAMES) else why,
         objects=_unprobed(objects)
         if interrupted()
         else s3_probe.probe(objects, environment, region),

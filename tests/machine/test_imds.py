@@ -14,7 +14,7 @@ from trainperf.machine.imds import ENDPOINT, Metadata, ask
 Serve = Callable[[BaseHTTPRequestHandler, str], Answer]
 
 PATIENT = 60.0
-FAR_TOO_LONG = 15.0
+FAR_TOO_LONG = 60.0
 """Seconds within which anything here must be over; the slow services take twice as long."""
 
 
@@ -116,7 +116,7 @@ def test_a_port_where_nobody_listens_is_told_at_once() -> None:
 
 def test_a_slow_service_is_given_up() -> None:
     began = time.monotonic()
-    said = asked(slow(30.0), timeout=0.2)
+    said = asked(slow(600.0), timeout=0.2)
     assert time.monotonic() - began < FAR_TOO_LONG
     assert "did not answer" in said.reason
 

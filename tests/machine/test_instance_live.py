@@ -17,7 +17,7 @@ from trainperf.machine.prices import per_hour, query
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"
-FAR_TOO_LONG = 15.0
+FAR_TOO_LONG = 60.0
 
 G5 = Instance("ec2", "g5.xlarge", instance_type("g5.xlarge"), "eu-west-1")
 ML = Instance("sagemaker", "ml.g5.xlarge", instance_type("ml.g5.xlarge"), "eu-west-1")
@@ -171,7 +171,7 @@ def test_a_price_list_that_takes_half_a_minute_is_given_up(
     keys: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = time.monotonic()
-    with serving(slow(30.0)) as server:
+    with serving(slow(600.0)) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
         _, price, reason = told(G5)[-1]
     assert time.monotonic() - began < FAR_TOO_LONG

@@ -8,7 +8,7 @@ from trainperf.fixes._cases import machine as box
 from trainperf.machine import checks
 from trainperf.machine.checks import GIB, MIB
 from trainperf.machine.host import Memory
-from trainperf.model import Gpu
+from trainperf.model import Gpu, Instance, InstanceType
 from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
 
 A10G = Gpu(0, "NVIDIA A10G", 24 * GIB, "8.6", power_limit_w=300.0)
@@ -38,6 +38,9 @@ def test_omp_threads_that_fit_the_cores_are_fine() -> None:
     assert checks.check_omp(box(8), {"OMP_NUM_THREADS": "8"}).status == "ok"
     assert checks.check_omp(box(1), {"OMP_NUM_THREADS": "1"}).status == "ok"
     assert checks.check_omp(box(8), {"OMP_NUM_THREADS": "4,2"}).status == "ok"
+    # one thread on a third of a core: there is nothing below one
+    part = replace(box(2), cores=0.3, quota_cores=0.3, affinity_cores=1)
+    assert checks.check_omp(part, {}).status == "ok"
 
 
 def test_swap_in_use_with_memory_to_spare_is_fine() -> None:
@@ -78,6 +81,18 @@ def test_a_gpu_on_the_bus_that_cannot_be_used_is_a_problem(reason: str) -> None:
 @pytest.mark.parametrize("reason", [NOT_LOADED, NO_GPU])
 def test_a_driver_without_a_gpu_is_no_problem(reason: str) -> None:
     (check,) = checks.check_gpus(box(gpu_reason=reason), on_the_bus=0)
+    assert check.status == "unknown"
+
+
+@pytest.mark.parametrize("reason", [NO_DRIVER, NOT_LOADED, NO_GPU])
+def test_a_gpu_that_the_instance_should_have_is_missed(reason: str) -> None:
+    kind = InstanceType("ml.g5.xlarge", 4, 16 * GIB, gpus=1, gpu="A10G")
+    rented = box(gpu_reason=reason, instance=Instance("sagemaker", "ml.g5.xlarge", kind))
+    (check,) = checks.check_gpus(rented, on_the_bus=0)
+    assert check.status == "problem"
+    assert check.text.startswith("ml.g5.xlarge has 1 × A10G, but: ")
+    without = Instance("ec2", "c7i.xlarge", replace(kind, name="c7i.xlarge", gpus=0, gpu=""))
+    (check,) = checks.check_gpus(box(gpu_reason=reason, instance=without), on_the_bus=0)
     assert check.status == "unknown"
 
 

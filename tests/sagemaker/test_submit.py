@@ -24,6 +24,7 @@ from trainperf.model import Diagnosis
 from trainperf.sagemaker import service
 
 boto3 = pytest.importorskip("boto3")
+ClientError = pytest.importorskip("botocore.exceptions").ClientError
 moto_server = pytest.importorskip("moto.server")
 
 ROLE = "arn:aws:iam::123456789012:role/Training"
@@ -198,7 +199,31 @@ def test_a_bucket_that_is_not_there_is_said_and_no_job_is_started(aws):
     before = jobs(aws)
     error = call("submit", "train.py", *ASKED, "--output", "s3://missing/x").exception
     assert isinstance(error, TrainperfError)
-    assert "upload to s3://missing/x" in str(error)
+    assert str(error) == "there is no bucket missing"
+    assert "aws s3 mb s3://missing --region us-east-1" in error.hint
+    assert jobs(aws) == before
+
+
+def test_a_bucket_that_may_not_be_looked_at_is_said_and_nothing_is_put_there():
+    class Refusing:
+        def head_bucket(self, **_: object) -> None:
+            error = {"Error": {"Code": "403", "Message": "Forbidden"}}
+            raise ClientError(error, "HeadBucket")  # type: ignore[arg-type]
+
+    made = service.Service(Refusing(), None, None, "us-east-1")
+    with pytest.raises(TrainperfError, match="the bucket theirs: it is not yours, or") as raised:
+        service.upload(made, "s3://theirs/x", {"a": b"b"})
+    assert "s3:ListBucket" in raised.value.hint
+
+
+def test_a_bucket_of_another_region_is_said_before_anything_is_uploaded(aws):
+    place = {"LocationConstraint": "eu-west-1"}
+    aws("s3").create_bucket(Bucket="far", CreateBucketConfiguration=place)
+    before = jobs(aws)
+    error = call("submit", "train.py", *ASKED, "--output", "s3://far/x").exception
+    assert isinstance(error, TrainperfError)
+    assert str(error) == "the bucket far is in eu-west-1, the job would be in us-east-1"
+    assert aws("s3").list_objects_v2(Bucket="far")["KeyCount"] == 0
     assert jobs(aws) == before
 
 
@@ -279,6 +304,28 @@ def test_a_job_that_failed_without_a_report_counts_as_a_failed_script(aws, monke
     error = call("submit", "train.py", *ASKED).exception
     assert isinstance(error, ScriptFailed)
     assert "AlgorithmError: exit 2" in str(error)
+
+
+def test_a_job_that_failed_and_left_a_report_has_it_printed(aws, job_leaves, monkeypatch, tmp_path):
+    job_leaves({"trainperf/diagnosis.json": saved(FAILED, tmp_path), "trainperf/exit-a.json": b"3"})
+    ended = service.Ended("Failed", "AlgorithmError: exit 3")
+    monkeypatch.setattr(service, "follow", lambda *_: ended)
+    result = call("submit", "train.py", *ASKED)
+    assert result.exit_code == 3
+    assert FAILED.verdict.text[:30] in result.stdout
+    assert "failed: AlgorithmError: exit 3" in result.stderr
+
+
+@pytest.mark.parametrize("left", [{"trainperf/exit-a.json": b"1"}, {"model.bin": b"x"}])
+def test_a_job_that_failed_with_an_output_but_no_report_gives_its_own_reason(
+    aws, job_leaves, monkeypatch, left
+):
+    job_leaves(left)
+    ended = service.Ended("Failed", "AlgorithmError: pip failed")
+    monkeypatch.setattr(service, "follow", lambda *_: ended)
+    error = call("submit", "train.py", *ASKED).exception
+    assert isinstance(error, ScriptFailed)
+    assert "AlgorithmError: pip failed" in str(error)
 
 
 def test_the_jobs_log_comes_line_by_line(aws):

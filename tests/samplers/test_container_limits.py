@@ -22,7 +22,7 @@ BUSY = """
             pass
 
     watch = ContainerWatch()
-    spin(0.5)
+    spin(1.0)
     use = watch.use()
     print(json.dumps([use.quota_cores, use.throttled_share, use.throttled_s]))
 """

@@ -15,8 +15,8 @@ import pytest
 from trainperf.samplers import host, process_tree
 from trainperf.samplers.host import HostSampler
 
-BURN = "while True: pass"
-SLEEP = "import time; time.sleep(60)"
+BURN = "print('up', flush=True)\nwhile True: pass"
+SLEEP = "import time; time.sleep(600)"
 
 
 @contextmanager
@@ -57,9 +57,11 @@ def child_code(code: str, after: str = "import time; time.sleep(60)") -> str:
 
 
 def test_a_busy_process_is_busier_than_a_sleeping_one() -> None:
-    with running(BURN) as busy, running(SLEEP) as idle:
+    with running(BURN) as busy, running("print('up', flush=True); " + SLEEP) as idle:
+        assert line(busy) == line(idle) == "up"
         samplers = HostSampler(busy.pid), HostSampler(idle.pid)
-        time.sleep(0.6)
+        began = sum(psutil.Process(busy.pid).cpu_times()[:2])
+        wait_for(lambda: sum(psutil.Process(busy.pid).cpu_times()[:2]) > began + 0.2)
         hot, cold = (sampler.sample() for sampler in samplers)
     assert hot is not None
     assert cold is not None

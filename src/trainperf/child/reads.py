@@ -171,6 +171,8 @@ class FileReads:
             "paths": self._paths[self._sent :],
             "files": self._files,
             "io": _counters(),
+            "pid": os.getpid(),
+            "parent": os.getppid(),
         }
         self._sent = len(self._paths)
         path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
@@ -220,6 +222,7 @@ class FileReads:
             helpers_read += _grown(lines, 0, since)
             helpers_stored += _grown(lines, 1, since)
         alone = not workers or own > 0
+        inherited_read, inherited_stored = _inherited(workers, since)
         named = read_names.of_loop(driver)
         held = read_names.held(self._folder)
         return {
@@ -231,8 +234,10 @@ class FileReads:
             "paths": list(paths)[:MOST_PATHS],
             "workers": len(workers),
             # What a loop with workers reads itself are the batches they hand over.
-            "read_bytes": (read - read_before if alone else 0) + round(helpers_read),
-            "stored_bytes": stored - stored_before + round(helpers_stored),
+            "read_bytes": (max(0, read - read_before - inherited_read) if alone else 0)
+            + round(helpers_read),
+            "stored_bytes": max(0, stored - stored_before - inherited_stored)
+            + round(helpers_stored),
             "counted": read > 0 and self._window is not None,
             "named": named[:MOST_PATHS],
             "names": len(named),
@@ -243,6 +248,22 @@ class FileReads:
 
 def _within(bins: dict[Any, int], since: float) -> int:
     return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
+
+
+def _inherited(workers: list[list[dict[str, Any]]], since: float) -> tuple[int, int]:
+    """What the kernel added to this process's counters when it waited for workers that ended.
+
+    A parent's /proc/self/io has all that its reaped children ever read and stored, which
+    their own counts have already. A worker of a fork server is not reaped here.
+    """
+    gone = [
+        lines[-1]
+        for lines in workers
+        if lines[-1]["parent"] == os.getpid()
+        and lines[-1]["t"] >= since
+        and not os.path.exists(f"/proc/{lines[-1]['pid']}")
+    ]
+    return sum(line["io"][0] for line in gone), sum(line["io"][1] for line in gone)
 
 
 def _grown(lines: list[dict[str, Any]], which: int, since: float) -> float:

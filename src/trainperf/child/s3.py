@@ -1,4 +1,4 @@
-"""Watch a process read from S3 with botocore (boto3, s3transfer) or aiobotocore (s3fs).
+"""Watch a process read from S3: botocore (boto3, s3transfer), aiobotocore (s3fs), and others.
 
 A call costs a few microseconds more; nothing is asked of S3 here. Worker processes of
 a DataLoader, which record nothing else, write their sums as well.
@@ -26,14 +26,15 @@ _current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
 
 
 def hook(observer: Any, module: ModuleType, seconds: float = 0.0) -> None:
-    """Set the hooks of `botocore.client` or `aiobotocore.client`, just imported."""
-    if observer.settings.get("leg") is not None:
-        return
-    counts = getattr(observer, "s3_counts", None)
+    """Set the hooks of `botocore.client` or another client of S3, just imported."""
+    counts = counts_of(observer)
     if counts is None:
-        counts = observer.s3_counts = Counts(_Writing(observer))
-        os.register_at_fork(after_in_child=counts.forked)
-    if module.__name__ == "botocore.client":
+        return
+    if module.__name__.startswith("s3torchconnector."):
+        from . import s3_connector
+
+        s3_connector.hook(counts, module)
+    elif module.__name__ == "botocore.client":
         replace(module.BaseClient, "_make_api_call", lambda original: _called(counts, original))
         _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint", _attempted)
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)
@@ -42,6 +43,17 @@ def hook(observer: Any, module: ModuleType, seconds: float = 0.0) -> None:
     else:
         replace(module.AioBaseClient, "_make_api_call", lambda original: _awaited(counts, original))
         _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint", _attempt_awaited)
+
+
+def counts_of(observer: Any) -> Counts | None:
+    """The sums of this process, made when first asked for; None where nothing is counted."""
+    if observer.settings.get("leg") is not None:
+        return None
+    counts: Counts | None = getattr(observer, "s3_counts", None)
+    if counts is None:
+        counts = observer.s3_counts = Counts(_Writing(observer))
+        os.register_at_fork(after_in_child=counts.forked)
+    return counts
 
 
 class _Writing:

@@ -55,11 +55,27 @@ def _no_gpu(machine: Machine, on_the_bus: int) -> Check:
             f"{on_the_bus} NVIDIA GPU(s) on the PCI bus, but: {reason}. GPU checks were not made.",
             "install or reload the driver; in a container, start it with --gpus all",
         )
+    if reason in (NO_DRIVER, NOT_LOADED, NO_GPU) and (has := gpus_of_instance(machine)):
+        return Check(
+            "GPU",
+            "problem",
+            f"{has}, but: {reason}. GPU checks were not made.",
+            "install or load the driver, or take an image that has it; in a container, start it "
+            "with --gpus all",
+        )
     if reason == NO_DRIVER:
         return Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made.")
     if reason in (NOT_LOADED, NO_GPU):
         return Check("GPU", "unknown", _sentence(f"{reason}; none is on the PCI bus"))
     return Check("GPU", "problem", _sentence(reason), "try nvidia-smi")
+
+
+def gpus_of_instance(machine: Machine) -> str:
+    """Say what GPUs the instance's type has: "ml.g5.xlarge has 1 × A10G"; "" for none."""
+    instance = machine.instance
+    if instance is None or instance.type is None or not instance.type.gpus:
+        return ""
+    return f"{instance.name} has {instance.type.gpus} × {instance.type.gpu or 'GPU'}"
 
 
 def _sentence(reason: str) -> str:
@@ -107,7 +123,7 @@ def check_omp(machine: Machine, environment: Mapping[str, str]) -> Check:
     value = environment.get("OMP_NUM_THREADS")
     if value is None:
         # OpenMP and TensorFlow count the affinity mask; nothing counts the quota.
-        if machine.cores < machine.affinity_cores:
+        if machine.affinity_cores > cores:
             return Check(
                 name,
                 "warning",

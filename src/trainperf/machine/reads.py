@@ -36,6 +36,10 @@ class _Seen:
 PROBES_S = 6.0
 """Seconds after which no further volume is probed: each takes about two."""
 
+NO_FILES = "the steps opened no files: the data is in memory, or comes over the network"
+
+NO_NAMES = "bytes were read, but by code that names no files"
+
 NO_ANSWER = "the file system did not answer in time"
 
 PSEUDO = frozenset(
@@ -118,8 +122,8 @@ def _timed(
 
 def _no_names(events: Sequence[Event]) -> str:
     if any(event["counted"] and event["read_bytes"] > 10**6 for event in events):
-        return "bytes were read, but by code that names no files"
-    return "the steps opened no files: the data is in memory"
+        return NO_NAMES
+    return NO_FILES
 
 
 def _names(events: Sequence[Event]) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,8 @@ class Cost:
     """What training costs here, from the price and the times that were measured.
 
     US dollars, all hosts together. An epoch is its steps and what passes between two;
-    None where the length of an epoch is not known. `after` is with the kept fixes.
+    None where the length of an epoch is not known: then a million samples are steps alone.
+    `after` is with the kept fixes.
     """
 
     price: Price

@@ -13,7 +13,8 @@ MILLION = 1e6
 def cost(evidence: Evidence) -> Cost | None:
     """What a million samples and an epoch cost now; None where no price is known.
 
-    US dollars: the price of an hour for each host, times hosts, times measured time.
+    US dollars: the price of an hour for each host, times hosts, times measured time. What
+    passes between epochs is in both, where the length of an epoch is known.
     """
     machine, real = evidence.machine, evidence.times.real_
     if machine.price is None or not isinstance(real, Measure) or real.seconds <= 0:
@@ -21,10 +22,11 @@ def cost(evidence: Evidence) -> Cost | None:
     loop, hosts = evidence.loop, _hosts(evidence)
     per_s = machine.price.per_hour * hosts / HOUR_S
     epoch_s = _epoch_s(evidence, real.seconds)
+    each_s = epoch_s / loop.epoch_steps if epoch_s and loop.epoch_steps else real.seconds
     return Cost(
         price=machine.price,
         hosts=hosts,
-        million_samples_before=MILLION / loop.batch_size * real.seconds * per_s
+        million_samples_before=MILLION / loop.batch_size * each_s * per_s
         if loop.batch_size
         else None,
         epoch_before=None if epoch_s is None else epoch_s * per_s,
@@ -34,8 +36,8 @@ def cost(evidence: Evidence) -> Cost | None:
 def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
     """The cost with what the kept fixes of `stack` make of it, by their measured speed-up.
 
-    An epoch's is that of the stack where it has one: what passes between epochs does not
-    get shorter with its steps.
+    By that of an epoch where the stack has one: what passes between epochs does not get
+    shorter with its steps.
     """
     if before is None or stack is None or not stack.fixes:
         return before
@@ -45,7 +47,7 @@ def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
         share = stack.after_epoch_s / stack.before_epoch_s
     return replace(
         before,
-        million_samples_after=None if million is None else million / stack.speedup,
+        million_samples_after=None if million is None else million * (share or 1 / stack.speedup),
         epoch_after=None if epoch is None or share is None else epoch * share,
     )
 

@@ -68,6 +68,17 @@ def unpack(archive: Path, folder: Path, origin: str = "") -> Results:
     )
 
 
+def has_report(archive: Path) -> bool:
+    """Whether an archive holds what `unpack` looks for; also where the job failed."""
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            names = (one.name for one in islice(tar, MOST_MEMBERS) if one.isfile())
+            found = (EXPECTED.fullmatch(name.removeprefix("./")) for name in names)
+            return any(one and one[1].startswith(("diagnosis", "job/")) for one in found)
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError):
+        return False
+
+
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     data = tar.extractfile(member)
     if data is None:

@@ -13,7 +13,7 @@ from trainperf.sagemaker import service
 from trainperf.sagemaker.job import START, Job, plan
 from trainperf.sagemaker.job import request as request_of
 from trainperf.sagemaker.packing import Packed
-from trainperf.sagemaker.results import Results, unpack
+from trainperf.sagemaker.results import Results, has_report, unpack
 from trainperf.sagemaker.service import Service
 
 Say = Callable[[str], None]
@@ -53,7 +53,8 @@ def submit(made: Service, job: Job, brought: Brought, say: Say) -> None:
     }
     if brought.wheel is not None:
         files[brought.wheel.name] = brought.wheel.read_bytes()
-    say(f"uploading {brought.packed.files} files to {job.source}")
+    many = brought.packed.files
+    say(f"uploading {many} file{'' if many == 1 else 's'} to {job.source}")
     service.upload(made, job.source, files)
     try:
         service.create(made, request_of(job))
@@ -82,7 +83,7 @@ def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> 
     if ended.status != "Completed":
         reason = f": {ended.reason}" if ended.reason else ""
         text = f"the training job {name} {ended.status.lower()}{reason}"
-        if ended.status == "Failed":
+        if ended.status == "Failed" and not (there and has_report(archive)):
             raise ScriptFailed(text, f"its log is in CloudWatch, {service.LOGS}, {name}/…")
         if not there:
             raise TrainperfError(text, "raise --max-runtime, if that is what stopped it")

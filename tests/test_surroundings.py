@@ -1,0 +1,23 @@
+"""What lies around a run is told as it was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from evidence.test_objects_seen import LOOP, of, sums
+from trainperf import surroundings
+from trainperf.fixes._cases import machine
+from trainperf.machine import reads_apart, s3_probe
+from trainperf.machine.reads import NO_FILES, NO_NAMES
+
+
+@pytest.mark.parametrize("why", [NO_FILES, NO_NAMES])
+def test_steps_that_read_from_s3_and_open_no_files_are_not_said_to_have_their_data_in_memory(
+    monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(reads_apart, "probe", lambda *_, **__: ((), why))
+    monkeypatch.setattr(s3_probe, "probe", lambda objects, *_: objects)
+    by_s3 = of([*LOOP, sums(119.0, 300, 6.0)])
+
+    assert surroundings.looked_at(of(LOOP), machine()).reads_reason == why
+    assert surroundings.looked_at(by_s3, machine()).reads_reason == surroundings.FROM_S3

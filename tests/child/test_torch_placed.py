@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from trainperf.child import torch_placed  # noqa: E402
 
 @pytest.fixture
 def loops():
+    gc.collect()  # models of other tests are not what is placed here
     with hooked() as found:
         yield found
 

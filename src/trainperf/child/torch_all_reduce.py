@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from . import torch_ddp, torch_ddp_facts, torch_ddp_times, torch_exchange
+from . import torch_ddp, torch_ddp_facts, torch_ddp_times, torch_exchange, torch_fsdp, torch_shards
 
 TIMEOUT_S = 10.0
 BUDGET_S = 3.0
@@ -24,6 +24,7 @@ MOST_ROUNDS = 20
 MOST_SIZES = 8
 MOST_BYTES = 256 * 1024**2
 """A larger bucket is timed at this size: so large, the time goes with the bytes."""
+PARTS = "gradients are exchanged within parts of the job only"
 LINK_BYTES = 16 * 1024**2
 """What a rank sends to time a link: far more than what a socket buffers."""
 
@@ -60,7 +61,10 @@ def all_reduce(driver: Any, deadline: float) -> None:
     group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
     try:
         probe = Probe(driver, dist, group, deadline)
-        probe.all_reduce()
+        if torch_fsdp.counted(driver.loops):
+            torch_shards.probe(probe)
+        else:
+            probe.all_reduce()
         probe.link()
         driver.sync()
         driver.record.flush()
@@ -79,8 +83,9 @@ def _reason(loops: Any, world: Any) -> str:
         return "it is not known what is exchanged in a step"
     for ddp, _ in torch_ddp.ddps(loops).alive:
         if dist.get_world_size(ddp.process_group) != dist.get_world_size():
-            return "gradients are exchanged within parts of the job only"
-    return ""
+            return PARTS
+    shards = torch_fsdp.counted(loops)
+    return PARTS if shards is not None and not shards.whole else ""
 
 
 class Probe:
@@ -89,38 +94,42 @@ class Probe:
     def __init__(self, driver: Any, dist: Any, group: Any, deadline: float) -> None:
         torch: Any = sys.modules["torch"]
         self._torch = torch
-        self._driver = driver
-        self._dist = dist
-        self._group = group
+        self.driver = driver
+        self.dist = dist
+        self.group = group
         self._deadline = deadline
         self._rank = int(dist.get_rank())
-        self._size = int(dist.get_world_size())
+        self.size = int(dist.get_world_size())
         self._device, self._dtype = _kind(driver.loops, torch)
 
     def all_reduce(self) -> None:
         """Time the exchange of a step's gradients, one call after another."""
-        total, buckets = torch_exchange.sent(self._driver.loops)
-        sizes = self._agreed(representatives(buckets))
-        width = self._dtype.itemsize
-        buffers = [
-            self._torch.zeros(max(1, size // width), dtype=self._dtype, device=self._device)
-            for size in sizes
-        ]
-        for buffer in buffers:
-            self._timed(self._sum, buffer)
-        first = sum(self._timed(self._sum, buffer) for buffer in buffers)
-        taken: list[list[float]] = [[] for _ in buffers]
-        for _ in range(self._rounds(first)):
-            for times, buffer in zip(taken, buffers, strict=True):
-                times.append(self._timed(self._sum, buffer))
-        calls = [(size, statistics.median(times)) for size, times in zip(sizes, taken, strict=True)]
-        self._driver.record.write(
+        total, buckets = torch_exchange.sent(self.driver.loops)
+        calls = self.calls(self.sum, buckets, self._dtype)
+        self.driver.record.write(
             "all_reduce",
             calls=[list(call) for call in calls],
-            devices=self._size,
+            devices=self.size,
             seconds=in_all(buckets, calls),
             bytes=total if total is not None else sum(buckets),
         )
+
+    def calls(
+        self, call: Callable[[Any], None], buckets: list[int], dtype: Any
+    ) -> list[tuple[int, float]]:
+        """Time a call on tensors of the sizes of `buckets`: (bytes, median seconds) of each."""
+        sizes = self._agreed(representatives(buckets))
+        width = dtype.itemsize
+        most = self._torch.zeros(max(sizes) // width + 1, dtype=dtype, device=self._device)
+        buffers = [most[: max(1, size // width)] for size in sizes]
+        for buffer in buffers:
+            self._timed(call, buffer)
+        first = sum(self._timed(call, buffer) for buffer in buffers)
+        taken: list[list[float]] = [[] for _ in buffers]
+        for _ in range(self._rounds(first)):
+            for times, buffer in zip(taken, buffers, strict=True):
+                times.append(self._timed(call, buffer))
+        return [(size, statistics.median(times)) for size, times in zip(sizes, taken, strict=True)]
 
     def link(self) -> None:
         """Record the most that a rank could send while it received as much.
@@ -129,22 +138,22 @@ class Probe:
         rounds, in bytes per second. Only for gloo on the CPU, where the ranks' sockets
         are the link; what connects GPUs is known from elsewhere.
         """
-        if self._device.type != "cpu" or torch_exchange.backend(self._group) != "gloo":
+        if self._device.type != "cpu" or torch_exchange.backend(self.group) != "gloo":
             return
         out = self._torch.zeros(LINK_BYTES, dtype=self._torch.uint8)
         into = self._torch.empty_like(out)
 
         def shift(tensor: Any) -> None:
-            after, before = (self._rank + 1) % self._size, (self._rank - 1) % self._size
-            coming = self._dist.irecv(into, src=before, group=self._group)
-            self._dist.isend(tensor, dst=after, group=self._group).wait()
+            after, before = (self._rank + 1) % self.size, (self._rank - 1) % self.size
+            coming = self.dist.irecv(into, src=before, group=self.group)
+            self.dist.isend(tensor, dst=after, group=self.group).wait()
             coming.wait()
 
-        rounds = self._rounds(self._timed(shift, out) + self._timed(self._sum, out))
+        rounds = self._rounds(self._timed(shift, out) + self._timed(self.sum, out))
         sent = min(self._timed(shift, out) for _ in range(rounds))
-        summed = min(self._timed(self._sum, out) for _ in range(rounds))
-        share = 2 * (self._size - 1) / self._size
-        self._driver.record.write(
+        summed = min(self._timed(self.sum, out) for _ in range(rounds))
+        share = 2 * (self.size - 1) / self.size
+        self.driver.record.write(
             "link",
             kind="loopback" if self._on_one_host() else "network",
             bytes_s=max(LINK_BYTES / sent, share * LINK_BYTES / summed),
@@ -153,17 +162,18 @@ class Probe:
 
     # -------------------------------------------------------------------- internal
 
-    def _sum(self, tensor: Any) -> None:
-        self._dist.all_reduce(tensor, group=self._group)
+    def sum(self, tensor: Any) -> None:
+        """All-reduce a tensor."""
+        self.dist.all_reduce(tensor, group=self.group)
 
     def _timed(self, call: Callable[[Any], None], tensor: Any) -> float:
         """Seconds of a call that all ranks begin together: a small all-reduce before it."""
-        self._sum(self._torch.zeros(1, device=self._device))
-        self._driver.sync()
-        began = self._driver.clock()
+        self.sum(self._torch.zeros(1, device=self._device))
+        self.driver.sync()
+        began = self.driver.clock()
         call(tensor)
-        self._driver.sync()
-        return float(self._driver.clock() - began)
+        self.driver.sync()
+        return float(self.driver.clock() - began)
 
     def _agreed(self, numbers: list[int]) -> list[int]:
         """Rank 0's numbers, at most `MOST_SIZES`, on every rank."""
@@ -171,21 +181,21 @@ class Probe:
         told[0] = len(numbers)
         told[1 : 1 + len(numbers)] = self._torch.tensor(numbers, dtype=self._torch.int64)
         told = told.to(self._device)
-        self._dist.broadcast(told, src=0, group=self._group)
+        self.dist.broadcast(told, src=0, group=self.group)
         count, *values = told.tolist()
         return [int(value) for value in values[: int(count)]]
 
     def _rounds(self, seconds: float) -> int:
         """How often to repeat what takes so long, as rank 0 says."""
-        left = min(BUDGET_S, 0.5 * (self._deadline - self._driver.clock()))
+        left = min(BUDGET_S, 0.5 * (self._deadline - self.driver.clock()))
         wanted = int(left / max(seconds, 1e-6))
         return self._agreed([min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted))])[0]
 
     def _on_one_host(self) -> bool:
         name = zlib.crc32(socket.gethostname().encode())
         mine = self._torch.tensor([name], dtype=self._torch.int64, device=self._device)
-        names = [self._torch.empty_like(mine) for _ in range(self._size)]
-        self._dist.all_gather(names, mine, group=self._group)
+        names = [self._torch.empty_like(mine) for _ in range(self.size)]
+        self.dist.all_gather(names, mine, group=self.group)
         return len({int(one.item()) for one in names}) == 1
 
 

@@ -6,17 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import torch_ddp, torch_ddp_facts, torch_gradient_sums, torch_placed
+from . import torch_ddp, torch_ddp_facts, torch_fsdp, torch_gradient_sums, torch_placed
 
 EXCHANGE = "exchange"
 RECORDED = "exchange recorded"
 MOST = 4
 """Of so many `DistributedDataParallel` modules there are events."""
 BY_HAND = "all_reduce in the loop"
-SHARDED = (
-    "FSDP gathers the parameters in the same passes in which it exchanges gradients: "
-    "neither can be left out alone"
-)
 COMPILED = "TorchDynamo's own reducer exchanges gradients (optimize_ddp = 'python_reducer')"
 STATIC = "with static_graph, DDP does not permit it before its first step is over"
 DELAYED = "the exchange of some parameters is delayed (delay_all_reduce_named_params)"
@@ -29,13 +25,14 @@ class Exchange:
 
     While off, ranks train apart: their weights differ from then on. DDP's broadcast of
     buffers and its search for unused parameters are off with it, as in `no_sync`;
-    SyncBatchNorm's statistics are exchanged all the same. All ranks must switch at the
-    same step.
+    SyncBatchNorm's statistics are exchanged all the same. Of FSDP both are off: gathering
+    parameters and reducing gradients. All ranks must switch at the same step.
     """
 
     def __init__(self, loops: Any) -> None:
         self._ddps = torch_ddp.ddps(loops)
         self._sums = torch_gradient_sums.sums(loops)
+        self._shards = torch_fsdp.collectives(loops)
         self._loops = loops
 
     def off(self) -> str:
@@ -43,6 +40,7 @@ class Exchange:
         reason = self._reason()
         if not reason:
             self._ddps.off = self._sums.off = True
+            self._shards.switch(off=True)
             if any(_syncs_batch_norm(ddp) for ddp, _ in self._ddps.alive):
                 self._loops.observer.note(
                     "SyncBatchNorm exchanges its statistics in the forward pass: "
@@ -53,10 +51,12 @@ class Exchange:
     def on(self) -> None:
         """Exchange as the loop does by itself."""
         self._ddps.off = self._sums.off = False
+        self._shards.switch(off=False)
 
     def _reason(self) -> str:
-        if torch_placed.fsdp(self._loops) is not None:
-            return SHARDED
+        sharded = torch_placed.fsdp(self._loops) is not None
+        if sharded and not self._shards.of_step(torch_fsdp.SCATTER, torch_fsdp.SUM):
+            return torch_fsdp.UNSEEN
         for ddp, one in self._ddps.alive:
             state = ddp.__dict__
             if state.get("_use_python_reducer") or not self._ddps.hooked:
@@ -88,8 +88,9 @@ def exchange(loops: Any) -> Exchange | None:
 
 def method(loops: Any) -> str:
     """What exchanges the gradients, "" if nothing was seen to."""
-    if torch_placed.fsdp(loops) is not None:
-        return "FullyShardedDataParallel"
+    sharded = torch_placed.fsdp(loops)
+    if sharded is not None:
+        return sharded.kind
     if torch_ddp.ddps(loops).alive:
         return "DistributedDataParallel"
     return BY_HAND if torch_gradient_sums.sums(loops).sizes else ""
@@ -138,7 +139,8 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
     """
     found = torch_ddp.ddps(loops).alive
     if torch_placed.fsdp(loops) is not None:
-        return None, []
+        sizes = torch_fsdp.collectives(loops).of_step(torch_fsdp.SCATTER, torch_fsdp.SUM)
+        return (sum(sizes), sizes) if sizes else (None, [])
     if not found:
         sizes = torch_gradient_sums.sums(loops).sizes
         return (sum(sizes), sizes) if sizes else (None, [])
@@ -188,6 +190,7 @@ def _exchange(loops: Any) -> None:
         group = ddps[0][0].process_group if ddps else None
         device = ddps[0][0].device.type if ddps else _device(loops)
         size, buckets = sent(loops)
+        gathers = torch_fsdp.collectives(loops).of_step(torch_fsdp.GATHER)
         replicas = int(distributed().get_world_size(group))
         loops.observer.record.write(
             "exchange",
@@ -196,6 +199,7 @@ def _exchange(loops: Any) -> None:
             replicas=replicas,
             bytes=size,
             buckets=buckets,
+            **({"gathers": gathers} if gathers else {}),
         )
     elif parallel:
         one = parallel[0][0]

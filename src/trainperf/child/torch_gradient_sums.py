@@ -33,7 +33,7 @@ class Sums:
         """The loop calls `all_reduce`."""
         tensor: Any = args[0] if args else kwargs.get("tensor")
         if self.off and self._is_gradient(tensor):
-            return _done(tensor) if _asynchronous(args, kwargs) else None
+            return done(tensor) if _asynchronous(args, kwargs) else None
         if self._looks < LOOKS and len(self._called) < MOST:
             memory = _memory(tensor)
             if memory:
@@ -108,7 +108,7 @@ def _gradients(optimizers: list[Any]) -> set[int]:
     return found - {0}
 
 
-def _done(tensor: Any) -> Any:
+def done(tensor: Any) -> Any:
     """A handle of an exchange that is over."""
     torch: Any = sys.modules["torch"]
     future = torch.futures.Future()

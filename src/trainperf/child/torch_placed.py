@@ -12,7 +12,7 @@ import weakref
 from collections import Counter
 from typing import Any
 
-from . import frames, torch_models
+from . import frames, torch_fsdp, torch_models
 from .patching import replace
 
 PLACED = "placed"
@@ -97,6 +97,7 @@ def _sharded(
 ) -> None:
     if loops.observer.off:
         return
+    torch_fsdp.collectives(loops).watch()
     found = loops.sites.setdefault((PLACED, "FSDP"), Sharded(kind))
     found.kind = kind
     found.units += 1

@@ -29,6 +29,10 @@ from trainperf.model.parallel import NOT_TIMED
 
 DDP = "DistributedDataParallel"
 
+LONGER = Missing("a step took longer without the exchange than with it: the machine was not quiet")
+ODD = 0.05
+"""By so much of a step it has to be longer, beyond its interval."""
+
 
 def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange | None:
     """The exchange of gradients; None if none that trainperf knows was seen.
@@ -49,6 +53,7 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         all_reduce=_all_reduce(lead),
         link=_link(lead),
         overlap=_overlap(lead),
+        gathers=tuple(event.get("gathers") or ()),
     )
 
 
@@ -92,7 +97,9 @@ def cost(ranks: Sequence[Rank]) -> Measure | Missing:
     All ranks wait for the one whose own work takes longest, so what its step has beyond
     that work is the exchange itself. Both times are of one process and of phases that
     alternate, so the interval is that of their pairs: what drifts, drifts in both.
-    Never below 0; `low` is 0 where the interval contains it.
+    Never below 0 nor above the step; `low` is 0 where the interval contains it. Steps that
+    surely take much longer without the exchange were held up by something else, and tell
+    nothing.
     """
     slowest = _slowest(ranks)
     if slowest is None:
@@ -102,12 +109,14 @@ def cost(ranks: Sequence[Rank]) -> Measure | Missing:
         return rank.real
     seconds = rank.real.seconds - local.seconds
     half = _half(rank.real, local)
+    if half is not None and seconds + half < -ODD * rank.real.seconds:
+        return LONGER
     return Measure(
         max(0.0, seconds),
         min(rank.real.steps, local.steps),
         (),
         None if half is None else max(0.0, seconds - half),
-        None if half is None else max(0.0, seconds + half),
+        None if half is None else min(rank.real.seconds, max(0.0, seconds + half)),
     )
 
 

@@ -134,6 +134,34 @@ def test_what_workers_wrote_is_added_and_taken_away(
     assert not list((tmp_path / "run").glob("reads-*"))  # nobody is left to take it
 
 
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
+    reads: FileReads, observer: Observer, tmp_path: Path, waited_for: bool
+) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 2**22)
+    reads.begin()
+    reads.mark()
+    opened(reads, str(data))  # by this process too, so that its own calls count
+    pid = os.fork()
+    if not pid:
+        try:
+            worker = FileReads(observer)  # type: ignore[arg-type]
+            worker.serve(os.getppid())
+            opened(worker, str(data))
+            data.read_bytes()
+            worker._last()
+        finally:
+            os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | (0 if waited_for else os.WNOWAIT))
+
+    told = summary(reads, observer)
+    if not waited_for:
+        os.waitpid(pid, 0)
+    assert told["counted"]
+    assert 2**22 <= told["read_bytes"] < 1.5 * 2**22
+
+
 def test_a_worker_of_another_process_is_left_to_that(
     reads: FileReads, observer: Observer, tmp_path: Path
 ) -> None:

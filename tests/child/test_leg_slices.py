@@ -86,6 +86,37 @@ def test_a_loop_of_single_steps_is_counted_by_its_steps_alone(slices):
     assert record.events == []
 
 
+def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
+    plan, words, _, record = slices()
+    opened = [3]
+    plan.whole_epochs, plan.epochs = True, lambda: opened[0]
+    begin(plan, words, 4, calls=1)
+    for _ in range(4):
+        opened[0] += 1
+        plan.step_ended(0.1)
+    words[leg.TURN] = 2
+    plan.advance()
+    assert record.events == [("epochs", {"b": 1, "n": 4})]
+
+
+@pytest.mark.parametrize(("whole", "first"), [(False, True), (True, False)])
+def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, whole, first):
+    class Loop:
+        first = False
+        record = SimpleNamespace(write=lambda *_, **__: None)
+
+        def reopened(self):
+            self.first = True
+
+    plan, *_ = slices()
+    plan.whole_epochs = whole
+    loop = Loop()
+    loop.plan = plan
+    leg.describe(loop)
+    loop.reopened()
+    assert loop.first == first
+
+
 def test_a_second_loop_of_a_leg_says_so_once_the_first_was_measured(slices):
     plan, words, *_ = slices()
     slices()

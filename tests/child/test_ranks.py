@@ -62,7 +62,8 @@ def train(folder, size, apart, seed, silent=()):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
+    assert not [one for one in threads if one.is_alive()]
     assert not faults
     return began
 

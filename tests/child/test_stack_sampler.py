@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import posixpath
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -56,6 +58,57 @@ def test_nothing_is_counted_while_the_loop_is_over(samplers: list[StackSampler])
     busy(lambda: len(asked) >= 5)
     assert sampler.samples == 0
     over = False
+    busy(lambda: sampler.samples > 0)
+
+
+HOOKS = """
+class Path:
+    def __init__(self, seen): self.seen = seen
+    def __fspath__(self): return self.seen() or "path"
+def looks_up(join, seen): return join(Path(seen), "file")
+def hands_on(real, seen): return real(seen)
+"""
+
+
+@pytest.mark.parametrize(("hook", "counted"), [("looks_up", []), ("hands_on", ["real"])])
+def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(
+    hook: str, counted: list[str]
+) -> None:
+    """Paths and imports are ours; what the hook is set around is the user's doing."""
+    ours: dict[str, Any] = {"__name__": "_trainperf_child.hooks"}
+    exec(compile(HOOKS, "<hooks>", "exec"), ours)
+    library: dict[str, Any] = {"__name__": "library"}
+    exec(compile("def real(seen): return seen()", "<library>", "exec"), library)
+    sampler = StackSampler()
+    seen: list[FrameType] = []
+    take = eval("lambda: seen.append(look())", {"seen": seen, "look": sys._getframe})
+    ours[hook](posixpath.join if hook == "looks_up" else library["real"], take)
+
+    sampler._count("main", seen[0])
+
+    found = list(sampler._counts)
+    assert [into for *_, into in found] == counted
+    assert all(
+        key[3] == test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller.__name__
+        for key in found
+    )
+
+
+def test_nothing_is_counted_while_the_one_who_starts_it_waits(
+    samplers: list[StackSampler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = StackSampler(0.001)
+    samplers.append(sampler)
+    begin, counted = sampler._thread.start, []
+
+    def slowly() -> None:
+        begin()
+        time.sleep(0.05)
+        counted.append(sampler.samples)
+
+    monkeypatch.setattr(sampler._thread, "start", slowly)
+    sampler.start()
+    assert counted == [0]
     busy(lambda: sampler.samples > 0)
 
 

@@ -13,10 +13,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child import torch_detail  # noqa: E402
+from trainperf.child import torch_detail, torch_hooks, torch_products  # noqa: E402
 from trainperf.child.torch_detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
 from trainperf.model import Evaluation, StepCalls, SyncPoint  # noqa: E402
+from trainperf.model.torch import DeviceWait  # noqa: E402
+from trainperf.model.torch_products import Products  # noqa: E402
 
 HEAD = """\
 import torch
@@ -148,6 +150,12 @@ def observed(tmp_path, monkeypatch):
     yield run
     for one in runs:
         one.detail.stop()
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Nothing was compiled, whatever other tests of this process did."""
+    monkeypatch.setattr(torch_products, "_compiles", lambda: False)
 
 
 # ---------------------------------------------------------------- what must not change
@@ -451,7 +459,7 @@ def test_a_closure_s_forward_and_backward_are_not_the_optimizer_s(observed):
     assert run.text(run.calls["forward"]) == "net(x)"
 
 
-def test_autocast_and_a_scaler_are_seen(observed):
+def test_autocast_and_a_scaler_are_seen(eager, observed):
     run = observed(
         "optimizer.zero_grad()\n"
         "with torch.autocast('cpu', dtype=torch.float16):\n"
@@ -469,7 +477,7 @@ def test_autocast_and_a_scaler_are_seen(observed):
     assert run.text(calls["scale"]) == "scaler.scale(loss)"
     assert run.text(calls["step"]) == "scaler.step(optimizer)"
     assert calls["updates"] == 1
-    assert run.parts["optimizer"] == 3
+    assert run.parts["optimizer"] == 2  # in the second of three steps the products were watched
     assert not run.of("torch_sync")
 
 
@@ -537,7 +545,7 @@ def test_the_events_become_the_values_of_the_model(observed):
 @pytest.fixture
 def waits(monkeypatch):
     """How often the device was waited for, on a GPU that is none; `capturing` is said of it."""
-    said = SimpleNamespace(count=0, capturing=False)
+    said = SimpleNamespace(count=0, capturing=False, mode=0)
 
     def synchronize():
         assert not said.capturing
@@ -546,6 +554,10 @@ def waits(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: said.capturing)
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: said.mode)
+    monkeypatch.setattr(
+        torch.cuda, "set_sync_debug_mode", lambda mode: vars(said).update(mode=int(mode == "warn"))
+    )
     return said
 
 
@@ -564,6 +576,69 @@ def test_what_is_captured_as_a_graph_is_not_waited_for(waits, observed):
 def test_on_a_gpu_nobody_waits_for_a_tensor_of_the_host(waits, observed):
     run = observed(STEP + "y.tolist()\nprint(loss)\n")
     assert run.of("torch_sync") == []
+
+
+WAITS = (
+    "import warnings\ndef masked(x):\n    warnings.warn('called a synchronizing CUDA operation')\n"
+)
+
+
+def test_what_cuda_says_waits_is_found_with_its_line_and_the_mode_put_back(waits, observed):
+    filters = list(warnings.filters)
+    run = observed(STEP + "masked(x)\nmasked(x)\n", before=WAITS)
+    [wait] = run.of("torch_wait")
+    assert wait["calls"] == 2
+    assert wait["where"]["function"] == "masked"
+    assert _read(wait, DeviceWait).calls == 2
+    assert waits.mode == 0
+    assert list(warnings.filters) == filters
+
+
+def test_a_wait_that_the_hooks_have_timed_is_told_once(waits, observed, monkeypatch):
+    monkeypatch.setattr(torch_hooks.Hooks, "awaited", lambda *_: None)  # as on a GPU
+    run = observed(STEP + "float(loss), masked(x)\n", before=WAITS)
+    assert len(run.of("torch_sync")) == 1
+    assert [one["where"]["function"] for one in run.of("torch_wait")] == ["masked"]
+
+
+AUTOCAST = """\
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    hidden = net.one(x)
+loss = F.mse_loss(net.two(hidden.float()), y)
+loss.backward()
+optimizer.step()
+"""
+
+
+def test_products_in_float32_beside_autocast_are_found_in_a_step_of_their_own(eager, observed):
+    run = observed(AUTOCAST, steps=4)
+    [totals] = run.of("torch_products")
+    wide = run.of("torch_wide_product")
+    assert totals["narrow_flops"] > 0
+    [ahead] = [one for one in wide if one["part"] == "forward"]
+    assert run.text(ahead["where"]) == "net.two(hidden.float())"
+    assert {one["part"] for one in wide} == {"forward", "backward"}
+    assert _read(totals, Products).wide_s == pytest.approx(sum(one["seconds"] for one in wide))
+    [split] = run.of("torch_split")
+    assert split["steps"] == 3  # the step that was watched is none of them
+
+
+def test_nothing_is_watched_where_nothing_runs_under_autocast(observed):
+    run = observed(steps=4)
+    assert run.of("torch_products") == []
+    [split] = run.of("torch_split")
+    assert split["steps"] == 4
+
+
+def test_no_mode_of_ours_outlives_the_steps(eager, observed):
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    for steps in (1, 2, 3):
+        observed(AUTOCAST, steps=steps)
+        assert _get_current_dispatch_mode() is None
+    broken = "with pytest.raises(ZeroDivisionError):\n    1 / 0\n"
+    observed(AUTOCAST + broken, before="import pytest", steps=3)
+    assert _get_current_dispatch_mode() is None
 
 
 # ------------------------------------------------------------------------- syncs

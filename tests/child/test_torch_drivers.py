@@ -402,6 +402,6 @@ def test_several_batches_are_replayed_in_turn(loops, watcher):
 
 
 def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
-    monkeypatch.setattr("trainperf.child.loop_drivers.RING_BYTES", 100)
+    monkeypatch.setattr("trainperf.child.iterator_driver.RING_BYTES", 100)
     train(loops, DataLoader(Points(), batch_size=8))
     assert len(watcher.driver.recent_batches()) == 1

@@ -19,7 +19,7 @@ from torch.utils.data import (
 
 from loading import Driver, Loops, torch
 from processes import soon
-from trainperf.child import torch_loaders
+from trainperf.child import torch_loader_places, torch_loader_settings, torch_loaders
 from trainperf.child.patching import undo
 from trainperf.model import Loader
 
@@ -62,7 +62,7 @@ class PartedElsewhere(Endless):
 @pytest.fixture
 def loops():
     found = Loops()
-    torch_loaders.watch(found, dataloader)
+    torch_loader_places.watch(found, dataloader)
     yield found
     undo(DataLoader, "__init__")
     undo(DataLoader, "_get_iterator")
@@ -285,28 +285,14 @@ def test_a_file_that_the_dataset_opens_when_first_asked_stands_against_nothing(l
 
 def test_what_cannot_be_pickled_stands_against_spawned_workers_only(loops, monkeypatch):
     loader = DataLoader(Own(transform=lambda x: x))
-    monkeypatch.setattr(torch_loaders, "start_method", lambda loader: "spawn")
+    monkeypatch.setattr(torch_loader_settings, "start_method", lambda loader: "spawn")
     assert "cannot be pickled" in recorded(loops, loader)[0]["shared_state"]
 
 
 def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch):
-    monkeypatch.setattr(torch_loaders, "start_method", lambda loader: "forkserver")
+    monkeypatch.setattr(torch_loader_settings, "start_method", lambda loader: "forkserver")
     monkeypatch.setattr(
         torch.Tensor, "__reduce_ex__", lambda *_: pytest.fail("a tensor was pickled")
     )
     loader = DataLoader(Own(data=torch.zeros(10), words=["word"] * 10))
     assert recorded(loops, loader)[0]["shared_state"] == ""
-
-
-def test_asking_for_the_start_method_does_not_decide_it():
-    import subprocess
-    import sys
-
-    program = """
-import multiprocessing, torch.utils.data
-from trainperf.child.torch_loaders import start_method
-start_method(torch.utils.data.DataLoader([1]))
-print(multiprocessing.get_start_method(allow_none=True))
-"""
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert said.stdout.strip() == "None", said.stderr

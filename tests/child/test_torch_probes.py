@@ -17,6 +17,15 @@ from trainperf.child import (  # noqa: E402
     torch_probing,
 )
 
+PROBING = (
+    alternating,
+    torch_passes,
+    torch_probe_passes,
+    torch_probe_updates,
+    torch_probes,
+    torch_probing,
+)
+
 
 class Record:
     def __init__(self):
@@ -79,13 +88,40 @@ def short(monkeypatch):
     torch.set_num_threads(threads)
 
 
-def probed(model=None, *args, optimizers=(), batch_size=None, seconds=300.0, autocast="", **kwargs):
+class Own:
+    """Seconds on a core and asleep: neighbours that take the cores make nothing slower.
+
+    In the place of `time` in what probes.
+    """
+
+    def __init__(self):
+        self.slept = 0.0
+
+    def monotonic(self):
+        return time.thread_time() + self.slept
+
+    def sleep(self, seconds):
+        self.slept += seconds
+
+
+@pytest.fixture
+def own(monkeypatch):
+    clock = Own()
+    for module in PROBING:
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def probed(
+    model=None, *args, optimizers=(), batch_size=None, seconds=300.0, autocast="", clock=time,
+    **kwargs,
+):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
     calls = {} if model is None else {id(model): (model, args, kwargs)}
     loops = SimpleNamespace(model_calls=calls, optimizers=optimizers, autocast=autocast)
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(loops=loops, loader=loader, record=Record(), sync=lambda: None)
-    torch_probes.record(driver, time.monotonic() + seconds)
+    torch_probes.record(driver, clock.monotonic() + seconds)
     return {
         event.get("name") or event["what"].removeprefix("probe "): event
         for event in driver.record.events
@@ -394,40 +430,42 @@ def test_without_time_no_probe_begins():
     assert {event["reason"] for event in events.values()} == {"too little time was left"}
 
 
-def test_a_slow_pass_is_told_with_what_it_takes():
+def test_a_slow_pass_is_told_with_what_it_takes(own):
     class Slow(torch.nn.Linear):
         def forward(self, x):
-            time.sleep(0.05)
+            own.sleep(5.0)
             return super().forward(x)
 
-    events = probed(Slow(4, 4), torch.ones(3, 4), seconds=0.4)
+    events = probed(Slow(4, 4), torch.ones(3, 4), seconds=40.0, clock=own)
     assert "a forward and backward takes" in reason(events, "autocast")
 
 
-def test_a_variation_that_is_far_slower_is_given_up(monkeypatch):
+def test_a_variation_that_is_far_slower_is_given_up(own, monkeypatch):
     class SlowInHalf(torch.nn.Linear):
         def forward(self, x):
-            time.sleep(0.3 * torch.is_autocast_enabled("cpu"))
+            own.sleep(0.3 * torch.is_autocast_enabled("cpu"))
             return super().forward(x)
 
     monkeypatch.setattr(torch_probing, "PROBE_S", 0.1)
     monkeypatch.setattr(torch_probing, "SLOWER", 2)
-    assert "given up" in reason(probed(SlowInHalf(4, 4), torch.ones(3, 4)), "autocast")
+    events = probed(SlowInHalf(4, 4), torch.ones(3, 4), clock=own)
+    assert "given up" in reason(events, "autocast")
 
 
-def test_a_slow_first_call_is_no_reason_to_give_up(monkeypatch):
+def test_a_slow_first_call_is_no_reason_to_give_up(own, monkeypatch):
     calls = []
 
     class SlowAtFirst(torch.nn.Linear):
         def forward(self, x):
             if torch.is_autocast_enabled("cpu"):
-                time.sleep(0 if calls else 1.5)
+                own.sleep(0 if calls else 9.0)
                 calls.append(x)
             return super().forward(x)
 
     monkeypatch.setattr(torch_probing, "PROBE_S", 0.3)
     monkeypatch.setattr(torch_probing, "SLOWER", 4)
-    assert probed(SlowAtFirst(64, 64), torch.ones(64, 64))["autocast"]["one_off"] >= 1.5
+    events = probed(SlowAtFirst(64, 64), torch.ones(64, 64), clock=own)
+    assert events["autocast"]["one_off"] >= 9.0
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")

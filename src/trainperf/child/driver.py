@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import ranks
-from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Plan
-from .stacks import StackSampler
+from . import completing, ranks
+from .driven import Driven
+from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
+from .phases import Phases
 
 if TYPE_CHECKING:
     from .observer import Observer
     from .ranks import World
 
-MIN_DRAINED = 4
-DRAINED_EPOCHS = 8
-"""A drain ends after so many passes over short data: opening iterators by the hundred
-leaves TensorFlow with threads to clean up that stall what comes next."""
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then
 on tracing is part of what a step costs."""
@@ -34,18 +31,11 @@ GAPS_S = 3.0
 ALONE = "not taken where several processes train together"
 
 
-class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
-    """The input has no further batch, and re-opening it gives none either."""
-
-
-class Driver:
+class Driver(Driven):
     """Base of the drivers: counting, phases, epochs. Subclasses say how to pull and replay.
 
-    `kind` names the loop ("fit", "iterator", "call", "update"); `phases` are those
-    it can be put through.
+    `phases` are those the loop can be put through.
     """
-
-    kind = ""
 
     def __init__(self, observer: Observer, phases: tuple[str, ...], **facts: Any) -> None:
         settings = observer.settings
@@ -53,7 +43,6 @@ class Driver:
         self.record = observer.record
         self.clock = observer.clock
         self.world: World | None = self._place()
-        self.exchange: Any = None
         self.plan: Any = self._plan(settings, phases)
         self.busy = 0.0
         self.disturbed = False
@@ -67,7 +56,6 @@ class Driver:
         self._firsts = 0
         self._reopened_at: float | None = None
         self._block_gap = 0.0
-        self._stacks: StackSampler | None = None
         self._closed = False
         self._broken = False
         self._between_seen = False
@@ -75,6 +63,7 @@ class Driver:
         self._traced = 0
         self._ending_from = 0.0
         self._own = 0.0
+        self._phases = Phases(self)
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
         observer.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
@@ -104,54 +93,6 @@ class Driver:
             self.observer.failed("finding the job's ranks", error)
         return self.observer.world
 
-    # ---------------------------------------------------- what the subclasses say
-
-    def serves(self, owner: Any) -> bool:
-        """Whether this driver times the loop of `owner` (a model, a function)."""
-        return False
-
-    def pull(self, count: int) -> int:
-        """Take up to `count` batches from the input, no model; return how many came.
-
-        What opening the input again takes, to its first batch, goes into `restarts`.
-        """
-        raise NotImplementedError
-
-    def prepare_resident(self) -> str:
-        """Get the batches to replay; return "" or why there are none."""
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        """Wait until the device has done what was queued."""
-
-    def describe(self) -> dict[str, Any]:
-        """Facts about the loop that are known once it runs."""
-        return {}
-
-    def find_exchange(self) -> Any:
-        """What can switch the exchange of gradients off and on, None if there is none."""
-        return None
-
-    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
-        """What is to be measured of the exchange alone; the ranks do it in step."""
-        return []
-
-    def buffered(self) -> int:
-        """How many batches may be ready before anything is drained."""
-        return 0
-
-    def profile_begins(self) -> None:
-        """Steps whose times enter no figure begin."""
-
-    def profile_ends(self) -> None:
-        """Steps whose times enter no figure are over."""
-
-    def ending_begins(self) -> None:
-        """All is measured but what comes between epochs."""
-
-    def ending_ends(self) -> None:
-        """What comes between epochs was seen."""
-
     # ----------------------------------------------------------------- the loop
 
     @property
@@ -176,7 +117,7 @@ class Driver:
         except Exception as error:
             self.observer.failed("timing the loop", error)
             self._broken = self._closed = True
-            self._exchange_again()
+            self._phases.exchange_again()
 
     def _boundary(self) -> None:
         now = self.clock()
@@ -190,12 +131,12 @@ class Driver:
         elif self._reopened_at is not None:
             self._block_gap += now - self._reopened_at  # the old iterator was torn down
         self._reopened_at = None
-        if self.exchange is None and self.plan.phase == WARM_UP:
-            self._look_for_exchange()
+        if self._phases.exchange is None and self.plan.phase == WARM_UP:
+            self._phases.look_for_exchange()
         if self.plan.arrived() and self.plan.phase not in (INPUT, DONE):
             self._end_block()
         while self.plan.phase == INPUT:
-            self._input_phase()
+            self._phases.drain()
         if self.plan.phase == DONE and not self._closed:
             self._complete()
         if not self.plan.settling and self.plan.block.started is None:
@@ -244,27 +185,15 @@ class Driver:
 
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
-        self._exchange_again()
-        if self._stacks is not None:
-            self._profiled()
+        self._phases.exchange_again()
+        self._phases.end_profile()
         if self._closed or (self._at is None and self._gap_from is None):
             return
-        self.observer.reads.close(self)
-        self.observer.off = True
-        try:
-            self.record.write("early", **self._safely(self.describe))
-            for name, extra in self.extras:
-                if name == "facts":
-                    extra(self.clock())
-        except Exception as error:
-            self.observer.failed("describing a loop that is over", error)
-        finally:
-            self.observer.off = False
+        completing.describe_early(self)
 
     def interrupted(self) -> None:
         """The process ends: keep what the open block has."""
-        if self._stacks is not None:
-            self._profiled()
+        self._phases.end_profile()
         self.record.flush()
 
     # ------------------------------------------------------------------ internal
@@ -316,134 +245,13 @@ class Driver:
                 n=block.steps,
                 own=self._own,
             )
-        self._next_block()
-
-    def _look_for_exchange(self) -> None:
-        if self.observer.settings.get("leg") is not None:
-            return
-        try:
-            self.exchange = self.find_exchange()
-        except Exception as error:
-            self.observer.failed("finding the exchange of gradients", error)
-        if self.exchange is not None:
-            self.plan.exchanges()
-
-    def _exchange_again(self) -> None:
-        """Leave the loop as it is by itself: a rank that exchanges nothing hangs the others."""
-        if self.exchange is not None:
-            self.exchange.on()
-
-    def _next_block(self) -> None:
-        if self.plan.phase == WARM_UP and self.world is not None and self.world.absent:
-            reason = ranks.silent_text(self.world.absent)
-            for what in (RESIDENT, LOCAL, INPUT, "split"):
-                self.record.write("missing", what=what, reason=reason)
-        if self._stacks is not None:
-            self._profiled()
-        if self.plan.phase == LOCAL:
-            self.exchange.on()
-        self.plan.advance()
-        self._enter_block()
-
-    def _enter_block(self) -> None:
-        if self.plan.phase == LOCAL:
-            self._enter_local()
-        if self.plan.phase == RESIDENT:
-            try:
-                reason = self.prepare_resident()
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-            if reason:
-                self.record.write("missing", what="resident", reason=reason)
-                self.plan.give_up(RESIDENT)
-        if self.plan.phase == PROFILE and self._stacks is None:
-            self._stacks = StackSampler(over=self.stale)
-            self._stacks.start()
-            self.profile_begins()
-        self.record.write("phase", p=self.plan.phase, b=self.plan.block.index)
-        self.observer.reads.mark()
-
-    def _enter_local(self) -> None:
-        try:
-            reason = self.exchange.off() if self.exchange is not None else "nothing is exchanged"
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-        if reason:
-            self.record.write("missing", what=LOCAL, reason=reason)
-            self.plan.give_up(LOCAL)
-
-    def _profiled(self) -> None:
-        if self._stacks is not None:
-            self.profile_ends()
-            counts = self._stacks.stop()
-            self.record.write("stacks", total=self._stacks.samples, counts=counts)
-            self._stacks = None
-
-    def _input_phase(self) -> None:
-        """Drain the input alone; record when each batch came."""
-        block = self.plan.block
-        try:
-            marks, began = self._drain(block.seconds)
-        except Exhausted:
-            reason = "the input ran out"
-        except Exception as error:
-            reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
-        else:
-            self.record.write("input", b=block.index, s=began, marks=marks)
-            self._next_block()
-            return
-        self.record.write("missing", what="input", reason=reason)
-        self.plan.give_up(INPUT)
-        self._enter_block()
-
-    def _drain(self, seconds: float) -> tuple[list[tuple[float, int]], float]:
-        marks: list[tuple[float, int]] = []
-        began = self.clock()
-        drained, chunk, restarting = 0, 1, 0.0
-        epochs = self.epochs_ended
-        least = (2 if self.plan.slow else MIN_DRAINED) + 2 * self.buffered()
-        while True:
-            before = self.clock()
-            self.restarts = 0.0
-            got = self.pull(chunk)
-            if self.restarts and chunk > 1:
-                # The old iterator is torn down in the background and stalls what is
-                # taken after it as well: such a run of batches counts for nobody.
-                restarting += self.clock() - before
-                got, chunk = 0, chunk // 2
-            else:
-                restarting += self.restarts
-            drained += got
-            now = self.clock() - restarting
-            if got:
-                marks.append((round(now - began, 7), drained))
-            enough = now - began >= seconds or self.epochs_ended - epochs >= DRAINED_EPOCHS
-            if enough and drained >= least:
-                return marks, began
-            if now + restarting - before < 0.004 and chunk < 1024:
-                chunk *= 2
+        self._phases.next()
 
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
-        self.observer.reads.close(self)
-        self.record.write("facts", **self._safely(self.describe))
-        deadline = self.clock() + self.observer.settings["extra_s"]
-        for name, extra in self._extras():
-            if self.clock() > deadline and name != "facts":  # they cost little, and all need them
-                self.record.write("missing", what=name, reason="no time was left for it")
-                continue
-            self.record.write("phase", p=name, b=0)
-            self.record.flush()
-            self.observer.off = True
-            try:
-                extra(deadline)
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"[:500]
-                self.record.write("missing", what=name, reason=reason)
-            finally:
-                self.observer.off = False
-        self.record.write("measured")
+        completing.describe(self)
+        completing.measure(self, self._extras())
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=ALONE)
         elif self.epochs_ended and self.can_end():
@@ -462,17 +270,3 @@ class Driver:
         self.record.write("missing", what="probes", reason=ALONE)
         alone = [(name, extra) for name, extra in self.extras if name != "probes"]
         return [*self.exchange_extras(), *alone]
-
-    def can_end(self) -> bool:
-        """Whether the loop can be let end here, to see what comes between epochs."""
-        return True
-
-    def _safely(self, describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        try:
-            return describe()
-        except Exception as error:
-            self.observer.failed("describing the loop", error)
-            return {}
-
-
-__all__ = ["INPUT", "REAL", "RESIDENT", "Driver", "Exhausted"]

@@ -5,16 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .keras import (
-    drive_train_function,
-    make_train_on_batch,
-    remember_call,
-    remember_compile,
-    remember_site,
-    time_evaluation,
-    watch_apply,
-)
 from .keras_callbacks import time_callbacks
+from .keras_calls import remember_call, remember_compile, remember_site, time_evaluation
+from .keras_steps import drive_train_function, make_train_on_batch, watch_apply
 from .observer import Observer
 from .patching import replace
 from .tensorflow import loops_of
@@ -123,7 +116,7 @@ class _Epochs:
         self._current = self._latest
 
     def call(self) -> tuple[int | None, bool]:
-        """What the last call of the train function did; see `keras._Epochs.call`."""
+        """What the last call of the train function did; see `keras_epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
         handler = self._current
         updates: int = getattr(handler, "step_increment", 0) + 1

@@ -100,6 +100,8 @@ class Slices:
         self._updates = 0
         self._work = 0
         self.steps_per_call = 1
+        self.whole_epochs = bool(settings.get("epoch"))
+        self._epochs_before = 0
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None
         self.block = Block(WARM_UP, 0, 0.0)
@@ -142,6 +144,7 @@ class Slices:
         if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
             return False
         self.block.started = self._clock()
+        self._epochs_before = self.epochs()
         return True
 
     def step_estimate(self) -> float:
@@ -190,6 +193,9 @@ class Slices:
             self.describe()
         elif self.steps_per_call > 1:
             self._observer.record.write("work", b=self.block.index, n=self._work)
+        if self.whole_epochs and self.block.phase != WARM_UP:
+            opened = self.epochs() - self._epochs_before
+            self._observer.record.write("epochs", b=self.block.index, n=opened)
         self._work = 0
         if self.losses is not None:
             self.losses.flush()
@@ -239,4 +245,8 @@ def describe(driver: Any) -> None:
         from .tf_models import steps_per_execution
 
         calls = driver.plan.steps_per_call = steps_per_execution(model)
+    if driver.plan.whole_epochs:
+        # Opening the input again is what a slice of whole epochs is there to time: the
+        # step that follows it is one like the others.
+        driver.reopened = lambda: None
     driver.record.write("leg", steps_per_call=calls)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .loop_drivers import IteratorDriver, LoopDriver
+    from .iterator_driver import IteratorDriver
+    from .loop_drivers import LoopDriver
     from .observer import Observer
 
 BARE_UPDATES = 3
@@ -88,7 +89,7 @@ class Loops:
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
         """A driver for the loop that takes its batches from `iterator`."""
-        from .loop_drivers import IteratorDriver
+        from .iterator_driver import IteratorDriver
 
         return IteratorDriver(self, iterator)
 

@@ -9,9 +9,20 @@ waits for the device. `flush`, called while no step is timed, does both.
 from __future__ import annotations
 
 import math
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any
+
+from .loss_values import (
+    LONGEST,
+    Path,
+    absolute_sum,
+    counter_of,
+    is_eager,
+    json_number,
+    leaves,
+    number_of,
+    path_to_loss,
+)
 
 if TYPE_CHECKING:
     from .observer import Observer
@@ -20,13 +31,8 @@ MOST = 512
 """So many losses are kept between two flushes; beyond, only every second, fourth, …"""
 ALWAYS = 64
 """The losses of the first updates are kept all: there the legs of a trial compare best."""
-LONGEST = 1_000_000
-"""Of a larger variable only so many elements are summed."""
 OTHERS = 100
 """After so many updates by others the one by which updates were counted is given up."""
-DEEPEST = 4
-
-Path = tuple[Any, ...]
 
 
 class Losses:
@@ -83,7 +89,7 @@ class Losses:
             if value is not None:
                 self.saw(self.updates, value, self._mean_of)
             return
-        counter = _counter(model)
+        counter = counter_of(model)
         self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
         if self._counted_from is None:
             self._counted_from = self.updates, counter
@@ -112,7 +118,7 @@ class Losses:
             target = target.detach() if unscaled is None else unscaled
             if len(target.shape) == 0:
                 target = target.clone()  # the next step may write over it, as CUDA graphs do
-        elif not _is_eager(target):
+        elif not is_eager(target):
             return
         if len(target.shape) == 0:
             self._target = target
@@ -122,7 +128,7 @@ class Losses:
     def variables(self, sources: Any) -> None:
         """Remember the variables that a tape was asked for, if they are the first."""
         if self._variables is None:
-            found = [one for one in _flat(sources) if getattr(one, "trainable", False)]
+            found = [one for one in leaves(sources) if getattr(one, "trainable", False)]
             if found and all(hasattr(one, "assign") for one in found):
                 self._variables = [weakref.ref(one) for one in found]
 
@@ -187,7 +193,7 @@ class Losses:
         """The loss in what a step returned, None if there is none."""
         path = self._paths.get(key, ())
         if key not in self._paths:
-            path = self._paths[key] = _path_to_loss(result)
+            path = self._paths[key] = path_to_loss(result)
         try:
             if path is not None:
                 for step in path:
@@ -202,7 +208,7 @@ class Losses:
             from_update, counter = self._counted_from or (0, 0)
             update = from_update + int(update) - int(counter)
             self.updates = update
-        return update, _number(value), mean_of
+        return update, number_of(value), mean_of
 
     def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:
         if not found:
@@ -212,7 +218,7 @@ class Losses:
             kind=kind,
             of=self._source,
             u=[update for update, _, _ in found],
-            v=[_written(value) for _, value, _ in found],
+            v=[json_number(value) for _, value, _ in found],
             k=[mean_of for _, _, mean_of in found],
         )
 
@@ -232,98 +238,6 @@ class Losses:
             return
         off, self._observer.off = self._observer.off, True
         try:
-            self._sums.append((self.updates, _sum_of(variables)))
+            self._sums.append((self.updates, absolute_sum(variables)))
         finally:
             self._observer.off = off
-
-
-def _path_to_loss(value: Any, depth: int = 0) -> Path | None:
-    """Where in a structure its loss is: what is called so, else the first float scalar."""
-    if _is_scalar(value):
-        return ()
-    if depth == DEEPEST:
-        return None
-    if isinstance(value, dict):
-        names = sorted(value, key=lambda name: (name != "loss", "loss" not in str(name)))
-    elif isinstance(value, (list, tuple)):
-        names = list(range(len(value)))
-    else:
-        return None
-    for name in names:
-        rest = _path_to_loss(value[name], depth + 1)
-        if rest is not None:
-            return (name, *rest)
-    return None
-
-
-def _is_scalar(value: Any) -> bool:
-    values = getattr(value, "values", None)
-    if isinstance(values, tuple) and values:  # one for each replica
-        return _is_scalar(values[0])
-    if isinstance(value, float):
-        return True
-    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    if dtype is None or shape is None or not hasattr(shape, "__len__"):
-        return False
-    floating = getattr(dtype, "is_floating", getattr(dtype, "kind", "") == "f")
-    known = getattr(shape, "rank", 0) is not None
-    return bool(floating and known and len(shape) == 0)
-
-
-def _is_eager(value: Any) -> bool:
-    if "tensorflow" not in sys.modules:
-        return False
-    from tensorflow.python.framework.ops import EagerTensor
-
-    return isinstance(value, EagerTensor)
-
-
-def _flat(sources: Any) -> list[Any]:
-    if isinstance(sources, dict):
-        sources = list(sources.values())
-    if isinstance(sources, (list, tuple)):
-        return [leaf for one in sources for leaf in _flat(one)]
-    return [sources]
-
-
-def _counter(model: Any) -> Any:
-    """How many updates Keras has made, as a tensor that nobody has waited for."""
-    import tensorflow as tf
-
-    counter = getattr(model, "_train_counter", None)
-    if counter is None:
-        counter = getattr(getattr(model, "optimizer", None), "iterations", None)
-    return None if counter is None else tf.convert_to_tensor(counter)
-
-
-def _number(value: Any) -> float:
-    values = getattr(value, "values", None)
-    if isinstance(values, tuple):
-        return sum(_number(one) for one in values) / len(values)
-    if hasattr(value, "detach"):
-        return float(value.double().mean())
-    if hasattr(value, "numpy"):
-        value = value.numpy()
-    if getattr(value, "ndim", 0):
-        value = value.astype("float64").mean()
-    return float(value)
-
-
-def _written(value: float) -> float | str:
-    """As JSON has it: nine digits tell all float32 apart; NaN and infinity as text."""
-    short = f"{value:.9g}"
-    return short if short.lstrip("-") in ("nan", "inf") else float(short)
-
-
-def _sum_of(variables: list[Any]) -> float:
-    if hasattr(variables[0], "detach"):
-        from . import torch_batches
-
-        return torch_batches.absolute_sum(variables)
-    import tensorflow as tf
-
-    total = 0.0
-    for variable in variables:
-        flat = tf.reshape(tf.convert_to_tensor(variable), [-1])[:LONGEST]
-        total += float(tf.reduce_sum(tf.abs(tf.cast(flat, tf.float64))))
-    return total

@@ -8,13 +8,14 @@ import os
 import sys
 import threading
 import time
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .importing import Hook, PostImport
+from .hooking import hooks_of
+from .importing import PostImport
 from .reads import FileReads
 from .recorder import Recorder
-from .writing_modules import add_hooks
+from .temporary import Temporary
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 OWN_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 WAIT_TO_BE_STOPPED_S = 20.0
-TEMPORARY = "__autograph_generated_file"
-"""Begins the names of modules that AutoGraph keeps in temporary files until exit."""
 
 
 class Observer:
@@ -47,8 +46,7 @@ class Observer:
         self.facts: dict[str, Any] = {}
         self._noted: set[str] = set()
         self._watching = False
-        self._temporary: set[str] = set()
-        self._folders: list[str] = []
+        self._temporary = Temporary(self.record)
 
     def note(self, text: str) -> None:
         """Record something the report should say; each text once."""
@@ -119,21 +117,8 @@ class Observer:
         os._exit(0)
 
     def record_temporary(self) -> None:
-        """Name the files that a process which is stopped cannot remove at its exit."""
-        new = [
-            name
-            for name in list(sys.modules)
-            if name.startswith(TEMPORARY) and name not in self._temporary
-        ]
-        files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
-        self._temporary.update(new)
-        if files:
-            self.record.write("temporary", files=[file for file in files if file])
-        folders = _temporary_folders()
-        if folders != self._folders:
-            self._folders = folders
-            self.record.write("folders", names=folders)
-            self.record.flush()
+        """Name what a process which is stopped cannot remove at its exit."""
+        self._temporary.record()
 
     def _watch(self) -> None:
         """Every second, write what a loop that hangs has left, and look for the parent."""
@@ -145,29 +130,6 @@ class Observer:
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
-
-
-def _temporary_folders() -> list[str]:
-    """The folders that Python would remove at exit: `TemporaryDirectory`, multiprocessing's."""
-    tempfile = sys.modules.get("tempfile")
-    if tempfile is None:
-        return []
-    import weakref
-
-    process = sys.modules.get("multiprocessing.process")
-    config = getattr(process.current_process(), "_config", {}) if process else {}
-    sockets = [config["tempdir"]] if config.get("tempdir") else []
-
-    cleanup = tempfile.TemporaryDirectory._cleanup.__func__
-    registry = dict(getattr(weakref.finalize, "_registry", {}))
-    return sorted(
-        sockets
-        + [
-            info.args[0]
-            for info in registry.values()
-            if getattr(info.func, "__func__", None) is cleanup and info.args
-        ]
-    )
 
 
 def _exists(pid: int) -> bool:
@@ -213,102 +175,8 @@ def start(run_file: str) -> None:
     atexit.register(_exits, observer)
     _watch_errors(observer)
     PostImport(
-        _hooks(observer), lambda name, error: observer.failed(f"hook {name}", error)
+        hooks_of(observer), lambda name, error: observer.failed(f"hook {name}", error)
     ).install()
-
-
-def _hooks(observer: Observer) -> dict[str, Hook]:
-    """Name the modules to hook; what does the hooking is imported when one comes."""
-
-    def tensorflow(module: ModuleType, seconds: float) -> None:
-        from . import tensorflow as part
-
-        observer.framework_imported()
-        part.hook(observer, module, seconds)
-
-    def keras(module: ModuleType, seconds: float) -> None:
-        from . import keras as part
-
-        part.hook(observer, module)
-
-    def tf_keras(module: ModuleType, seconds: float) -> None:
-        from . import keras_legacy as part
-
-        part.hook(observer, module)
-
-    def torch(module: ModuleType, seconds: float) -> None:
-        from . import torch as part
-
-        observer.framework_imported()
-        part.hook(observer, module, seconds)
-
-    def s3(module: ModuleType, seconds: float) -> None:
-        from . import s3 as part
-
-        part.hook(observer, module, seconds)
-
-    hooks: dict[str, Hook] = dict.fromkeys(
-        (
-            "tensorflow",
-            "tensorflow.python.data.ops.dataset_ops",
-            "tensorflow.python.data.ops.iterator_ops",
-            "tensorflow.python.distribute.collective_all_reduce_strategy",
-            "tensorflow.python.distribute.distribute_lib",
-            "tensorflow.python.distribute.input_lib",
-            "tensorflow.python.distribute.mirrored_strategy",
-            "tensorflow.python.eager.backprop",
-            "tensorflow.python.eager.polymorphic_function.function_context",
-            "tensorflow.python.eager.polymorphic_function.polymorphic_function",
-            "tensorflow.python.framework.func_graph",
-            "tensorflow.python.ops.resource_variable_ops",
-        ),
-        tensorflow,
-    )
-    hooks |= dict.fromkeys(
-        (
-            "keras.src.backend.tensorflow.trainer",
-            "keras.src.callbacks.callback",
-            "keras.src.callbacks.callback_list",
-            "keras.src.layers.rnn.rnn",
-            "keras.src.optimizers.base_optimizer",
-            "keras.src.trainers.data_adapters.py_dataset_adapter",
-            "keras.src.trainers.trainer",
-        ),
-        keras,
-    )
-    hooks |= dict.fromkeys(
-        (
-            "tf_keras.src.callbacks",
-            "tf_keras.src.engine.data_adapter",
-            "tf_keras.src.engine.training",
-            "tf_keras.src.layers.rnn.base_rnn",
-            "tf_keras.src.optimizers.legacy.optimizer_v2",
-            "tf_keras.src.optimizers.optimizer",
-        ),
-        tf_keras,
-    )
-    hooks |= dict.fromkeys(
-        (
-            "torch",
-            "torch._dynamo.trace_rules",
-            "torch.amp.grad_scaler",
-            "torch.distributed.distributed_c10d",
-            "torch.distributed.fsdp._fully_shard._fully_shard",
-            "torch.distributed.fsdp.fully_sharded_data_parallel",
-            "torch.nn.modules.module",
-            "torch.nn.parallel.data_parallel",
-            "torch.nn.parallel.distributed",
-            "torch.optim.optimizer",
-            "torch.serialization",
-            "torch.utils.checkpoint",
-            "torch.utils.data._utils.worker",
-            "torch.utils.data.dataloader",
-        ),
-        torch,
-    )
-    hooks |= dict.fromkeys(("aiobotocore.client", "botocore.client"), s3)
-    add_hooks(observer, hooks)
-    return hooks
 
 
 def _exits(observer: Observer) -> None:

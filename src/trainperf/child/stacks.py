@@ -20,6 +20,9 @@ INTERVAL_S = 0.004
 INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 """Frames of comprehensions: their time is that of the function they stand in."""
 
+FROZEN = "<frozen "
+"""How the file of a module that is frozen into Python begins: `importlib`, `posixpath`."""
+
 
 class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
@@ -33,14 +36,16 @@ class StackSampler:
         self._interval = interval_s
         self._over = over
         self._stop = threading.Event()
+        self._started = False
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
         self.samples = 0
         self._thread = threading.Thread(target=self._run, name="trainperf-stacks", daemon=True)
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Begin to sample; until the thread runs, the one that waits for it does our work."""
         self._thread.start()
+        self._started = True
 
     def stop(self) -> list[dict[str, Any]]:
         """Stop, and return the counts, most frequent first."""
@@ -62,7 +67,7 @@ class StackSampler:
     def _run(self) -> None:
         own = threading.get_ident()
         while not self._stop.wait(self._interval):
-            if self._over():
+            if not self._started or self._over():
                 continue
             try:
                 with _no_collection():
@@ -77,7 +82,12 @@ class StackSampler:
                 self._count("main" if ident == self._main else "worker", frame)
 
     def _count(self, thread: str, frame: FrameType | None) -> None:
-        into = ""
+        """Count the user's innermost frame, unless what runs beneath it is our own work.
+
+        That is known by what a hook of ours calls: imports and paths are modules frozen into
+        Python, and nothing that hooks are set around is.
+        """
+        into = below = ""
         while frame is not None:
             code = frame.f_code
             if is_users(code.co_filename) and code.co_name not in INLINE:
@@ -86,8 +96,11 @@ class StackSampler:
                 self._counts[(*key, frame.f_lineno, into)] += 1
                 return
             ours = "_trainperf" in frame.f_globals.get("__name__", "")
+            if ours and below.startswith(FROZEN):
+                return
             if not ours and code.co_name not in WRAPPERS:
                 into = code.co_name
+            below = code.co_filename
             frame = frame.f_back
 
 

@@ -118,8 +118,8 @@ def _tapes(loops: TensorFlowLoops, module: Any) -> None:
 
     def make_enter(original: Any) -> Any:
         def __enter__(self: Any) -> Any:  # noqa: N807
-            if loops.wants_tape and not loops.observer.off:
-                loops.tape_entered()
+            if loops.tape.wanted and not loops.observer.off and not loops.depth:
+                loops.tape.entered(loops.updates)
             return original(self)
 
         return __enter__

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import tf_batches, tf_probes, tf_stages
-from .driver import Exhausted
+from .draining import Exhausted
+from .iterator_driver import RING, RING_BYTES
 from .loop import INPUT, REAL, RESIDENT
-from .loop_drivers import RING, RING_BYTES, LoopDriver
+from .loop_drivers import LoopDriver
 
 if TYPE_CHECKING:
     from .tf_loops import TensorFlowLoops

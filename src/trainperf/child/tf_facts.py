@@ -8,7 +8,16 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from . import frames, gpu_build, tf_all_reduce, tf_batches, tf_debug_modes, tf_devices, tf_models
+from . import (
+    frames,
+    gpu_build,
+    pydatasets,
+    tf_all_reduce,
+    tf_batches,
+    tf_debug_modes,
+    tf_devices,
+    tf_models,
+)
 from .keras_callbacks import definitions
 from .tf_exchange import own_graphs
 from .tf_retraces import users_function
@@ -126,6 +135,7 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
                 "use_multiprocessing": x.use_multiprocessing,
                 "max_queue_size": x.max_queue_size,
             },
+            "pydataset_random": pydatasets.draws(x),
         }
     if kinds & {"PyDataset", "Sequence"}:
         return {"input_kind": "PyDataset"}
@@ -251,15 +261,15 @@ def _step_function(driver: LoopDriver) -> None:
             traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
             signatures=_signatures(function),
         )
-    if not loops.marked and loops.step_frame is not None and driver.kind != "fit":
-        frame = loops.step_frame
+    if not loops.marked and loops.tape.frame is not None and driver.kind != "fit":
+        frame = loops.tape.frame
         driver.record.write(
             "step_function",
             name=frame["function"],
             compiled=False,
             where={key: frame[key] for key in ("file", "line", "function")},
             tape=frame.get("tape"),
-            own=loops.step_is_own_function(),
+            own=loops.tape.is_in_own_function(),
         )
 
 

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import frames, tf_batches
+from . import tf_batches
 from .loops import Loops
 from .tf_replicas import Replicas
 from .tf_retraces import Retraces
+from .tf_tape import Tape
 
 if TYPE_CHECKING:
     from .observer import Observer
@@ -31,14 +32,9 @@ class TensorFlowLoops(Loops):
         self.tracing = False
         self.gradient_pending = False
         self.marked: dict[int, Any] = {}
-        self.step_frame: dict[str, Any] | None = None
-        self.step_code: Any = None
-        self.step_arguments: dict[str, Any] | None = None
-        self.wants_tape = True
+        self.tape = Tape(observer.failed)
         self.longest_trace = 0.0
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
-        self._frames: list[Any] = []
-        self._own_function: bool | None = None
         self._current: Any = None
         self.replicas = Replicas(self)
 
@@ -85,7 +81,7 @@ class TensorFlowLoops(Loops):
 
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
-        self.wants_tape = driver.plan.phase in ("warmup", "profile")
+        self.tape.wanted = driver.plan.phase in ("warmup", "profile")
         if self.replicas.apart():
             driver._reopen()
 
@@ -222,60 +218,13 @@ class TensorFlowLoops(Loops):
             "trace", name=name, s=began, d=now - began, in_step=in_step, call=self._call(in_step)
         )
 
-    def tape_entered(self) -> None:
-        """Remember which function of the user's holds the tape, with its arguments."""
-        if self.depth:
-            return
-        try:
-            frame, _ = frames.users_frame()
-            if frame is None:
-                return
-            code = frame.f_code
-            self._notice_frame(frame)
-            self.step_frame = {**frames.definition(code), "tape": frames.site(frame)}
-            self.step_code = code
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            self.step_arguments = {name: frame.f_locals.get(name) for name in names}
-        except Exception as error:
-            self.observer.failed("tape", error)
-
-    def step_is_own_function(self) -> bool:
-        """Whether the tape stands in a function that is called anew for each step."""
-        return bool(self._own_function)
-
-    def find_step_function(self) -> Any:
-        """The function object that holds the tape, if it is called once per step."""
-        if not self._own_function or self.step_code is None:
-            return None
-        import gc
-        from types import FunctionType
-
-        for value in gc.get_referrers(self.step_code):
-            if isinstance(value, FunctionType) and value.__code__ is self.step_code:
-                return value
-        return None
-
-    # ------------------------------------------------------------------ internal
-
-    def _notice_frame(self, frame: Any) -> None:
-        """Compare the frames of two steps: the same one means that it holds the loop.
-
-        A frame keeps its locals alive, so it is let go as soon as the question is
-        answered.
-        """
-        if self._own_function is not None:
-            return
-        if not self._frames:
-            self._frames += [frame, self.updates]
-        elif self.updates > self._frames[1]:  # not a second tape of the same step
-            self._own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
-            self._frames.clear()
-
     def eager_update(self, key: Any) -> None:
         """An update of weights outside of any compiled function."""
         if self.losses is not None:
             self.losses.applied(key)
         self.bare_update(key)
+
+    # ------------------------------------------------------------------ internal
 
     def _call(self, in_step: bool) -> dict[str, Any] | None:
         try:

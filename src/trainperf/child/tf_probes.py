@@ -168,14 +168,14 @@ def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
     loops = driver.loops
     if loops.marked:
         return
-    function = loops.find_step_function()
+    function = loops.tape.find_function()
     if function is None:
         reason = "the gradient tape does not stand in a function that is called once per step"
         driver.record.write("missing", what="probe compiled", reason=reason)
         return
     import tensorflow as tf
 
-    arguments = loops.step_arguments or {}
+    arguments = loops.tape.arguments or {}
     compiled = tf.function(function)
     alternate(
         driver,

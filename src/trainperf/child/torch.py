@@ -77,7 +77,7 @@ def _autograd(loops: TorchLoops, torch: Any) -> None:
 
 
 def _loaders(loops: TorchLoops, module: Any) -> None:
-    from . import torch_loaders
+    from . import torch_loader_places
 
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
@@ -103,7 +103,7 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
 
     replace(module._BaseDataLoaderIter, "__next__", loops.watching)
     replace(module.DataLoader, "__iter__", make_iter)
-    torch_loaders.watch(loops, module)
+    torch_loader_places.watch(loops, module)
 
 
 def _workers(loops: TorchLoops, module: Any) -> None:

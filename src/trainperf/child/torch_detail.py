@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from .torch_calls import SCALER, Ledger
 from .torch_hooks import Before, Hooks
 from .torch_patches import Dynamo, Patches, Warnings
+from .torch_products import Products
 from .torch_split import Split
+from .torch_syncs import SyncWarnings
 
 if TYPE_CHECKING:
     from .torch_loops import TorchLoops
@@ -56,6 +58,9 @@ class Detail:
         cuda = self._torch.cuda.is_initialized()
         self._ledger = Ledger(clock, self._synchronize if cuda else lambda: None)
         self._hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
+        self._syncs = SyncWarnings(self._torch, self._off)
+        self._products: Products | None = None
+        self._watches = False
         self._fault = ""
         self._compiled = 0
 
@@ -68,6 +73,7 @@ class Detail:
             self._patch()
             self._dynamo.start()
             self._warnings.start()
+            self._syncs.start()  # its filter must stand before that of the hooks
             reference = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _forked(reference))
         except Exception as error:
@@ -78,13 +84,19 @@ class Detail:
 
         One that is not `usual`, as its input was opened anew, is left out.
         """
+        watched = self._watches
+        if watched and self._products is not None:
+            self._watches = not self._products.stop()
         if not self._hooks.on:
             return
         try:
             compiled = self._dynamo.compiled() and self._compiled < COMPILED
             self._compiled += compiled
-            self._ledger.step_ended(seconds, kept=usual and not compiled)
+            kept = usual and not compiled and not watched
+            self._ledger.step_ended(seconds, kept=kept)
+            self._syncs.step_ended(kept)
             self._hooks.waits = None
+            self._watch_products()
         except Exception as error:
             self._failed(error)
 
@@ -113,6 +125,11 @@ class Detail:
                 return
             split = Split(self._ledger, self._hooks.seen)
             split.record(write)
+            split.record_waits(write, self._syncs.waits)
+            if self._syncs.fault:
+                write("missing", what="waits for the GPU", reason=self._syncs.fault)
+            if self._products is not None:
+                self._products.record(write)
             self._hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
         except Exception as error:
@@ -125,10 +142,21 @@ class Detail:
             self._observer.record.write("torch_evaluation", **one)
 
     def forked(self) -> None:
-        """In a forked worker nothing is timed, and no GPU is waited for."""
+        """In a forked worker nothing is timed, and no GPU is waited for or asked."""
+        self._syncs.forked()
         self._undo()
 
     # -------------------------------------------------------------------- internal
+
+    def _watch_products(self) -> None:
+        """Watch the products of one step under autocast, once it is known that there is some."""
+        seen = self._ledger.steps and any(self._hooks.seen.autocast.values())
+        if seen and self._products is None:
+            self._products = Products(self._part, self._ledger.sync)
+            self._watches = self._products.start()
+
+    def _part(self) -> str:
+        return self._ledger.open[-1].part if self._ledger.open else "rest"
 
     def _patch(self) -> None:
         torch, hooks, seen = self._torch, self._hooks, self._hooks.seen
@@ -171,7 +199,10 @@ class Detail:
     def _undo(self) -> None:
         self._hooks.on = False
         try:
+            if self._products is not None:
+                self._products.stop()
             self._dynamo.stop()
+            self._syncs.stop()
             self._warnings.stop()
             self._patches.undo()
         except Exception as error:

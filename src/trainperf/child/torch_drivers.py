@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import torch_batches, torch_digest, torch_loaders
 from .driver import ALONE
-from .loop_drivers import IteratorDriver, LoopDriver, UpdateDriver
+from .iterator_driver import IteratorDriver
+from .loop_drivers import LoopDriver, UpdateDriver
 
 if TYPE_CHECKING:
     from .torch_loops import TorchLoops

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from .torch_loaders import batch_size, is_iterable, sampler_of
+from .torch_loader_settings import batch_size, is_iterable, sampler_of
 from .torch_passing import value_bytes
 
 KEPT = 64

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .torch_ddp import Ddps
     from .torch_detail import Detail
     from .torch_exchange import Exchange
+    from .torch_fsdp import Collectives
     from .torch_gradient_sums import Sums
 
 WITHOUT_OPTIMIZER = 3
@@ -47,6 +48,7 @@ class TorchLoops(Loops):
         self.detail: Detail | None = None
         self.ddps: Ddps | None = None
         self.sums: Sums | None = None
+        self.shards: Collectives | None = None
         self._backwards = 0
         self._graphs = 0
 
@@ -61,6 +63,11 @@ class TorchLoops(Loops):
         return self.observer.off or threading.get_ident() != self.main
 
     # ------------------------------------------------------------ from the hooks
+
+    def step_begins(self, driver: Any) -> None:
+        """A step of the loop begins."""
+        if self.shards is not None:
+            self.shards.step_begins()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights."""

@@ -98,7 +98,7 @@ def strategy(loops: Any) -> str:
         for module in model.modules():
             names = {cls.__name__ for cls in type(module).__mro__}
             if "FSDPModule" in names:  # what `fully_shard` makes of a module
-                return "FullyShardedDataParallel"
+                return "fully_shard"
             for name in PARALLEL:
                 if name in names:
                     return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import frames
@@ -11,6 +11,8 @@ from .torch_seen import Seen
 from .torch_source import goes_into_text, stands_in
 
 Write = Callable[..., None]
+SCALES = (SCALER, "scaler.update")
+"""What reads whether gradients overflowed: that is what a scaler is there for."""
 
 
 class Split:
@@ -38,6 +40,20 @@ class Split:
         write("torch_calls", **self.calls())
         for evaluation in self.evaluations():
             write("torch_evaluation", **evaluation)
+
+    def record_waits(self, write: Write, waits: Mapping[Place, int]) -> None:
+        """Write an event `torch_wait` for each place that waits for a GPU, per step.
+
+        Those that the hooks have timed are left out, and what a gradient scaler reads.
+        """
+        timed = {
+            (key.place.f_code, key.place.f_lineno)
+            for key in self._ledger.sums
+            if key.place is not None and (key.part in ("sync", "transfer") or key.what in SCALES)
+        }
+        for place, calls in waits.items():
+            if (place.f_code, place.f_lineno) not in timed:
+                write("torch_wait", where=site(place), calls=calls / self._ledger.steps)
 
     def parts(self) -> dict[str, list[float]]:
         """Seconds and calls of each part that was seen, over all steps, and of the rest."""

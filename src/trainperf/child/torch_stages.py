@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import frames, torch_datasets, torch_sharing, torch_workers
 from .torch_items import Items, Spent, cores_used, own_threads, sampled
-from .torch_loaders import batch_size, is_iterable, sampler_of
+from .torch_loader_settings import batch_size, is_iterable, sampler_of
 from .torch_passing import copied_s, pinned_s, value_bytes
 
 if TYPE_CHECKING:

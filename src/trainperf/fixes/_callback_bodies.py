@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
 
+EVERY = 100
+"""Batches between two times that a callback of the user's own still does its work."""
+
 COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
 
 CHANGES = frozenset(

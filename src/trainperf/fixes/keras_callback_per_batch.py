@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
-from trainperf.fixes._callback_bodies import COMMENT, work_seldom
+from trainperf.fixes import Fix
+from trainperf.fixes._callback_bodies import EVERY, work_seldom
+from trainperf.fixes._callback_examples import EXAMPLES
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._words import at, ms, percent, worth
@@ -23,9 +24,6 @@ PART_OF_KERAS = frozenset({"History", "ProgbarLogger"})
 
 EPOCH = '"epoch"'
 
-EVERY = 100
-"""Batches between two times that a callback of the user's own still does its work."""
-
 Place = tuple[Site, dict[str, Any]]
 
 POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
@@ -40,15 +38,6 @@ def _checkpoint(batch_s: float, **arguments: Any) -> CallbackCost:
 def _own(seconds: float) -> CallbackCost:
     methods = {"on_train_batch_end": OTHER_SITE}
     return CallbackCost("LossLog", seconds, 30, where=SITE, methods=methods)
-
-
-def _untouched(statement: str) -> Example:
-    method = f"def on_train_batch_end(self, batch, logs=None):\n        {statement}"
-    return Example(
-        before=f"class Own(Callback):\n    ▸{method}◂\n",
-        after=f"class Own(Callback):\n    {method}\n",
-        data={"edits": [{"every": EVERY}]},
-    )
 
 
 class LighterCallback(Fix):
@@ -107,87 +96,7 @@ class LighterCallback(Fix):
         evidence(callbacks=(_own(0.040),)),
         evidence(callbacks=(_own(0.040),), loop=Loop("fit", where=SITE, steps_per_execution=8)),
     ]
-    examples = [
-        Example(
-            before="""\
-model.fit(x, callbacks=[▸keras.callbacks.ModelCheckpoint("last.keras", save_freq=1)◂])
-""",
-            after="""\
-model.fit(x, callbacks=[keras.callbacks.ModelCheckpoint("last.keras", save_freq="epoch")])
-""",
-            data={"edits": [{"save_freq": EPOCH}]},
-        ),
-        Example(
-            before="""\
-board = ▸keras.callbacks.TensorBoard(
-    log_dir="logs",
-    update_freq="batch",
-)◂
-log = ▸LossLog()◂
-""",
-            after="""\
-board = keras.callbacks.TensorBoard(
-    log_dir="logs",
-    update_freq="epoch",
-)
-log = LossLog()
-""",
-            data={"edits": [{"update_freq": EPOCH}, {}]},
-        ),
-        # a file name with the batch in it has none at the end of an epoch
-        Example(
-            before='saver = ▸ModelCheckpoint("{batch:05d}.keras", save_freq=1)◂\n',
-            after='saver = ModelCheckpoint("{batch:05d}.keras", save_freq=1)\n',
-            data={"edits": [{"save_freq": EPOCH}]},
-        ),
-        # more than observing
-        _untouched("self.model.stop_training = logs['loss'] < 0.1"),
-        _untouched("self.model.optimizer.learning_rate.assign(1 / (1 + batch))"),
-        _untouched("if batch % 50 == 0: self.model.save('last.keras')"),
-        Example(
-            before="""\
-class Saver(keras.callbacks.Callback):
-    ▸def on_train_batch_end(self, batch, logs=None):
-        \"\"\"Save the weights.\"\"\"
-        # with their names
-        self.model.save_weights(self.path)◂
-""",
-            after=f"""\
-class Saver(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        \"\"\"Save the weights.\"\"\"
-        {COMMENT.format(EVERY)}
-        if batch % 100:
-            return
-        # with their names
-        self.model.save_weights(self.path)
-""",
-            data={"edits": [{"every": EVERY}]},
-        ),
-        # what keeps count is still done in every batch
-        Example(
-            before="""\
-class Log(keras.callbacks.Callback):
-    ▸def on_train_batch_end(self, step, logs):
-        self.seen += 1
-        self.losses.append(float(logs["loss"]))
-        with open(self.path, "a") as file:
-            file.write(f"{self.seen} {self.losses[-1]}")◂
-""",
-            after=f"""\
-class Log(keras.callbacks.Callback):
-    def on_train_batch_end(self, step, logs):
-        self.seen += 1
-        self.losses.append(float(logs["loss"]))
-        {COMMENT.format(EVERY)}
-        if step % 100:
-            return
-        with open(self.path, "a") as file:
-            file.write(f"{{self.seen}} {{self.losses[-1]}}")
-""",
-            data={"edits": [{"every": EVERY}]},
-        ),
-    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find callbacks that take at least `HEAVY` of the step, all in one finding."""
@@ -286,10 +195,12 @@ def _edits(callback: CallbackCost) -> dict[str, str]:
 
 
 def _text(heavy: list[CallbackCost], evidence: Evidence) -> str:
+    real = evidence.times.real  # a callback's mean is of other steps as well, slower ones perhaps
     parts = [
-        f"{callback.name}{_settings(callback)} takes {ms(callback.batch_s)}" for callback in heavy
+        f"{callback.name}{_settings(callback)} takes {ms(min(real, callback.batch_s))}"
+        for callback in heavy
     ]
-    text = f"Of each step of {ms(evidence.times.real)}, {', '.join(parts)}."
+    text = f"Of each step of {ms(real)}, {', '.join(parts)}."
     if evidence.device.kind == "GPU":
         text += " Some of that may be waiting for the GPU to end the step."
     return text

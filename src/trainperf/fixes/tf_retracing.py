@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes._bodies import Function
 from trainperf.fixes._cases import OTHER_SITE, SITE, evidence
 from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._tf_retracing_examples import EXAMPLES
 from trainperf.fixes._traced_bodies import (
     acts_once,
     becomes_float,
@@ -40,27 +41,7 @@ def _retracing(
     return Retracing("train_step", count, 60, seconds, cause, SITE, **fields)
 
 
-def _changed(
-    before: str, changes: dict[str, str], numbers: list[dict[str, Any]] | None = None
-) -> Example:
-    after = before.replace("▸", "").replace("◂", "")
-    for old, new in changes.items():
-        after = after.replace(old, new)
-    return Example(before, after, {"numbers": numbers or []})
-
-
-def _untouched(
-    body: str, call: str = "train_step(x, 0.1 * epoch)", numbers: list[Any] | None = None
-) -> Example:
-    before = (
-        "import tensorflow as tf\n\n"
-        f"▸@tf.function\ndef train_step(x, weight):\n    {body}◂\n\n▸{call}◂\n"
-    )
-    return _changed(before, {}, [NUMBER] if numbers is None else numbers)
-
-
 WEIGHT = ChangingNumber(OTHER_SITE, 1, "weight", "float32")
-NUMBER = {"site": 1, "argument": 1, "parameter": "weight", "dtype": "float32"}
 
 
 class StopRetracing(Fix):
@@ -114,98 +95,7 @@ class StopRetracing(Fix):
         evidence(resident=0.045, retracing=_retracing(20, 3.0, relaxed=True)),
         evidence(resident=0.045, retracing=_retracing(20, 3.0, jit=True)),
     ]
-    examples = [
-        # what Python decides by the number, it cannot decide by a tensor
-        _untouched("return weight * update(x) if weight > 0.5 else update(x)"),
-        _untouched("return update(x[:weight])"),
-        # printed in every step now, and once afterwards
-        _untouched('print("a step")'),
-        _untouched("return weight * update(x)", call="train_step(*batch)"),
-        # a shape that Python reads
-        _untouched("return update(tf.reshape(x, (x.shape[0], -1)))", numbers=[]),
-        _changed(
-            """\
-import tensorflow as tf
-
-
-▸@tf.function
-def train_step(x, weight):
-    with tf.GradientTape() as tape:
-        loss = weight * loss_of(model(x))
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))◂
-
-
-for x in dataset:
-    ▸train_step(x, 0.1 * epoch)◂
-""",
-            {"(x, 0.1 * epoch)": "(x, tf.constant(0.1 * epoch, tf.float32))"},
-            [NUMBER],
-        ),
-        _changed(
-            """\
-import tensorflow
-
-
-class Trainer:
-    ▸@tensorflow.function
-    def train_step(self, x, step, weight=1.0):
-        rate = tensorflow.cast(step, tensorflow.float32) / self.steps
-        return self.update(x, rate, weight)◂
-
-    def train(self):
-        for step, x in enumerate(self.dataset):
-            ▸self.train_step(
-                x,
-                step,  # counted from 0
-                weight=step / 100,
-            )◂
-""",
-            {
-                "step,  #": "tensorflow.constant(step, tensorflow.int32),  #",
-                "weight=step / 100": "weight=tensorflow.constant(step / 100, tensorflow.float32)",
-            },
-            [{**NUMBER, "parameter": "step", "dtype": "int32"}, {**NUMBER, "argument": "weight"}],
-        ),
-        # a whole number that is reckoned with as a float
-        _changed(
-            """\
-import tensorflow as tf
-
-▸@tf.function
-def train_step(x, step):
-    update(loss_of(model(x)) * 0.99**step)◂
-
-▸train_step(x, count)◂
-""",
-            {"(x, count)": "(x, tf.constant(count, tf.float32))"},
-            [{**NUMBER, "parameter": "step", "dtype": "int32"}],
-        ),
-        _changed(
-            """\
-import tensorflow as tf
-
-
-▸@tf.function
-def train_step(x, y):
-    return update(model(x), y, tf.shape(x)[0], x.shape[-1])◂
-""",
-            {"@tf.function": "@tf.function(reduce_retracing=True)"},
-        ),
-        _changed(
-            """\
-import tensorflow as tf
-
-
-class Trainer:
-    @staticmethod
-    ▸@tf.function(autograph=False)
-    def train_step(x, y):
-        return update(x, y)◂
-""",
-            {"autograph=False": "autograph=False, reduce_retracing=True"},
-        ),
-    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find recurring traces whose time, spread over the steps, stands out."""

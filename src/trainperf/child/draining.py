@@ -1,0 +1,50 @@
+"""Drain the input of a loop alone: how soon batches come where no model waits for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+MIN_DRAINED = 4
+DRAINED_EPOCHS = 8
+"""A drain ends after so many passes over short data: opening iterators by the hundred
+leaves TensorFlow with threads to clean up that stall what comes next."""
+
+
+class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
+    """The input has no further batch, and re-opening it gives none either."""
+
+
+def drain(driver: Driver, seconds: float) -> tuple[list[tuple[float, int]], float]:
+    """Take batches for `seconds`; return when so many had come, and when it began.
+
+    The times are in seconds since the beginning, without what opening the input again
+    took. Raises `Exhausted`, and what the input itself raises.
+    """
+    marks: list[tuple[float, int]] = []
+    began = driver.clock()
+    drained, chunk, restarting = 0, 1, 0.0
+    epochs = driver.epochs_ended
+    least = (2 if driver.plan.slow else MIN_DRAINED) + 2 * driver.buffered()
+    while True:
+        before = driver.clock()
+        driver.restarts = 0.0
+        got = driver.pull(chunk)
+        if driver.restarts and chunk > 1:
+            # The old iterator is torn down in the background and stalls what is
+            # taken after it as well: such a run of batches counts for nobody.
+            restarting += driver.clock() - before
+            got, chunk = 0, chunk // 2
+        else:
+            restarting += driver.restarts
+        drained += got
+        now = driver.clock() - restarting
+        if got:
+            marks.append((round(now - began, 7), drained))
+        enough = now - began >= seconds or driver.epochs_ended - epochs >= DRAINED_EPOCHS
+        if enough and drained >= least:
+            return marks, began
+        if now + restarting - before < 0.004 and chunk < 1024:
+            chunk *= 2

@@ -1,0 +1,59 @@
+"""What a process removes at its exit, and cannot where it is stopped: trainperf does then."""
+
+from __future__ import annotations
+
+import sys
+
+from .recorder import Recorder
+
+TEMPORARY = "__autograph_generated_file"
+"""Begins the names of modules that AutoGraph keeps in temporary files until exit."""
+
+
+class Temporary:
+    """Records temporary files and folders of this process as they come."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._modules: set[str] = set()
+        self._folders: list[str] = []
+
+    def record(self) -> None:
+        """Name those that are new; cheap where there are none."""
+        new = [
+            name
+            for name in list(sys.modules)
+            if name.startswith(TEMPORARY) and name not in self._modules
+        ]
+        files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
+        self._modules.update(new)
+        if files:
+            self._record.write("temporary", files=[file for file in files if file])
+        folders = _folders()
+        if folders != self._folders:
+            self._folders = folders
+            self._record.write("folders", names=folders)
+            self._record.flush()
+
+
+def _folders() -> list[str]:
+    """The folders that Python would remove at exit: `TemporaryDirectory`, multiprocessing's."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is None:
+        return []
+    import weakref
+
+    process = sys.modules.get("multiprocessing.process")
+    config = getattr(process.current_process(), "_config", {}) if process else {}
+    sockets = [config["tempdir"]] if config.get("tempdir") else []
+
+    cleanup = tempfile.TemporaryDirectory._cleanup.__func__
+    registry = dict(getattr(weakref.finalize, "_registry", {}))
+    return sorted(
+        sockets
+        + [
+            info.args[0]
+            for info in registry.values()
+            if getattr(info.func, "__func__", None) is cleanup and info.args
+        ]
+    )

@@ -1,0 +1,83 @@
+"""The measurements that come last share the time there is, and a fault ends only its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from looping import Clock, NoReads, Record
+from trainperf.child import completing
+
+
+class Fake:
+    """As much of a driver, and of its observer, as is needed here."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.record = Record()
+        self.observer: Any = self
+        self.reads = NoReads()
+        self.settings = {"extra_s": 1.0}
+        self.off = False
+        self.faults: list[str] = []
+        self.extras: list[Any] = []
+        self.facts: dict[str, Any] = {"batch": 8}
+
+    def failed(self, what: str, error: BaseException) -> None:
+        self.faults.append(f"{what}: {error}")
+
+    def describe(self) -> dict[str, Any]:
+        return {"batch": self.facts["batch"]}
+
+    def slow(self, deadline: float) -> None:
+        assert self.off, "hooks let what we do ourselves through"
+        self.clock.tick(2.0)
+
+    def spoilt(self, deadline: float) -> None:
+        raise ValueError("no such stage")
+
+
+@pytest.fixture
+def driver() -> Any:
+    return Fake()
+
+
+def missing(driver: Any) -> dict[str, str]:
+    return {event["what"]: event["reason"] for event in driver.record.of("missing")}
+
+
+def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_taken(
+    driver: Any,
+) -> None:
+    taken: list[float] = []
+    extras = [("stages", driver.slow), ("probes", driver.slow), ("facts", taken.append)]
+    completing.measure(driver, extras)
+    assert missing(driver) == {"probes": "no time was left for it"}
+    assert taken == [1001.0], "it is told the deadline"
+    assert not driver.off
+    assert driver.record.events[-1]["e"] == "measured"
+
+
+def test_a_measurement_that_fails_is_missing_and_the_next_is_taken(driver: Any) -> None:
+    taken: list[float] = []
+    completing.measure(driver, [("stages", driver.spoilt), ("probes", taken.append)])
+    assert missing(driver) == {"stages": "ValueError: no such stage"}
+    assert taken
+    assert not driver.off
+
+
+def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
+    taken: list[float] = []
+    driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]
+    completing.describe_early(driver)
+    assert driver.record.of("early") == [{"e": "early", "batch": 8}]
+    assert taken
+    assert driver.faults == []
+
+
+def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
+    driver.facts.clear()
+    completing.describe(driver)
+    assert driver.record.of("facts") == [{"e": "facts"}]
+    assert driver.faults == ["describing the loop: 'batch'"]

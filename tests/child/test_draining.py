@@ -1,0 +1,81 @@
+"""How soon the batches of an input come, where it is drained alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from looping import Clock
+from trainperf.child.draining import DRAINED_EPOCHS, MIN_DRAINED, Exhausted, drain
+
+BATCH_S = 2.0**-4
+REOPEN_S = 0.5
+
+
+class Input:
+    """A driver over an input of `length` batches, opened again as often as `opens` says."""
+
+    def __init__(
+        self, length: int, opens: int = 1000, ready: int = 0, batch_s: float = BATCH_S
+    ) -> None:
+        self.clock = Clock()
+        self.plan = SimpleNamespace(slow=False)
+        self.restarts = 0.0
+        self.epochs_ended = 0
+        self._length = self._left = length
+        self._opens = opens
+        self._ready = ready
+        self._batch_s = batch_s
+
+    def buffered(self) -> int:
+        return self._ready
+
+    def pull(self, count: int) -> int:
+        for _ in range(count):
+            if not self._left:
+                if self.epochs_ended == self._opens:
+                    raise Exhausted
+                self.epochs_ended += 1
+                self._left = self._length
+                self.restarts += REOPEN_S
+                self.clock.tick(REOPEN_S)
+            self._left -= 1
+            self.clock.tick(self._batch_s)
+        return count
+
+
+def drained(source: Any, seconds: float = 1.0) -> list[tuple[float, int]]:
+    marks, began = drain(source, seconds)
+    assert began == 1000.0
+    return marks
+
+
+def test_batches_are_counted_with_the_time_at_which_they_came() -> None:
+    marks = drained(Input(100), 10 * BATCH_S)
+    assert marks == [(pytest.approx(BATCH_S * count), count) for count in range(1, 11)]
+
+
+@pytest.mark.parametrize(("batch_s", "length"), [(BATCH_S, 5), (2.0**-14, 3000)])
+def test_what_opening_the_input_again_takes_is_in_no_time(batch_s: float, length: int) -> None:
+    source = Input(length, batch_s=batch_s)
+    seconds, count = drained(source)[-1]
+    assert source.epochs_ended >= 3
+    assert seconds == pytest.approx(batch_s * count, rel=1e-3)
+
+
+def test_a_few_batches_and_what_was_ready_are_drained_whatever_the_time() -> None:
+    assert drained(Input(100), 0.0)[-1][1] == MIN_DRAINED
+    assert drained(Input(100, ready=8), 0.0)[-1][1] == MIN_DRAINED + 16
+
+
+def test_short_data_is_passed_over_so_many_times_only() -> None:
+    source = Input(2)
+    drained(source, 1000.0)
+    assert source.epochs_ended == DRAINED_EPOCHS
+
+
+def test_an_input_that_has_no_more_says_so() -> None:
+    with pytest.raises(Exhausted):
+        drain(Input(20, opens=0), 1000.0)  # type: ignore[arg-type]

@@ -1,0 +1,56 @@
+"""Where in what a step returns its loss is, and how it is written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainperf.child.loss_values import (
+    DEEPEST,
+    is_eager,
+    json_number,
+    leaves,
+    number_of,
+    path_to_loss,
+)
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", {}, [], {"accuracy": 1}, [[], {"loss": "0.5"}]])
+def test_what_has_no_float_scalar_has_no_loss(value: Any) -> None:
+    assert path_to_loss(value) is None
+
+
+def test_the_loss_is_found_by_its_name_before_others_that_come_first() -> None:
+    assert path_to_loss({"accuracy": 0.9, "g_loss": 0.5}) == ("g_loss",)
+    assert path_to_loss({"a_loss": 0.9, "loss": 0.5}) == ("loss",)
+    assert path_to_loss((1, [{"mae": 0.5}])) == (1, 0, "mae")
+
+
+def test_a_structure_is_searched_to_a_bounded_depth() -> None:
+    nested: Any = 0.5
+    for _ in range(DEEPEST):
+        nested = [nested]
+    assert path_to_loss(nested) == (0,) * DEEPEST
+    assert path_to_loss([nested]) is None
+
+
+def test_values_of_nested_structures_are_told_in_their_order() -> None:
+    assert leaves({"a": [1, (2, 3)], "b": 4}) == [1, 2, 3, 4]
+    assert leaves(5) == [5]
+
+
+def test_the_loss_of_replicas_is_their_mean() -> None:
+    class PerReplica:
+        values = (0.25, 0.75)
+
+    assert number_of(PerReplica()) == 0.5
+
+
+def test_nine_digits_are_written_and_what_json_has_not_as_text() -> None:
+    assert json_number(1 / 3) == 0.333333333
+    assert [json_number(float(name)) for name in ("nan", "inf", "-inf")] == ["nan", "inf", "-inf"]
+
+
+def test_a_plain_number_is_no_tensor_of_tensorflow() -> None:
+    assert not is_eager(0.5)

@@ -1,0 +1,235 @@
+"""Warnings of a debug mode that a stand-in for CUDA gives, where the user's code calls it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from trainperf.child.torch_syncs import PROTOTYPE, WAITS, SyncWarnings
+
+# In no file of the user's, as the functions of PyTorch's own modules.
+CUDA = """
+import warnings
+mode, warned_once = 0, False
+
+def operation():
+    if mode == 2:
+        raise RuntimeError("called a synchronizing CUDA operation")
+    if mode == 1:
+        warnings.warn("called a synchronizing CUDA operation (Triggered internally)", stacklevel=2)
+
+def is_initialized():
+    return True
+
+def get_sync_debug_mode():
+    return mode
+
+def set_sync_debug_mode(wanted):
+    global mode, warned_once
+    if not warned_once:
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=2)
+    mode, warned_once = {"default": 0, "warn": 1, "error": 2}.get(wanted, wanted), True
+"""
+USERS = """
+import warnings
+
+def step(cuda):
+    cuda.operation()
+    for _ in range(2):
+        cuda.operation()
+
+def warns(text):
+    warnings.warn(text, stacklevel=1)
+"""
+
+
+@pytest.fixture
+def cuda():
+    names = {"__name__": "torch.cuda"}
+    exec(compile(CUDA, "<torch>", "exec"), names)
+    module = SimpleNamespace(names=names)
+    for name in ("operation", "is_initialized", "get_sync_debug_mode", "set_sync_debug_mode"):
+        setattr(module, name, names[name])
+    return module
+
+
+@pytest.fixture
+def users(tmp_path, monkeypatch):
+    path = tmp_path / "users_own.py"
+    path.write_text(USERS, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("users_own", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "users_own", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def watch(cuda):
+    made = []
+
+    def make(off=lambda: False):
+        made.append(SyncWarnings(SimpleNamespace(cuda=cuda), off))
+        made[-1].start()
+        return made[-1]
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        make.said = said
+        yield make
+        for one in made:
+            one.stop()
+
+
+def lines(syncs):
+    return {place.f_lineno: calls for place, calls in syncs.waits.items()}
+
+
+# ------------------------------------------------------------- what must not change
+
+
+def test_the_mode_the_filters_and_what_shows_warnings_are_as_before(watch, cuda, users):
+    before = warnings.filters, list(warnings.filters), warnings._showwarnmsg, warnings.showwarning
+    syncs = watch()
+    assert cuda.get_sync_debug_mode() == 1
+    users.step(cuda)
+    syncs.stop()
+    assert cuda.get_sync_debug_mode() == 0
+    now = warnings.filters, list(warnings.filters), warnings._showwarnmsg, warnings.showwarning
+    assert now == before
+    assert watch.said == []
+
+
+def test_other_warnings_reach_the_program_as_often_as_they_would_have(watch, cuda, users):
+    users.warns("mine")
+    syncs = watch()
+    for _ in range(2):
+        users.warns("mine")  # told once already
+        users.warns("another")
+    users.step(cuda)
+    syncs.stop()
+    users.warns("another")
+    assert [str(one.message) for one in watch.said] == ["mine", "another"]
+
+
+def test_a_filter_that_makes_errors_of_warnings_meets_no_warning_of_ours(watch, cuda, users):
+    warnings.simplefilter("error")
+    syncs = watch()
+    users.step(cuda)
+    with pytest.raises(UserWarning, match="mine"):
+        users.warns("mine")
+    syncs.step_ended(kept=True)
+    assert lines(syncs) == {5: 1, 7: 2}
+
+
+def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, users):
+    cuda.names["warned_once"] = True
+    for mode in (1, 2):
+        cuda.set_sync_debug_mode(mode)
+        filters = list(warnings.filters)
+        syncs = watch()
+        assert list(warnings.filters) == filters
+        syncs.stop()
+        assert cuda.get_sync_debug_mode() == mode
+    with pytest.raises(RuntimeError):
+        users.step(cuda)
+
+
+def test_a_mode_that_the_program_sets_meanwhile_stays(watch, cuda):
+    syncs = watch()
+    cuda.set_sync_debug_mode("error")
+    syncs.stop()
+    assert cuda.get_sync_debug_mode() == 2
+
+
+def test_a_program_that_keeps_its_own_copy_of_the_filters_gets_none_of_ours(watch, cuda, users):
+    before = list(warnings.filters)
+    syncs = watch()
+    with warnings.catch_warnings(record=True) as kept:
+        users.step(cuda)
+        users.warns("mine")
+        syncs.stop()
+        inside = list(warnings.filters)
+    assert inside == before == list(warnings.filters)
+    assert [str(one.message) for one in kept] == ["mine"]
+
+
+def test_without_cuda_nothing_is_set(watch, cuda):
+    cuda.is_initialized = lambda: False
+    filters = list(warnings.filters)
+    watch()
+    assert cuda.get_sync_debug_mode() == 0
+    assert list(warnings.filters) == filters
+
+
+def test_a_forked_worker_asks_cuda_nothing_and_warns_as_before(watch, cuda, users):
+    filters = list(warnings.filters)
+    syncs = watch()
+
+    def refuse():
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    cuda.get_sync_debug_mode = refuse
+    syncs.forked()
+    syncs.stop()
+    assert syncs.fault == ""
+    assert list(warnings.filters) == filters
+
+
+def test_what_fails_is_kept_as_a_reason_and_leaves_nothing_behind(watch, cuda):
+    before = list(warnings.filters), warnings._showwarnmsg
+
+    def refuse(mode):
+        raise AttributeError("no such mode")
+
+    cuda.set_sync_debug_mode = refuse
+    syncs = watch()
+    assert syncs.fault == "AttributeError: no such mode"
+    assert (list(warnings.filters), warnings._showwarnmsg) == before
+
+
+# --------------------------------------------------------------------- what is seen
+
+
+def test_every_operation_that_waits_is_counted_at_the_users_line(watch, cuda, users):
+    syncs = watch()
+    users.step(cuda)
+    syncs.step_ended(kept=True)
+    users.step(cuda)
+    syncs.step_ended(kept=True)
+    assert lines(syncs) == {5: 2, 7: 4}
+    assert {place.f_code.co_filename for place in syncs.waits} == {users.__file__}
+
+
+def test_a_step_that_is_left_out_counts_for_nothing(watch, cuda, users):
+    syncs = watch()
+    users.step(cuda)
+    syncs.step_ended(kept=False)
+    users.step(cuda)  # in no step that ended
+    assert lines(syncs) == {}
+
+
+def test_what_trainperf_does_itself_and_other_threads_do_counts_for_nothing(watch, cuda, users):
+    off = [True]
+    syncs = watch(lambda: off[0])
+    users.step(cuda)
+    off[0] = False
+    thread = threading.Thread(target=users.step, args=(cuda,))
+    thread.start()
+    thread.join()
+    syncs.step_ended(kept=True)
+    assert lines(syncs) == {}
+    assert watch.said == []
+
+
+def test_the_words_looked_for_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    assert WAITS == "called a synchronizing CUDA operation"
+    assert PROTOTYPE.startswith("Synchronization debug mode")
+    assert callable(torch.cuda.set_sync_debug_mode)
+    assert callable(torch.cuda.get_sync_debug_mode)

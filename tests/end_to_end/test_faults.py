@@ -13,12 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from observing import events, gone, observed, python, script, strays
+from observing import LONG_S, events, gone, observed, python, script, strays
 from trainperf import store
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.model import Diagnosis, Ending
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = pytest.mark.usefixtures("nothing_left", "children_before")
+
+
+@pytest.fixture(scope="module")
+def children_before():
+    """What tests of other files left is theirs."""
+    return set(psutil.Process().children(recursive=True))
+
 
 OURS = re.compile(r"Traceback|trainperf/(cli|session|launch|diagnose|evidence)")
 
@@ -28,7 +35,7 @@ def trainperf(cwd: Path, *words: str, env: dict[str, str] | None = None):
     return subprocess.run(
         command,
         cwd=cwd,
-        env={**os.environ, **(env or {}), "COLUMNS": "100"},
+        env={**os.environ, **(env or {}), "COLUMNS": "300"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -181,7 +188,7 @@ def test_endless_output_is_cut_to_its_end(tmp_path):
 def test_a_script_that_hangs_is_given_up_and_shown(tmp_path):
     source = "import time\nprint('waiting for a lock', flush=True)\ntime.sleep(1000)"
     script(tmp_path, source, "train.py")
-    result = diagnose(tmp_path, "--stall", "1s", "train.py")
+    result = diagnose(tmp_path, "--stall", "4s", "train.py")
     assert result.returncode == 3
     assert "waiting for a lock" in result.stdout
     assert saved(tmp_path).ending is Ending.STALLED
@@ -256,7 +263,8 @@ def test_shared_memory_of_a_stopped_script_is_removed(tmp_path):
     time.sleep(1000)
     """
     script(tmp_path, source, "train.py")
-    recording = observed(python("train.py"), tmp_path, tmp_path / "run", stall_s=1.0)
+    recording = observed(python("train.py"), tmp_path, tmp_path / "run", stall_s=4.0)
+    assert recording.ending is Ending.STALLED
     name = recording.output_tail.split()[0]
     assert name.startswith("psm_")
     assert not (Path("/dev/shm") / name).exists()
@@ -294,7 +302,7 @@ def started(cwd: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(folder: Path, text: str, seconds: float = 40.0) -> None:
+def wait_for(folder: Path, text: str, seconds: float = 2 * LONG_S) -> None:
     """Wait until some event of the run holds `text`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -319,7 +327,7 @@ def test_an_interrupted_diagnosis_reports_and_ends_with_130(tmp_path, mark, numb
     process = started(tmp_path, "train.py")
     wait_for(tmp_path, "ready")
     process.send_signal(number)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert output
     assert not OURS.search(errors)
@@ -336,7 +344,7 @@ def test_pressing_ctrl_c_again_and_again_leaves_nothing_behind(tmp_path, mark):
             break
         process.send_signal(signal.SIGINT)
         time.sleep(0.01)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert output
     assert not OURS.search(errors)
@@ -349,7 +357,7 @@ def test_nothing_survives_a_kill_9_of_trainperf(tmp_path, mark):
     wait_for(tmp_path, "ready")
     process.kill()
     process.communicate()
-    assert gone(mark, 3.0)
+    assert gone(mark)
 
 
 def test_a_daemon_does_not_survive_a_kill_9_of_trainperf(tmp_path, mark):
@@ -359,7 +367,7 @@ def test_a_daemon_does_not_survive_a_kill_9_of_trainperf(tmp_path, mark):
     wait_for(tmp_path, "ready")
     process.kill()
     process.communicate()
-    assert gone(mark, 3.0)
+    assert gone(mark)
 
 
 def test_a_report_that_cannot_be_written_is_still_printed(tmp_path):
@@ -391,9 +399,9 @@ def test_a_full_disk_ends_the_measuring_and_says_so(tmp_path):
     """
     script(tmp_path, source, "train.py")
     limited = ("sh", "-c", f"ulimit -f 40; exec {sys.executable} train.py")
-    recording = observed(limited, tmp_path, tmp_path / "run", stall_s=20.0)
+    recording = observed(limited, tmp_path, tmp_path / "run", stall_s=LONG_S)
     assert recording.ending is Ending.MEASURED
-    assert recording.ended - recording.started < 15
+    assert recording.ended - recording.started < LONG_S
     assert any("File too large" in event["text"] for event in events(recording, "note"))
 
 
@@ -470,7 +478,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
     process = started(tmp_path, "train.py")
     wait_for(tmp_path, moment)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert output
     assert not OURS.search(errors)
@@ -504,5 +512,5 @@ def test_a_script_that_imports_tensorflow_but_does_not_train_is_told_so(tmp_path
     assert any(text.startswith("TensorFlow 2.") for text in caught.value.seen)
 
 
-def test_the_machine_is_left_as_it_was(mark):
-    assert not [one for one in psutil.Process().children(recursive=True) if one.is_running()]
+def test_the_machine_is_left_as_it_was(children_before):
+    assert set(psutil.Process().children(recursive=True)) <= children_before

@@ -21,9 +21,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
 LEG = """
 import json, sys
 from trainperf.child.driver import Driver
+from trainperf.child.hooking import hooks_of
 from trainperf.child.importing import PostImport
 from trainperf.child.losses import Losses
-from trainperf.child.observer import Observer, _hooks
+from trainperf.child.observer import Observer
 from trainperf.child import seeding
 settings = json.loads(sys.argv[1])
 leg, settings["leg"] = settings["leg"], None  # keep losses, but take no turns
@@ -32,7 +33,7 @@ observer.settings = {**settings, "leg": leg}
 observer.losses = Losses(observer)
 observer.settings = settings
 seeding.install(settings["seed"], observer)
-PostImport(_hooks(observer), observer.failed).install()
+PostImport(hooks_of(observer), observer.failed).install()
 Driver.wants_more = property(lambda self: observer.losses.updates < settings["until"])
 sys.argv = sys.argv[2:]
 source = open(sys.argv[0]).read()

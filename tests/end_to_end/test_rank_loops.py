@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from legs import repeated
 from observing import events, observed, script
 from trainperf import evidence
 from trainperf.machine import inspect_machine
@@ -112,6 +113,27 @@ for epoch in range(100_000):
             optimizer.step()
 """
 
+SHARDED = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+mesh = init_device_mesh("cpu", (2,))
+loader = DataLoader(data(), batch_size=16, sampler=DistributedSampler(data()))
+model = net()
+for one in (model[0], model[2], model):
+    fully_shard(one, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for epoch in range(100_000):
+    for x, y in loader:
+        time.sleep(0.06 * rank)
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        assert torch.isfinite(loss)
+"""
+
 
 def run(tmp_path: Path, body: str) -> Recording:
     script(tmp_path, HEAD + body, "train.py")
@@ -161,6 +183,7 @@ def test_a_job_of_thirty_steps_says_what_exchanges_its_gradients(tmp_path):
     assert job.exchange.bytes == 4 * (32 * 64 + 64 + 64 + 1)
 
 
+@repeated
 def test_what_rank_0_does_alone_makes_it_the_one_that_is_waited_for(tmp_path):
     recording = run(tmp_path, UNALIKE)
     assert recording.ending is Ending.MEASURED
@@ -177,3 +200,16 @@ def test_ranks_inside_of_join_are_measured_with_their_exchange(tmp_path):
     reasons = [one.local.reason for one in job.processes if isinstance(one.local, Missing)]
     assert len(reasons) == 2
     assert all("Join" in one for one in reasons)
+
+
+def test_ranks_that_shard_their_model_run_free_of_each_other_for_a_while(tmp_path):
+    recording = run(tmp_path, SHARDED)
+    assert recording.ending is Ending.MEASURED
+    first, second = blocks(recording)
+    assert first == second
+    job = read(recording, tmp_path).parallel
+    assert job.exchange is not None
+    assert job.exchange.method == "fully_shard"
+    assert job.exchange.bytes == 4 * (32 * 64 + 64 + 2 * 64 + 2)  # both of the last are padded
+    assert sum(job.exchange.gathers) > job.exchange.bytes
+    assert [one.rank for one in job.stragglers] == [1]

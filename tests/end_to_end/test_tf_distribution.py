@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from legs import repeated
 from observing import events, observed, python, script
 from trainperf.model import Ending, Event, Recording
 
@@ -122,6 +123,7 @@ def missing(recording: Recording) -> dict[str, str]:
     return {event["what"]: event["reason"] for event in events(recording, "missing")}
 
 
+@repeated
 def test_fit_on_two_devices_is_timed_with_and_without_the_exchange(tmp_path):
     source = (
         MIRRORED

@@ -121,7 +121,7 @@ def test_a_worker_that_hangs_is_given_up_and_ended(tmp_path, mark):
     assert recording.ending is Ending.STALLED
     assert "deadlock" in recording.output_tail
     assert read(recording, tmp_path).loop.kind == "iterator"
-    assert gone(mark, 1.0)
+    assert gone(mark)
 
 
 def test_a_dataset_that_cannot_be_pickled_fails_as_it_does_alone(tmp_path):

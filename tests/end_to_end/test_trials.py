@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from legs import states
-from observing import drop_inductor_cache, patient, script, strays
+from observing import LONG_S, drop_inductor_cache, patient, script, strays
 from trainperf import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -259,9 +259,9 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
 ) -> None:
     script(tmp_path, TINY, "train.py")
     process = started(tmp_path)
-    wait_for(tmp_path, moment)
+    wait_for(tmp_path, mark, moment)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, output + errors
     assert "One step" in output
     assert "interrupted" in output
@@ -273,12 +273,12 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:
     script(tmp_path, TINY, "train.py")
     process = started(tmp_path)
-    wait_for(tmp_path, "a leg waits for its turn")
+    wait_for(tmp_path, mark, "a leg waits for its turn")
     process.kill()
     process.communicate()
-    until = time.monotonic() + 30
+    until = time.monotonic() + LONG_S
     while strays(mark) or list(tmp_path.glob("runs/*/leg-*")):
-        assert time.monotonic() < until, states()
+        assert time.monotonic() < until, states(mark)
         time.sleep(0.2)
 
 
@@ -318,13 +318,13 @@ def started(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(folder: Path, moment: str, seconds: float = 120.0) -> None:
+def wait_for(folder: Path, mark: str, moment: str, seconds: float = 120.0) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         legs = list(folder.glob("runs/*/leg-*/run.json"))
         if moment == "a leg begins to start" and legs:
             return
-        if legs and [one for one in states() if "train.py" in one[1]]:
+        if legs and states(mark):
             return
         time.sleep(0.02)
     raise AssertionError(f"never came: {moment}")

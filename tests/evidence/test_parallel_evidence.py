@@ -10,6 +10,7 @@ import pytest
 from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
+from trainperf.evidence.exchange import LONGER
 from trainperf.evidence.parallel import joined, parallel, summarise, whole_job, with_scaling
 from trainperf.fixes._cases import machine, measure
 from trainperf.fixes._parallel_cases import rank
@@ -314,6 +315,16 @@ def test_the_exchange_is_real_less_local_of_the_slowest_rank() -> None:
     assert (found.exchange.method, found.exchange.bytes) == ("DistributedDataParallel", 12_600_000)
 
 
+def test_what_fsdp_gathers_is_known_beside_what_it_reduces() -> None:
+    event = {**EXCHANGE, "gathers": [8, 8, 4]}
+    found = job(process(0, extra=(event,)), process(1))
+    assert found.exchange is not None
+    assert found.exchange.gathers == (8, 8, 4)
+    plain = job(process(0, extra=(EXCHANGE,)), process(1))
+    assert plain.exchange is not None
+    assert plain.exchange.gathers == ()
+
+
 def test_drift_of_the_machine_cancels_in_the_interval() -> None:
     steady = cost(job(process(0, extra=(EXCHANGE,), drift=0.10), process(1, drift=0.10)))
     assert steady.low is not None
@@ -349,8 +360,14 @@ def test_runs_of_steps_that_cannot_be_paired_count_with_both_intervals() -> None
 
 
 def test_an_exchange_is_never_negative() -> None:
-    found = cost(job(process(0, local=0.12, extra=(EXCHANGE,)), process(1, local=0.12)))
+    found = cost(job(process(0, local=0.104, extra=(EXCHANGE,)), process(1, local=0.104)))
     assert (found.seconds, found.low) == (0, 0)
+
+
+def test_steps_that_are_much_longer_without_the_exchange_tell_nothing() -> None:
+    found = job(process(0, local=0.15, extra=(EXCHANGE,)), process(1, local=0.16))
+    assert found.exchange is not None
+    assert found.exchange.seconds_ == LONGER
 
 
 def test_without_a_local_phase_nothing_is_known_of_its_cost() -> None:

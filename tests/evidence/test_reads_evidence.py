@@ -65,6 +65,20 @@ def test_of_large_files_only_what_was_read_counts() -> None:
     assert one.bytes_basis == "by its read calls"
 
 
+def test_a_file_that_is_opened_and_mapped_in_each_step_is_not_taken_for_read() -> None:
+    one = only(reads([FILES], loop(event(read_bytes=4000)), RESIDENT))
+
+    assert one.opens_per_step == pytest.approx(32)
+    assert one.bytes_per_step is None
+    assert one.needed_bytes_s is None
+
+
+def test_of_files_that_workers_opened_the_size_still_counts() -> None:
+    one = only(reads([FILES], loop(event(read_bytes=4000, workers=2)), RESIDENT))
+
+    assert one.bytes_per_step == pytest.approx(32 * 10_000)
+
+
 def test_a_mapping_is_not_counted_and_not_guessed() -> None:
     one = only(reads([FILES], loop(event(opens=0, read_bytes=4000)), RESIDENT))
 

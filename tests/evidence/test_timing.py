@@ -183,6 +183,15 @@ def test_without_an_epochs_end_only_the_restart_is_known():
     assert found.validation_s is None
 
 
+def test_a_first_step_that_goes_on_with_what_a_drain_opened_is_no_restart():
+    epoch, usual = {"e": "epoch"}, [block("real", 1.0, 10), *steps("real", [0.1] * 10)]
+    after_a_drain = [epoch, drain((0.5, 1), (1.0, 9)), *steps("first", [0.11])]
+    opening = [epoch, *steps("first", [2.1])]
+    found = between_epochs(observed(FIT, *usual, *after_a_drain, *opening, *after_a_drain))
+    assert found.restart_s == pytest.approx(2.0)
+    assert between_epochs(observed(FIT, *usual, *after_a_drain)) is None
+
+
 def test_the_first_of_several_epoch_ends_is_left_out():
     gaps = [{"e": "between", "s": s, "seconds": d} for s, d in ((10.0, 9.0), (30.0, 2.0))]
     evaluations = [{"e": "evaluate", "s": s, "seconds": d} for s, d in ((11.0, 8.0), (31.0, 1.5))]

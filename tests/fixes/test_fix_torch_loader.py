@@ -10,8 +10,9 @@ from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes._cases import machine
 from trainperf.fixes._torch_cases import LOADER
-from trainperf.fixes._torch_input_cases import MIB, WITH_WORKERS, made, starved
+from trainperf.fixes._torch_input_cases import MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes._torch_loader import (
+    MOST_WAITING,
     bound_with_workers,
     choices,
     cores_per_rank,
@@ -19,6 +20,8 @@ from trainperf.fixes._torch_loader import (
     fits_shm,
     keeps_order,
     made_s,
+    maker_share,
+    most_workers,
     predicted,
     workers_needed,
 )
@@ -61,6 +64,40 @@ def test_at_most_four_numbers_are_offered_and_the_need_is_among_them() -> None:
     assert workers_needed(case) == 19
     assert 19 in offered
     assert len(offered) == 4
+
+
+def test_workers_that_compute_are_no_more_than_the_cores() -> None:
+    assert most_workers(starved(machine=machine(cores=2))) == 2  # nobody knows
+    assert most_workers(starved(machine=machine(cores=2), use=drained(0.98))) == 2
+    assert most_workers(starved(machine=machine(cores=4), use=drained(0.60))) == 4
+
+
+def test_workers_that_wait_may_be_more_than_the_cores_up_to_twice_the_need() -> None:
+    waits = starved(
+        machine=machine(cores=2), use=drained(0.04), stages=made(0.110), real=0.140, input=0.120
+    )
+    assert workers_needed(waits) == 6
+    assert most_workers(waits) == 12
+    assert max(choices(waits, 1, 12)) > 2
+
+
+def test_workers_that_wait_leave_half_of_the_cores_idle() -> None:
+    busy = starved(machine=machine(cores=2), use=drained(0.20))
+    assert most_workers(busy) == 5  # 5 times 0.2 is half of 2 cores
+
+
+def test_workers_that_wait_are_not_without_number() -> None:
+    slow = starved(use=drained(0.001), stages=made(20.0), real=20.0, input=20.0)
+    assert most_workers(slow) == MOST_WAITING
+
+
+def test_what_each_maker_uses_is_shared_among_workers_and_ranks() -> None:
+    four = replace(WITH_WORKERS, workers=4)
+    assert maker_share(starved(four, use=drained(0.8))) == pytest.approx(0.2)
+    ranks = starved(four, use=drained(0.8), facts={"local_world_size": 2})
+    assert maker_share(ranks) == pytest.approx(0.1)
+    with pytest.raises(NotMeasured):
+        maker_share(starved(use=drained(0.8, samples=2)))
 
 
 def test_no_number_is_offered_whose_batches_do_not_fit_into_shared_memory() -> None:

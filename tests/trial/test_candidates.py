@@ -3,7 +3,9 @@ import pytest
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
+from trainperf.model.run import Epoch
 from trainperf.trial.candidates import (
+    BETWEEN,
     NO_EDIT,
     SEMANTIC,
     Candidate,
@@ -30,6 +32,12 @@ class Slow(Append):
     warm_up_epochs = 1
 
 
+class Between(Append):
+    """Append what saves between epochs."""
+
+    between_epochs = True
+
+
 class Impossible(Fix):
     """Edit what is not there."""
 
@@ -48,6 +56,7 @@ FIXES = {
     "one": Append(),
     "two": Append(),
     "slow": Slow(),
+    "between": Between(),
     "impossible": Impossible(),
     "variables": Variables(),
     "others": Variables(),
@@ -200,3 +209,12 @@ def test_what_changes_most_decides_how_the_losses_are_judged():
     assert loosest([kinds.SEMANTICS, kinds.NUMERICS]) is kinds.SEMANTICS
     assert loosest([kinds.ENVIRONMENT]) is kinds.ENVIRONMENT
     assert loosest([]) is kinds.EXACT
+
+
+def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(run):
+    between, epoch = append("between", ".a()"), {"steps": 20, "seconds": 0.5, "pause_s": 0.1}
+    found, skipped = chosen(run, between)
+    assert (found, [one.reason for one in skipped]) == ([], [BETWEEN])
+    found, skipped = chosen(run, append("between", ".a()", epoch=epoch), append("one", ".b()"))
+    assert {one.name: one.epoch for one in found} == {"between": Epoch(20, 0.5, 0.1), "one": None}
+    assert skipped == []

@@ -15,15 +15,16 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from legs import LOOP, PLAIN, base_run, changed, clock, side_by_side, states, written
-from observing import gone
+from legs import LOOP, PLAIN, base_run, changed, clock, repeated, side_by_side, states, written
+from observing import LONG_S, gone
+from processes import soon
 from trainperf.stopping import Guard
 from trainperf.trial import leg as leg_module
 from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.turns import Contest, Turns
 from trainperf.trial.warming import warm_up
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
 
 FED = (
     LOOP
@@ -42,8 +43,12 @@ train(lambda number: batches.get())
 @pytest.fixture(autouse=True)
 def no_process_stays_stopped(mark):
     yield
-    ours = [one for one in states() if "train.py" in one[1]]
-    assert ours == []
+    assert states(mark) == []
+
+
+def stopped(pids):
+    """Whether all are: a process that was sent SIGSTOP stops when it is next on a core."""
+    return soon(lambda: all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in pids))
 
 
 def compared(tmp_path, source, change, seconds=40.0):
@@ -54,6 +59,7 @@ def compared(tmp_path, source, change, seconds=40.0):
         return measured, engine.baseline()
 
 
+@repeated
 def test_a_step_of_half_the_length_reads_two(tmp_path):
     measured, baseline = compared(tmp_path, PLAIN.format(0.02), PLAIN.format(0.01))
     assert measured.ratio is not None
@@ -83,13 +89,14 @@ class Sleeper(Leg):
 class Restless(Sleeper):
     """A leg whose threads are not stopped while it waits: what must not happen."""
 
+    def start(self, guard):
+        super().start(guard)
+        self._processes.stop = lambda: None
+
     def arrived(self):
         super().arrived()
         self._words[leg_module.words.ALONE] = 0
-        self._wake()
-
-    def _stop_all(self):
-        pass
+        self._processes.wake()
 
 
 def against_itself(tmp_path, kind, pairs=8):
@@ -98,7 +105,7 @@ def against_itself(tmp_path, kind, pairs=8):
     contest = Contest(other)
     with Guard() as guard:
         try:
-            warm_up([base, other], guard, 2, 30.0, lambda: False)
+            warm_up([base, other], guard, 2, LONG_S, lambda: False)
             turns = Turns(base, [contest], 0.01, lambda: False, lambda one: len(one.pairs) >= pairs)
             for _ in turns.rounds():
                 pass
@@ -108,10 +115,12 @@ def against_itself(tmp_path, kind, pairs=8):
     return math.exp(statistics.median(pair.log_ratio for pair in contest.pairs))
 
 
+@repeated
 def test_batches_made_during_a_longer_pause_flatter_nobody(tmp_path):
     assert 0.93 < against_itself(tmp_path, Sleeper) < 1.07
 
 
+@repeated
 def test_the_test_above_would_notice_a_leg_that_fills_its_buffers_while_it_waits(tmp_path):
     assert against_itself(tmp_path, Restless, pairs=2) > 1.3
 
@@ -128,6 +137,7 @@ FAULTS = {
 }
 
 
+@repeated
 def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
@@ -169,13 +179,13 @@ def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
     leg = Leg("", base_run(script), tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, 30.0, lambda: False)
+            warm_up([leg], guard, 1, LONG_S, lambda: False)
             assert leg.failure == ""
-            (pid,) = leg._others
-            assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+            (pid,) = leg._processes.others
+            assert stopped([pid])
             os.kill(pid, signal.SIGKILL)
             with pytest.raises(LegFailed, match="killed by SIGKILL"):
-                leg.run_slice(4, 1, 10.0, lambda: False)
+                leg.run_slice(4, 1, LONG_S, lambda: False)
         finally:
             leg.end()
 
@@ -186,10 +196,10 @@ def test_legs_that_were_stopped_from_outside_go_on(tmp_path):
     leg = Leg("", base_run(script), tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, 30.0, lambda: False)
-            (pid,) = leg._others
+            warm_up([leg], guard, 1, LONG_S, lambda: False)
+            (pid,) = leg._processes.others
             threading.Timer(0.2, os.kill, (pid, signal.SIGSTOP)).start()
-            piece = leg.run_slice(20, 1, 10.0, lambda: False)
+            piece = leg.run_slice(20, 1, LONG_S, lambda: False)
             assert piece is not None
             assert piece.steps == 20
         finally:
@@ -203,12 +213,13 @@ def test_a_launcher_that_opens_a_session_of_its_own_can_be_stopped_and_woken(tmp
     leg = Leg("", run, tmp_path / "leg")
     with Guard() as guard:
         try:
-            warm_up([leg], guard, 1, 30.0, lambda: False)
+            warm_up([leg], guard, 1, LONG_S, lambda: False)
             assert leg.failure == ""
-            assert all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in leg._others)
-            assert len(leg._others) == 2
+            others = leg._processes.others
+            assert stopped(others)
+            assert len(others) == 2
             for _ in range(2):
-                piece = leg.run_slice(4, 1, 10.0, lambda: False)
+                piece = leg.run_slice(4, 1, LONG_S, lambda: False)
                 assert piece is not None
                 assert piece.steps == 4
         finally:
@@ -235,7 +246,7 @@ def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monke
     legs = [Leg("", run, tmp_path / "one"), Leg("two", run, tmp_path / "two")]
     with Guard() as guard:
         try:
-            warm_up(legs, guard, 2, 30.0, lambda: False)
+            warm_up(legs, guard, 2, LONG_S, lambda: False)
         finally:
             for leg in legs:
                 leg.end()
@@ -259,17 +270,17 @@ def test_no_stopped_process_remains_after_kill_9_of_trainperf_itself(tmp_path, m
     tests = os.path.dirname(os.path.dirname(__file__))
     env = {**os.environ, "PYTHONPATH": tests}
     parent = subprocess.Popen((sys.executable, "-c", KILLED, str(tmp_path)), env=env)
-    deadline = time.monotonic() + 30
-    while not any(str(tmp_path) in command for _, command in states()):
+    deadline = time.monotonic() + LONG_S
+    while not states(mark):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LONG_S
     while any(str(tmp_path) in command for _, command in running()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert gone(mark, 20.0)  # the guard as well, which cleans up last
+    assert gone(mark)  # the guard as well, which cleans up last
 
 
 def running():

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from legs import LOOP, PLAIN, base_run, bench, changed, clock, written
+from legs import LOOP, PLAIN, base_run, bench, changed, clock, repeated, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import one_after_another, turns
 from trainperf.trial.budget import LATE, Clock
@@ -150,6 +150,7 @@ def short(monkeypatch, nothing_left):
 
 
 @pytest.mark.usefixtures("short")
+@repeated
 def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_path):
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
@@ -184,5 +185,5 @@ def test_an_interrupt_between_two_processes_leaves_nothing_running(tmp_path):
     assert found.ratio is None
     assert found.late
     assert engine.baseline().control is None
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60  # the time that it was given
     assert list((tmp_path / "runs").iterdir()) == []

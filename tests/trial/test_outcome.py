@@ -77,8 +77,8 @@ def test_slower_is_said_only_where_the_whole_interval_is():
     [
         (ratio(0.98, 1.0, 1.02), control(), ""),
         (ratio(0.90, 1.2, 1.6), control(), "not told from noise in 8 pairs"),
-        (ratio(1.005, 1.015, 1.02), control(), "a gain below 2% is not worth an edit"),
-        (ratio(1.04, 1.05, 1.06), control(0.93, 1.02), "gains below 7.0% could be noise here"),
+        (ratio(1.005, 1.015, 1.02), control(), "a gain below 2 % is not worth an edit"),
+        (ratio(1.04, 1.05, 1.06), control(0.93, 1.02), "gains below 7.0 % could be noise here"),
     ],
 )
 def test_no_measurable_effect_has_a_reason_where_there_was_one_to_see(found, of, reason):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from legs import LOOP, base_run, bench, changed, clock, side_by_side, written
+from legs import LOOP, base_run, bench, changed, clock, repeated, side_by_side, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import turns
 from trainperf.trial.leg import LegFailed
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 
 
+@repeated
 def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", 0.1)
     monkeypatch.setattr(turns, "MIN_PAIRS", 100)  # nothing is decided before the end

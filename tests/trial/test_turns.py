@@ -1,8 +1,10 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from trainperf.model import Ratio
+from trainperf.model.run import Epoch
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.ratio import Pair
 from trainperf.trial.slices import Slice
@@ -253,3 +255,31 @@ def test_too_few_pairs_have_no_ratio():
 @pytest.mark.parametrize(("step_s", "steps"), [(2.0, 1), (0.1, 1), (0.02, 3), (0.001, 50)])
 def test_what_is_cold_after_a_pause_counts_for_nobody(step_s, steps):
     assert settle_steps(step_s) == steps
+
+
+def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():
+    machine = Machine()
+    epoch = Epoch(steps=5, seconds=0.6, pause_s=0.1)
+
+    class Epochs(Steady):
+        def run_slice(self, steps, *rest):
+            piece = super().run_slice(steps, *rest)
+            return piece and replace(piece, epochs=steps // 5)
+
+    base, leg = Epochs(machine, "base"), Epochs(machine, "fix", step_s=0.05)
+    made = Turns(base, [Contest(leg)], 0.1, lambda: False, after(6), epoch)
+    run(made)
+    assert all(steps % 5 == 0 for steps in base.asked_steps + leg.asked_steps)
+    assert base.asked_steps[0] == 5
+    # 0.6 s with the pause against 0.35 s
+    assert made.contests[0].ratio.speedup == pytest.approx(0.6 / 0.35)
+
+
+def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
+    machine = Machine()
+    made = Turns(
+        Steady(machine, "base"), [Contest(Steady(machine, "fix"))], 0.1, lambda: False, after(6),
+        Epoch(steps=5, seconds=0.6),
+    )  # fmt: skip
+    with pytest.raises(LegFailed, match="do not all have 5 steps"):
+        run(made)

@@ -99,6 +99,7 @@ def loop(observed: Observed) -> Loop:
         updates_per_step=int(facts.get("updates_per_step") or 1),
         pydataset=site(facts.get("pydataset")),
         pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
+        pydataset_random=facts.get("pydataset_random"),
     )
 
 

@@ -26,7 +26,8 @@ def reads(
     What was opened and read is counted from the first timed block to the last, and divided
     by the batches taken meanwhile; what read-ahead had ready at either end makes that a few
     per cent inexact. Bytes are those of the system calls, or opens times the mean size where
-    that is less: what comes through a mapping is in neither.
+    that is less. Where files are opened and next to nothing is read by calls they are mapped
+    (`numpy.memmap`), and what is taken of them is not known.
     """
     event = next((one for one in reversed(list(observed.of("reads")))), None)
     steps = 0.0 if event is None else _steps(observed, event)
@@ -74,7 +75,8 @@ def _of_step(
 ) -> Reads:
     opens = share * event["opens"] / steps if event["opens"] else _graph_opens(stages)
     by_calls = share * event["read_bytes"] / steps if event["counted"] else None
-    by_sizes = opens * one.mean_bytes if opens and one.mean_bytes else None
+    mapped = by_calls is not None and by_calls < LEAST_BYTES and not event.get("workers")
+    by_sizes = opens * one.mean_bytes if opens and one.mean_bytes and not mapped else None
     known = [value for value in (by_calls, by_sizes) if value is not None and value >= LEAST_BYTES]
     taken = min(known, default=None)
     basis = ""

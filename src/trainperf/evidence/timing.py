@@ -199,7 +199,7 @@ def _before(observed: Observed, kind: str, update: Event) -> Iterator[Event]:
 def between_epochs(observed: Observed) -> BetweenEpochs | None:
     """What passes between two epochs: in all where one ended, else the restart alone."""
     gaps = list(observed.of("between"))
-    firsts = [event for event in observed.of("step") if event["p"] == "first"]
+    firsts = list(_opening(observed))
     real = _measure(observed, "real")
     usual = real.seconds * observed.steps_per_call if isinstance(real, Measure) else 0.0
     excess = [max(0.0, event["t"] - event["s"] - usual) for event in firsts]
@@ -220,6 +220,16 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         callbacks_s=_epoch_callbacks(observed),
         restart_s=restart,
     )
+
+
+def _opening(observed: Observed) -> Iterator[Event]:
+    """The first steps that opened their input: those after a drain go on with what it opened."""
+    drained = False
+    for event in observed.loop:
+        if event["e"] in ("input", "epoch"):
+            drained = event["e"] == "input"
+        elif event["e"] == "step" and event["p"] == "first" and not drained:
+            yield event
 
 
 def _within(events: Iterator[Event], gaps: list[Event]) -> Iterator[float]:

@@ -1,13 +1,15 @@
 """What a PyTorch process said of itself, read from its events.
 
 The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
-`torch_evaluation` and `torch_sync` have the fields of the values they become;
-`torch_split` holds the seconds and calls of all profiled steps (and a place), `torch_flags` and
-`torch_memory` the two dictionaries, `torch_trace` the fields of a `Trace`.
+`torch_evaluation`, `torch_sync`, `torch_wait` and `torch_wide_product` have the fields of
+the values they become; `torch_split` holds the seconds and calls of all profiled steps (and
+a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products` and
+`torch_trace` the fields of a `Products` and a `Trace`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +28,8 @@ from trainperf.model import (
     TorchOptimizer,
     Trace,
 )
+from trainperf.model.torch import DeviceWait
+from trainperf.model.torch_products import Products, WideProduct
 
 T = TypeVar("T")
 
@@ -49,6 +53,8 @@ def torch(observed: Observed) -> Torch | None:
         evaluation=max(evaluations, key=lambda one: one.seconds * one.calls, default=None),
         split_=_split(observed),
         syncs=tuple(sorted(_all(observed, SyncPoint), key=lambda one: -one.seconds)),
+        waits=tuple(sorted(_all(observed, DeviceWait), key=lambda one: -one.calls)),
+        products=_products(observed),
         flags=_last(observed, "torch_flags"),
         memory=_last(observed, "torch_memory"),
         trace=traces[-1] if traces else None,
@@ -64,7 +70,19 @@ KINDS = {
     Evaluation: "torch_evaluation",
     SyncPoint: "torch_sync",
     Trace: "torch_trace",
+    DeviceWait: "torch_wait",
+    Products: "torch_products",
+    WideProduct: "torch_wide_product",
 }
+
+
+def _products(observed: Observed) -> Products | None:
+    """The products of the step that was watched, with the places of those in float32."""
+    found = _all(observed, Products)
+    if not found:
+        return None
+    losses = (_read(event, WideProduct) for event in observed.of("torch_wide_loss"))
+    return replace(found[-1], places=tuple(_all(observed, WideProduct)), losses=tuple(losses))
 
 
 def _all(observed: Observed, kind: type[T]) -> list[T]:

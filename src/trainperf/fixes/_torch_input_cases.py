@@ -7,7 +7,7 @@ from typing import Any
 
 from trainperf.fixes._cases import SITE, stage
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
-from trainperf.model import Evidence, Loader, Loop, Missing, Stage
+from trainperf.model import Evidence, Loader, Loop, Missing, PhaseUse, Stage
 
 MIB = 1024**2
 
@@ -31,6 +31,11 @@ def made(item: float | None = 0.070, collate: float | None = 0.010) -> tuple[Sta
         stage("dataset item", item),
         stage("collate", collate, **own),
     )
+
+
+def drained(cpu_cores: float, samples: int = 20) -> tuple[PhaseUse, ...]:
+    """How many cores were busy while the loader was drained."""
+    return (PhaseUse("input", samples, cpu_cores=cpu_cores),)
 
 
 def starved(

@@ -15,6 +15,16 @@ ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 SWEEP = (1, 2, 4, 8)
 """Numbers of workers worth a trial everywhere; the cores and the need add theirs."""
 
+WAITING = 0.5
+"""Share of the cores below which those that make batches wait (for a disk, a network, a
+lock) rather than compute: as many more may wait at the same time as fill it."""
+
+MOST_WAITING = 32
+"""Workers that wait, at most: each is a process, with memory of its own and a start."""
+
+FEWEST_SAMPLES = 3
+"""Samples of the CPU use while the input was drained, below which it is not known."""
+
 MOST_VARIANTS = 4
 """Trials that the number of workers of one loader may take."""
 
@@ -113,15 +123,47 @@ def workers_needed(evidence: Evidence) -> int:
     return max(1, math.ceil(made_s(evidence) / max(evidence.times.resident, 1e-9)))
 
 
+def maker_share(evidence: Evidence) -> float:
+    """Return what share of a core each process that makes batches keeps busy; above 0.
+
+    That is the CPU use of the user's processes while the loader is drained, over the
+    workers (the training process, where there are none) of all ranks. Raises
+    `NotMeasured`.
+    """
+    drained = evidence.phase("input")
+    if drained.cpu_cores is None or drained.samples < FEWEST_SAMPLES:
+        raise NotMeasured("the CPU use while the input was drained is not known")
+    makers = max(1, evidence.torch.loader.workers) * ranks(evidence)
+    return max(drained.cpu_cores / makers, 1e-3)
+
+
+def most_workers(evidence: Evidence) -> int:
+    """Return how many workers may pay: the cores of a rank, and more if workers wait.
+
+    So many more that they keep `WAITING` of the cores busy together, at most
+    `MOST_WAITING`, and no more than the step needs.
+    """
+    width = cores_per_rank(evidence)
+    try:
+        room = WAITING * max(1, width) / maker_share(evidence)
+        useful = min(int(room), MOST_WAITING, 2 * workers_needed(evidence))
+    except NotMeasured:
+        return width
+    return max(width, useful)
+
+
 def choices(evidence: Evidence, least: int, most: int) -> list[int]:
     """Return at most four numbers of workers from `least` to `most`, around the need.
 
-    They are of 1, 2, 4, 8, the need itself, all cores and all but the trainer's own;
-    those whose batches in flight `/dev/shm` cannot hold are left out.
+    They are of 1, 2, 4, 8, the need itself, all cores and all but the trainer's own, and
+    above the cores (workers that wait) the need, 16 and the most; those whose batches in
+    flight `/dev/shm` cannot hold are left out.
     """
     need, all_cores = workers_needed(evidence), cores_per_rank(evidence)
     prefetch = evidence.torch.loader.prefetch_factor or PREFETCH
     offered = {*SWEEP, min(need, all_cores), all_cores - 1, all_cores}
+    if most > all_cores:
+        offered |= {need, 16, most}
     suited = [n for n in offered if max(1, least) <= n <= most and fits_shm(evidence, n, prefetch)]
     suited.sort(key=lambda n: (abs(math.log2(n / need)), n))
     return sorted(suited[:MOST_VARIANTS])

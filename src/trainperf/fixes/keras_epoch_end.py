@@ -140,7 +140,7 @@ class ShorterEpochEnd(Fix):
             bound=bound,
             bound_basis="the pause against the length of an epoch",
             where=(where,) if where else (),
-            advice=" ".join(part.advice for part in parts),
+            advice=" ".join(part.advice for part in parts if part.advice),
             snippet=parts[0].snippet,
         )
 
@@ -191,7 +191,17 @@ def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
     known = (pause.validation_s, pause.callbacks_s, pause.restart_s)
     rest = pause.seconds - sum(part for part in known if part is not None)
     if rest >= LEAST_SHARE * epoch_s:
-        parts.append(
-            _Part("not told apart", rest, "Look at what the script does between epochs.", "")
-        )
+        repeated = any(part.snippet == REPEAT_IN_FIT for part in parts)
+        parts.append(_not_told_apart(rest, loop, pause.callbacks_s is None, repeated))
     return parts
+
+
+def _not_told_apart(seconds: float, loop: str, callbacks: bool, repeated: bool) -> _Part:
+    """What is left of the pause; in `fit` it is Keras's, and its callbacks' if not timed."""
+    if loop != "fit":
+        return _Part("not told apart", seconds, "Look at what the script does between epochs.", "")
+    advice = ["Save and log less often."] if callbacks else []
+    if not repeated:
+        advice.append("Repeat the dataset inside one iterator, so that Keras opens it once.")
+    name = "callbacks and Keras's own work" if callbacks else "Keras's own work"
+    return _Part(name, seconds, " ".join(advice), REPEAT_IN_FIT)

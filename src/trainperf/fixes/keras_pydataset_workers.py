@@ -21,8 +21,14 @@ TENSORFLOW_CALLS = ("error_handler", "op_dispatch_handler")
 """What TensorFlow and Keras wrap their functions in. Their threads do not survive the
 fork of a worker process."""
 
+SAME_NUMBERS = (
+    "Its batches draw random numbers: of processes all would draw the same, as Keras does not "
+    "seed them."
+)
+"""Keras 3 starts its pool with `random_seed` None (`init_pool_generator`)."""
 
-def _loop(workers: int | None = None, **arguments: object) -> Loop:
+
+def _loop(workers: int | None = None, random: bool | None = None, **arguments: object) -> Loop:
     return Loop(
         "fit",
         where=SITE,
@@ -30,6 +36,7 @@ def _loop(workers: int | None = None, **arguments: object) -> Loop:
         input_kind="PyDataset",
         pydataset=OTHER_SITE,
         pydataset_arguments={"workers": workers, **arguments},
+        pydataset_random=random,
     )
 
 
@@ -45,10 +52,13 @@ class PyDatasetWorkers(Fix):
     `workers` is set to the cores there are, and `use_multiprocessing` to True: each
     worker is a process with a Python of its own. Batches still come in order.
     Where `__getitem__` calls TensorFlow, workers stay threads: TensorFlow does not
-    survive a fork.
+    survive a fork. They stay threads as well where it draws random numbers: Keras does not
+    seed its worker processes, so all of them would draw the same.
 
     ## When not to
-    When `__getitem__` draws random numbers from a shared generator: seed it by the index.
+    When random numbers have to be the same from run to run: seed a generator by the index.
+    When one of your own classes, which trainperf does not look into, draws random numbers:
+    set `use_multiprocessing` to False.
     When the dataset holds an open file or connection: open it in `__getitem__`.
     When processes are spawned (Windows, macOS, or set so): the script needs
     `if __name__ == "__main__":` around what trains.
@@ -72,6 +82,7 @@ class PyDatasetWorkers(Fix):
     fires = [
         evidence(real=0.1, resident=0.02, input=0.1, loop=_loop()),
         evidence(real=0.1, resident=0.02, input=0.1, loop=_loop(workers=1)),
+        evidence(real=0.1, resident=0.02, input=0.1, loop=_loop(random=True)),
         evidence(real=0.1, resident=0.02, input=0.1, loop=_loop(), machine=machine(cores=32)),
         evidence(
             real=0.1,
@@ -130,6 +141,7 @@ class PyDatasetWorkers(Fix):
         lines = [f"train_data.{name} = {value}" for name, value in settings.items()]
         legacy = evidence.framework.legacy_keras
         inside = ", ".join(f"{name}={value}" for name, value in settings.items())
+        drawn = loop.pydataset_random is True
         return self.finding(
             title="One worker loads the batches",
             text=(
@@ -139,9 +151,11 @@ class PyDatasetWorkers(Fix):
             bound=bound,
             bound_basis=upper(evidence, f"batches made on {width} cores at once"),
             where=(loop.where,) if loop.where else (),
-            advice=f"Let {width} workers make the batches.",
+            advice=f"Let {width} workers make the batches{', as threads' if drawn else ''}."
+            + (f" {SAME_NUMBERS}" if drawn else ""),
             snippet=f"model.fit(train_data, {inside})" if legacy else "\n".join(lines),
             data={**settings, **({"legacy": True} if legacy else {})},
+            equivalence=Equivalence.NUMERICS if drawn else self.equivalence,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -164,10 +178,14 @@ def _settings(evidence: Evidence, width: int) -> dict[str, object]:
     """What to set: workers, processes unless TensorFlow runs in them, a queue that feeds them."""
     loads = [each for each in evidence.functions if each.thread == "worker"]
     threads = any(each.calls_into in TENSORFLOW_CALLS for each in loads)
+    threads = threads or evidence.loop.pydataset_random is True
     settings: dict[str, object] = {"workers": width}
+    given = evidence.loop.pydataset_arguments
     if not threads:
         settings["use_multiprocessing"] = True
-    given = evidence.loop.pydataset_arguments.get("max_queue_size")
-    if width > (given if isinstance(given, int) else QUEUE):
+    elif given.get("use_multiprocessing"):
+        settings["use_multiprocessing"] = False
+    queue = given.get("max_queue_size")
+    if width > (queue if isinstance(queue, int) else QUEUE):
         settings["max_queue_size"] = 2 * width
     return settings

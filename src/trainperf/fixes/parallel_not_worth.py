@@ -17,9 +17,19 @@ from trainperf.fixes._parallel_cases import (
     ranks,
 )
 from trainperf.fixes._words import ms, percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Parallel, ScalingPoint, taken
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    Parallel,
+    ScalingPoint,
+    Straggler,
+    taken,
+)
 
 BREAK_EVEN = 96.0
+LATE = Straggler(1, "input", 0.045, 0.45, "its input takes 47.0 ms a step, that of rank 0 2.0 ms")
 
 
 def _slow(
@@ -78,6 +88,8 @@ class NotWorthIt(Fix):
         # two do more than one, by what was measured, whatever the estimate says
         _slow(*_points(0.060, 0.100)),
         _slow(alone=0.070),
+        # they would, if they did not wait for one
+        _slow(*_points(0.030, 0.100), parallel={"stragglers": (LATE,)}),
         # as much, within the noise
         _slow(*_points(0.0495, 0.100)),
         # neither runs on fewer devices nor the exchange were measured
@@ -88,6 +100,7 @@ class NotWorthIt(Fix):
     fires = [
         _slow(*_points(0.030, 0.100)),
         _slow(*_points(0.030, 0.100, rate=False), batch=None),
+        _slow(*_points(0.010, 0.100), parallel={"stragglers": (LATE,)}),
         # by the step without exchange alone
         _slow(),
         _slow(**on_gpus()),
@@ -102,9 +115,11 @@ class NotWorthIt(Fix):
         """Find a job that does fewer samples per second than one of its devices would."""
         job = evidence.parallel
         count = max(job.replicas, job.expected)
-        ratio = measured = _measured(job)
-        if ratio is None:
+        measured = _measured(job)
+        if measured is None:
             ratio = evidence.times.real / (count * step_without_exchange(evidence))
+        else:
+            ratio = measured * _without_late(evidence)
         if not worth(evidence, ratio):
             return None
         upper = ratio if measured is not None or evidence.device.kind == "GPU" else None
@@ -112,7 +127,7 @@ class NotWorthIt(Fix):
             title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
             text=_text(evidence, count, measured, ratio),
             bound=upper,
-            bound_basis=_basis(measured, upper),
+            bound_basis=_basis(evidence, measured, upper),
             advice=_advice(evidence),
             snippet=_snippet(evidence),
         )
@@ -130,14 +145,22 @@ def _measured(job: Parallel) -> float | None:
     return all_.real_s / (count * one.real_s)
 
 
+def _without_late(evidence: Evidence) -> float:
+    """The part of a step that is left where no rank is waited for: that is repaired apart."""
+    late = max((one.behind_s for one in evidence.parallel.stragglers), default=0.0)
+    return max(0.0, 1 - late / evidence.times.real)
+
+
 def _text(evidence: Evidence, count: int, measured: float | None, ratio: float) -> str:
     real = ms(evidence.times.real)
     if measured is not None:
         one = next(point for point in evidence.parallel.scaling if point.devices == 1)
         text = (
             f"On one device a step takes {ms(one.real_s)}, on {count} together {real}, with the "
-            f"same batch on each: one alone does {times(ratio)} the samples per second."
+            f"same batch on each: one alone does {times(measured)} the samples per second"
         )
+        late = evidence.parallel.stragglers
+        text += f", {times(ratio)} if nobody waited for rank {late[0].rank}." if late else "."
     else:
         alone = step_without_exchange(evidence)
         text = (
@@ -152,7 +175,9 @@ def _text(evidence: Evidence, count: int, measured: float | None, ratio: float) 
     return f"{text} The exchange takes {ms(cost)} ({percent(cost / evidence.times.real)})."
 
 
-def _basis(measured: float | None, upper: float | None) -> str:
+def _basis(evidence: Evidence, measured: float | None, upper: float | None) -> str:
+    if measured is not None and evidence.parallel.stragglers:
+        return "samples per second on one device, measured, less the wait for a late rank"
     if measured is not None:
         return "samples per second on one device, measured"
     if upper is None:
@@ -171,9 +196,11 @@ def _break_even(evidence: Evidence) -> int | None:
 def _advice(evidence: Evidence) -> str:
     batch = _break_even(evidence)
     more = f"more than about {batch:,} samples" if batch else "more samples"
+    sharded = evidence.parallel.exchange is not None and evidence.parallel.exchange.gathers
+    fits = " if the model fits there" if sharded else ""
     return (
-        f"Train on one device, or give each {more} per step, with the learning rate adjusted "
-        "to the global batch."
+        f"Train on one device{fits}, or give each {more} per step, with the learning rate "
+        "adjusted to the global batch."
     )
 
 

@@ -38,7 +38,7 @@ LOOK_CPU = """\
 top -b -n 1 | head -30"""
 
 BALANCE = """\
-# sort by length, deal out in turn: every rank gets samples of all lengths
+# where samples differ in length: sort, and deal out in turn
 order = sorted(range(len(dataset)), key=lambda index: length_of(dataset[index]))
 own = order[: len(order) // world_size * world_size][rank::world_size]"""
 

@@ -46,6 +46,7 @@ class ShuffleBuffer(Fix):
 
     category = "input"
     equivalence = Equivalence.SEMANTICS
+    between_epochs = True
 
     silent = [
         # filled in a few steps
@@ -160,12 +161,22 @@ class ShuffleBuffer(Fix):
             ),
             equivalence=Equivalence.EXACT if movable else Equivalence.SEMANTICS,
             rewritable=movable and len(sites) == 2 and all(site.exact for site in sites),
+            data=_epoch(between, steps, real),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Let the shuffle and the map before it change places."""
         one, other = finding.where
         change_places(script, one, other)
+
+
+def _epoch(between: BetweenEpochs | None, steps: int, real: float) -> dict[str, object]:
+    """The epoch that trials have to hold whole: a buffer is filled once in each."""
+    if between is None or between.restart_s is None:
+        return {}
+    whole = steps * real + between.seconds
+    besides = max(0.0, between.seconds - between.restart_s)
+    return {"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}}
 
 
 def _cacheable(evidence: Evidence) -> bool:

@@ -36,7 +36,8 @@ def __getitem__(self, index):
     return augment(self.prepared[index])"""
 
 FOR_COLLATE = """\
-def collate(samples):  # one array operation for the batch, no loop over its elements
+def collate(samples):
+    # one array operation for the batch, no loop over its elements
     images, labels = zip(*samples)
     return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
 
@@ -165,14 +166,17 @@ def _collate_place(evidence: Evidence) -> Site | None:
 
 
 def _functions(evidence: Evidence) -> list[FunctionCost]:
-    """The user's functions most often found running, without those of the step itself."""
+    """The user's functions most often found running, without those of the step itself.
+
+    Samples of the stack name a method with its class, places of a call do not.
+    """
     step = _of_the_step(evidence.torch)
     if evidence.loop.where is not None:
         step.add(evidence.loop.where.function)
     found = [
         each
         for each in evidence.functions
-        if each.thread == "main" and each.name not in step and not each.name.endswith(".forward")
+        if each.thread == "main" and each.name.rpartition(".")[2] not in step
     ]
     return sorted(found, key=lambda each: -each.share)[:MOST_NAMED]
 

@@ -106,6 +106,7 @@ class PersistentWorkers(Fix):
         bound = whole / (whole - restart)
         if not worth(evidence, bound):
             return None
+        besides = max(0.0, whole - steps * evidence.times.real - restart)
         how = f" ({loader.start_method})" if loader.start_method else ""
         return self.finding(
             title=f"{percent(restart / whole)} of each epoch goes into starting workers",
@@ -117,6 +118,7 @@ class PersistentWorkers(Fix):
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
+            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

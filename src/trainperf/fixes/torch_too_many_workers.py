@@ -10,8 +10,9 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine
 from trainperf.fixes._pipeline import upper
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
-from trainperf.fixes._torch_input_cases import WITH_WORKERS, made, starved
+from trainperf.fixes._torch_input_cases import WITH_WORKERS, drained, made, starved
 from trainperf.fixes._torch_loader import (
+    WAITING,
     bound_with_workers,
     choices,
     cores_per_rank,
@@ -23,20 +24,17 @@ from trainperf.fixes._torch_loader import (
 )
 from trainperf.fixes._torch_loader_edits import set_setting
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Missing, PhaseUse
+from trainperf.model import Equivalence, Evidence, Finding, Missing
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-IDLE = 0.5
+IDLE = 1.2 * WAITING
 """Share of the cores in use while the loader is drained, below which its workers wait (for
-a disk, a network) rather than fight for cores: then more of them than cores can be right."""
+a disk, a network) rather than fight for cores: then more of them than cores can be right.
+A little above what `torch_workers` fills with workers that wait, so that its advice stands."""
 
 MANY = replace(WITH_WORKERS, workers=32)
-
-
-def _drained(cpu_cores: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("input", 20, cpu_cores=cpu_cores),)
 
 
 class TooManyWorkers(Fix):
@@ -67,7 +65,8 @@ class TooManyWorkers(Fix):
         starved(WITH_WORKERS),
         starved(replace(WITH_WORKERS, workers=8)),
         # they wait for a disk
-        starved(MANY, use=_drained(1.1)),
+        starved(MANY, use=drained(1.1)),
+        starved(MANY, use=drained(4.2)),
         # nothing was timed
         starved(MANY, resident=None),
         starved(MANY, stages=Missing("not timed")),
@@ -75,7 +74,7 @@ class TooManyWorkers(Fix):
     ]
     fires = [
         starved(MANY),
-        starved(MANY, use=_drained(7.6)),
+        starved(MANY, use=drained(7.6)),
         starved(replace(MANY, random=True), machine=machine(cores=2)),
         starved(replace(MANY, workers=4), machine=machine(cores=16), facts={"local_world_size": 8}),
         starved(replace(MANY, workers=16), real=0.025, stages=made(0.040), input=0.010),
@@ -117,9 +116,9 @@ class TooManyWorkers(Fix):
             f"Each step waits {ms(lost)} longer than the {ms(evidence.times.resident)} it "
             "takes with its batch at hand.",
             bound=bound,
-            bound_basis=upper(evidence, f"{max(offered)} workers that none disturbs"),
+            bound_basis=upper(evidence, f"{_workers(max(offered))} that none disturbs"),
             where=places(loader),
-            advice=f"Start {workers} worker{'s' if workers > 1 else ''}, not {loader.workers}.",
+            advice=f"Start {_workers(workers)}, not {loader.workers}.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={workers})",
             data={"workers": workers, "variants": [{"workers": n} for n in offered]},
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
@@ -138,3 +137,7 @@ def _workers_wait(evidence: Evidence, workers: int) -> bool:
     except NotMeasured:
         return False
     return used is not None and used < IDLE * min(workers, evidence.machine.cores)
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'' if count == 1 else 's'}"

@@ -52,7 +52,7 @@ class UnshardedData(Fix):
     - When epochs are meant to be N passes: shorten the schedule along with the epoch.
     """
 
-    category = "practice"
+    category = "sync"
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
 
@@ -109,7 +109,7 @@ class UnshardedData(Fix):
             f"{unless}{'an' if unless else 'An'} epoch is {job.expected} passes over the "
             f"data{fewer}.",
             bound=None,
-            bound_basis="not about the step: the epoch gets shorter",
+            bound_basis=f"a step stays as it is, but an epoch has 1/{job.expected} of the steps",
             where=places(loader),
             advice="Give the loader a DistributedSampler, and call its set_epoch in each epoch.",
             snippet=SNIPPET,

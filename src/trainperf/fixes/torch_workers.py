@@ -9,7 +9,7 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine
 from trainperf.fixes._pipeline import upper
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
-from trainperf.fixes._torch_input_cases import LOOP, MIB, WITH_WORKERS, made, starved
+from trainperf.fixes._torch_input_cases import LOOP, MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes._torch_loader import (
     FITS,
     bound_with_workers,
@@ -18,12 +18,14 @@ from trainperf.fixes._torch_loader import (
     cores_said,
     costs_said,
     keeps_order,
+    maker_share,
+    most_workers,
     named,
     places,
     predicted,
 )
 from trainperf.fixes._torch_loader_edits import set_setting
-from trainperf.fixes._words import ms, worth
+from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Missing, StartUp
 
 if TYPE_CHECKING:
@@ -70,7 +72,8 @@ class Workers(Fix):
     ## What changes
     `num_workers` processes make batches while the model computes. Batches come in the
     same order. Random augmentation draws other numbers: each worker has its own seed.
-    How many are best, trials tell: too many take cores from the training itself.
+    How many are best, trials tell: too many take cores from the training itself. More
+    than cores are tried only where those that make batches leave the cores idle.
 
     ## When not to
     - When an `IterableDataset` is not sharded: every worker would deliver all of it.
@@ -93,9 +96,15 @@ class Workers(Fix):
         starved(facts={"local_world_size": 8}),
         # workers that could keep up: bursts, not their number
         starved(WITH_WORKERS, real=0.030, input=0.012),
-        # as many workers as cores, or more
+        # as many workers as cores, or more, and they compute
         starved(replace(WITH_WORKERS, workers=8)),
         starved(replace(WITH_WORKERS, workers=64)),
+        starved(replace(WITH_WORKERS, workers=8), use=drained(7.2)),
+        # one core, and it computes; whether it does was hardly looked at
+        starved(machine=machine(cores=1), use=drained(0.95)),
+        starved(machine=machine(cores=1), use=drained(0.05, samples=2)),
+        # they wait, and are as many as may wait
+        starved(replace(WITH_WORKERS, workers=32), use=drained(0.5), stages=made(2.0)),
         # nothing was timed
         starved(input=None, stages=Missing("not timed")),
         starved(resident=None),
@@ -114,6 +123,16 @@ class Workers(Fix):
         starved(replace(LOADER, iterable=True, sharded=False)),
         starved(replace(LOADER, iterable=True, sharded=True)),
         starved(replace(WITH_WORKERS, workers=2), stages=made(0.150), input=0.085),
+        # they wait for storage: on two cores, on one, with as many workers as cores
+        starved(machine=machine(cores=2), use=drained(0.05), stages=made(0.400)),
+        starved(machine=machine(cores=1), use=drained(0.05)),
+        starved(
+            replace(WITH_WORKERS, workers=2),
+            machine=machine(cores=2),
+            use=drained(0.1),
+            stages=made(0.150),
+            input=0.085,
+        ),
         # /dev/shm holds a few batches only
         starved(machine=machine(cores=16, shm_free=24 * MIB), loop=LOOP),
     ]
@@ -156,13 +175,13 @@ class Workers(Fix):
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a loader whose workers are fewer than the cores, and cannot keep up."""
-        loader, width = evidence.torch.loader, cores_per_rank(evidence)
-        if not evidence.input_bound or width < 2 or loader.workers >= width:
+        """Find a loader that cannot keep up, and whose workers are fewer than may pay."""
+        loader, most = evidence.torch.loader, most_workers(evidence)
+        if not evidence.input_bound or most < 2 or loader.workers >= most:
             return None
         if loader.workers and evidence.times.input < FITS * evidence.times.resident:
             return None
-        offered = choices(evidence, loader.workers + 1, width)
+        offered = choices(evidence, loader.workers + 1, most)
         if not offered:
             return None
         bound = bound_with_workers(evidence, max(offered))
@@ -171,7 +190,7 @@ class Workers(Fix):
         workers, obstacle = predicted(evidence, offered), _obstacle(loader)
         return self.finding(
             title=_title(loader),
-            text=_text(evidence, loader) + (f" {obstacle}" if obstacle else ""),
+            text=_text(evidence, loader, max(offered)) + (f" {obstacle}" if obstacle else ""),
             bound=bound,
             bound_basis=upper(evidence, f"{max(offered)} workers beside the step, none waiting"),
             where=places(loader),
@@ -194,18 +213,34 @@ def _title(loader: Loader) -> str:
     return f"{few} not keep up with the training"
 
 
-def _text(evidence: Evidence, loader: Loader) -> str:
+def _text(evidence: Evidence, loader: Loader, most: int) -> str:
     step, there = ms(evidence.times.resident), cores_said(evidence)
+    why = _waiting(evidence, loader, most)
     if loader.workers == 0:
         return (
             f"{named(loader)} is read with `num_workers=0`: a step takes {costs_said(evidence)}, "
-            f"and the model, which waits meanwhile, {step}; {there}."
+            f"and the model, which waits meanwhile, {step}; {there}.{why}"
         )
     many = "one worker" if loader.workers == 1 else f"{loader.workers} workers"
     return (
         f"{named(loader)} is read by {many}, which deliver a batch every "
         f"{ms(evidence.times.input)}, while the model needs {step}. One process takes "
-        f"{costs_said(evidence)}; {there}."
+        f"{costs_said(evidence)}; {there}.{why}"
+    )
+
+
+def _waiting(evidence: Evidence, loader: Loader, most: int) -> str:
+    """Why more workers than cores are offered, as a sentence; "" if none are."""
+    if most <= cores_per_rank(evidence):
+        return ""
+    if loader.workers == 0:
+        maker = "The process that makes the batches keeps"
+    else:
+        maker = "The one worker keeps" if loader.workers == 1 else "Each worker keeps"
+    return (
+        f" {maker} {percent(min(1.0, maker_share(evidence)))} of a core busy while it does: it "
+        "waits (for storage, a network, a lock) rather than computes, so more workers than "
+        "cores can pay."
     )
 
 

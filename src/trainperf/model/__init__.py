@@ -9,6 +9,7 @@ of 1, unless a name says otherwise (`_percent`, `_mib`).
 from __future__ import annotations
 
 from trainperf.model.basics import Missing, Site, is_taken, taken
+from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits, Reason
 from trainperf.model.container import ContainerUse
 from trainperf.model.diagnosis import (
     FORMAT_VERSION,
@@ -73,12 +74,16 @@ __all__ = [
     "FORMAT_VERSION",
     "INPUT_BOUND_BELOW",
     "AllReduce",
+    "Answer",
     "BetweenEpochs",
     "Bottleneck",
     "CallbackCost",
     "Category",
     "ChangingNumber",
     "Channel",
+    "Check",
+    "CheckedTimes",
+    "Compared",
     "ContainerUse",
     "Control",
     "Cost",
@@ -103,6 +108,7 @@ __all__ = [
     "InstanceType",
     "LayerFacts",
     "Leg",
+    "Limits",
     "Link",
     "Loader",
     "Loop",
@@ -127,6 +133,7 @@ __all__ = [
     "Rank",
     "Ratio",
     "Reads",
+    "Reason",
     "Recording",
     "ReportedStage",
     "ReportedTimes",

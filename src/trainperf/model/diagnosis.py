@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainperf.model.basics import Site
+from trainperf.model.check import Check
 from trainperf.model.container import ContainerUse
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
@@ -204,3 +205,4 @@ class Diagnosis:
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
+    check: Check | None = None  # None: nothing was checked

@@ -128,6 +128,23 @@ class Evidence:
         return len(pairs) > 1 and shown >= len(pairs) - len(pairs) // 3
 
     @property
+    def in_turn(self) -> bool:
+        """Whether the training's own thread makes each batch, and no other meanwhile.
+
+        A `DataLoader` without workers does, unless a thread of the user's was seen at
+        work, or one that pins memory for a GPU.
+        """
+        if self.torch_ is None or self.loop.input_kind != "DataLoader":
+            return False
+        loaders = [one for one in self.torch_.loaders if one.role == "training"]
+        gpu = self.device.kind == "GPU"
+        return (
+            bool(loaders)
+            and not any(one.workers or (gpu and one.pin_memory) for one in loaders)
+            and not any(cost.thread == "worker" for cost in self.functions)
+        )
+
+    @property
     def input_bound(self) -> bool:
         """Whether waiting for data takes more than a tenth of each step.
 
@@ -135,13 +152,18 @@ class Evidence:
         lost between them is lost to the input: to making batches, to handing them
         over, or to the cores that both want. Two things are told apart: an input so
         quick that it cannot be what was lost, and tracing (replayed batches have
-        shapes that were traced before).
+        shapes that were traced before). Batches that are made in turn with the steps
+        cost what making them takes: there is nobody to hand over or to share cores.
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
             return False
         lost = self.times.real - self.times.resident
-        if isinstance(self.times.input_, Measure) and self.times.input < LEAST_INPUT * lost:
-            return False
+        if isinstance(self.times.input_, Measure):
+            least = (
+                (1 - INPUT_BOUND_BELOW) * self.times.real if self.in_turn else LEAST_INPUT * lost
+            )
+            if self.times.input < least:
+                return False
         traced = self.retracing
         if traced is None or not traced.steps:
             return True

@@ -207,6 +207,7 @@ class Loop:
     updates_per_step: int = 1
     pydataset: Site | None = None  # where the PyDataset was built
     pydataset_arguments: dict[str, Any] = field(default_factory=dict)
+    pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,31 @@ from trainperf.model.storage import Channel, Objects, Reads
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """A pass over the data with the pause after it, as it was observed.
+
+    `steps` of the loop in `seconds`, in which starting the input is; `pause_s` of them
+    pass between epochs in other things: validation, callbacks.
+    """
+
+    steps: int
+    seconds: float
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Leg:
     """How a leg of a trial warms up before its first slice.
 
     After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
+    With an `epoch` its slices hold whole ones, and starting the input counts.
     """
 
     warm_up_steps: int
     warm_up_epochs: int = 0
     ranks: int = 1
+    epoch: Epoch | None = None
 
 
 @dataclass(frozen=True)

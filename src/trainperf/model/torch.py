@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.torch_products import Products
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
 Part = Literal["input", "transfer", "forward", "backward", "optimizer", "zero_grad", "sync", "rest"]
@@ -39,6 +40,18 @@ class SyncPoint:
     calls: float
     seconds: float
     printed: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceWait:
+    """A place whose operations wait for the GPU as CUDA's debug mode says, `calls` per step.
+
+    Only those that are in no `SyncPoint`: masks, `nonzero`, copies inside of a forward. How
+    long each waits is not known.
+    """
+
+    where: Site | None
+    calls: float
 
 
 @dataclass(frozen=True)
@@ -211,8 +224,8 @@ class Torch:
     `threads`, `omp_num_threads`, `sharing_strategy`, `alloc_conf`, `bf16_cpu` (the CPU
     multiplies bfloat16 itself), `float64_batch`. `memory` is what CUDA's
     allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
-    `retries`, `ooms` as counts; empty without a GPU. `untraced` says why there is no
-    `trace`.
+    `retries`, `ooms` as counts; empty without a GPU. `products` is None where nothing
+    runs under autocast, or a model is compiled. `untraced` says why there is no `trace`.
     """
 
     loaders: tuple[Loader, ...] = ()
@@ -222,6 +235,8 @@ class Torch:
     evaluation: Evaluation | None = None
     split_: tuple[StepPart, ...] | Missing = NOT_SPLIT
     syncs: tuple[SyncPoint, ...] = ()
+    waits: tuple[DeviceWait, ...] = ()
+    products: Products | None = None
     flags: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = None

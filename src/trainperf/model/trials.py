@@ -123,8 +123,9 @@ class Stack:
 class Trials:
     """How the trials were made: what a reader needs to judge their figures.
 
-    `mode` with `mode_reason`: legs that live together and take turns, or fresh
-    processes one after another. `seconds` is what all trials took, `seed` the seed of
+    `mode` with `mode_reason`: legs that live together and take turns (then the reason says
+    what slices hold, if that is not a few steps), or fresh processes one after another (then
+    why). `seconds` is what all trials took, `seed` the seed of
     every leg. `budget_needed_s` is the budget that would have let all be tried, None
     where nothing was left out for want of time. `reason` says why there were none.
     `interrupted` says that Ctrl-C ended them.

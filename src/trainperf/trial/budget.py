@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from trainperf.model.run import Epoch
+from trainperf.trial.epochs import epochs_of_slice
 from trainperf.trial.turns import MIN_PAIRS, SLICE_S, slice_steps
 
 STACK_SHARE = 0.3
@@ -27,7 +29,8 @@ class Costs:
     `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that
     of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
     how many legs can start at a time without slowing each other. Where legs do not live
-    `together`, a candidate takes three processes, one after another.
+    `together`, a candidate takes three processes, one after another. With an `epoch`,
+    each slice holds whole ones.
     """
 
     start_s: float
@@ -35,6 +38,7 @@ class Costs:
     epoch_s: float | None
     cores: float
     together: bool = True
+    epoch: Epoch | None = None
 
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs, started together, have warmed up."""
@@ -53,6 +57,9 @@ class Costs:
 
     @property
     def _slice_s(self) -> float:
+        if self.epoch is not None:
+            count = epochs_of_slice(self.epoch, self.step_s, SLICE_S)
+            return (count * self.epoch.seconds + self.step_s) * 1.1
         steps = slice_steps(self.step_s) + 1
         return max(SLICE_S, steps * self.step_s) * 1.1
 
@@ -94,6 +101,7 @@ def affordable(costs: Costs, left: float, candidates: int, epochs: int = 0) -> i
 
 
 def budget_needed(spent: float, costs: Costs, candidates: int, epochs: int = 0) -> float:
-    """The budget, rounded up to half minutes, that lets all candidates be tried."""
+    """The budget that lets all candidates be tried, rounded up as reports print it."""
     needed = spent + costs.trying(candidates, epochs) / (1 - STACK_SHARE) * 1.25 + END_S
-    return math.ceil(needed / 30) * 30.0
+    each = 10.0 if needed <= 90 else 60.0
+    return math.ceil(needed / each) * each

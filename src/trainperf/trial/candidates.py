@@ -8,7 +8,9 @@ from functools import cache
 
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
+from trainperf.model.run import Epoch
 from trainperf.rewrite import Written, default_reader, write_edits
+from trainperf.trial.epochs import epoch_of
 
 SEMANTIC = "it changes the experiment; --allow-semantic tries it"
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
@@ -26,7 +28,8 @@ class Candidate:
     """A fix, or several together, to be tried: `run` is the script with their edits.
 
     Of a fix that can be made in several ways (so many workers), `variant` says which,
-    and `finding` is the finding with that choice; both are empty for all else.
+    and `finding` is the finding with that choice; both are empty for all else. One with
+    an `epoch` saves between epochs, and shows in slices of whole ones only.
     """
 
     fixes: tuple[str, ...]
@@ -36,6 +39,7 @@ class Candidate:
     warm_up_epochs: int
     variant: str = ""
     finding: Finding | None = None
+    epoch: Epoch | None = None
 
     @property
     def name(self) -> str:
@@ -97,7 +101,7 @@ def candidates(
             reason = NO_EDIT
         elif finding.equivalence is Equivalence.SEMANTICS and not semantic:
             reason = SEMANTIC
-        elif fix is not None and fix.between_epochs:
+        elif fix is not None and fix.between_epochs and epoch_of(finding) is None:
             reason = BETWEEN
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))
@@ -107,7 +111,12 @@ def candidates(
             for variant, one in variants(finding)
         ]
         there = [
-            replace(one, variant=variant, finding=with_choice if variant else None)
+            replace(
+                one,
+                variant=variant,
+                finding=with_choice if variant else None,
+                epoch=epoch_of(finding) if fix is not None and fix.between_epochs else None,
+            )
             for variant, one, with_choice in made
             if isinstance(one, Candidate)
         ]

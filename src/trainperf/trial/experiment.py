@@ -13,6 +13,7 @@ from trainperf.model import (
     Event,
     Evidence,
     Finding,
+    Leg,
     Outcome,
     Patch,
     Ratio,
@@ -122,7 +123,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         trying=Trials(planned.how.mode, reason="interrupted" if clock.interrupted() else ""),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
-        stack=_stack(stacked, found, baseline, subject.evidence),
+        stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg),
         patch=edits.write(stacked.fixes).patch,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
@@ -131,7 +132,11 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
 
 
 def _stack(
-    stacked: Stacked, found: dict[str, Trial], baseline: Baseline, evidence: Evidence
+    stacked: Stacked,
+    found: dict[str, Trial],
+    baseline: Baseline,
+    evidence: Evidence,
+    leg: Leg | None = None,
 ) -> Stack | None:
     if not stacked.fixes or stacked.ratio is None:
         return None
@@ -141,6 +146,8 @@ def _stack(
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
+    if leg is not None and leg.epoch is not None:
+        between = 0.0  # what passes between epochs is in its steps
     return Stack(
         fixes=stacked.fixes,
         speedup=whole.speedup,

@@ -7,8 +7,6 @@ step is one of the whole job. What the leg shows of its training is rank 0's.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -26,14 +24,7 @@ from trainperf.spawn import OUTPUT, prepare, start
 from trainperf.stopping import Guard, clear, stop_session
 from trainperf.trial.faults import ENDED, unpatched, why, why_rank
 from trainperf.trial.ports import with_own_port
-from trainperf.trial.processes import (
-    carries,
-    has_ended,
-    of_sessions,
-    send,
-    sessions_of,
-    stat,
-)
+from trainperf.trial.processes import Processes
 from trainperf.trial.ranks import by_rank
 from trainperf.trial.slices import Slice, slice_of
 
@@ -76,10 +67,8 @@ class Leg:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._log: IO[bytes] | None = None
+        self._processes: Processes | None = None
         self._run_file = ""
-        self._sessions: set[int] = set()
-        self._others: list[int] = []
-        self._training: list[int] = []
 
     # ------------------------------------------------------------------- its life
 
@@ -93,6 +82,7 @@ class Leg:
             self._run_file = prepare(run, self.folder)
             self._log = (self.folder / OUTPUT).open("wb")
             self._process = start(run, self._run_file, self._log)
+            self._processes = Processes(self._process.pid, self._run_file)
         except (TrainperfError, OSError) as error:
             self.failure = f"could not be started: {error}"
             return
@@ -154,15 +144,16 @@ class Leg:
         Raises `LegFailed` if another number of its processes train than in the observed run.
         """
         assert self._words is not None
+        assert self._processes is not None
         self.ready_s = time.monotonic() - self.started_s
         self._files.read()
         several = len(by_rank(self.events))
         if several > self.ranks or several < self.ranks > 1:
             seen = "one did" if self.ranks == 1 else f"{self.ranks} did"
             self._fail(f"{several} processes train; in the observed run {seen}")
-        self._find_processes()
+        self._processes.find(by_rank(self.events))
         self._words[words.ALONE] = int(self.ranks == 1)
-        self._stop_all()
+        self._processes.stop()
         path = unpatched(self.run.sources, self.events)
         if path is not None:
             self._fail(f"the change did not take effect: {path} is not run by Python's import")
@@ -189,13 +180,14 @@ class Leg:
 
     def _run_turn(self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]) -> bool:
         assert self._words is not None
+        assert self._processes is not None
         self.turn += 1
         self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
         self._words[words.TURN] = self.turn
         began = time.monotonic()
-        self._wake()
+        self._processes.wake()
         self._wait(began, limit_s + (self.ready_s or 0.0), asked)
-        self._stop_all()
+        self._processes.stop()
         if self._words[words.ANEW]:
             self._fail(ENDED)
         if not self._is_over():
@@ -205,6 +197,7 @@ class Leg:
 
     def _wait(self, began: float, limit_s: float, asked: Callable[[], bool]) -> None:
         assert self._words is not None
+        assert self._processes is not None
         woken = began
         while not self._is_over() and not asked():
             if self._words[words.ANEW]:
@@ -216,8 +209,8 @@ class Leg:
                 self._look_for_failure()
                 if self.failure:
                     raise LegFailed(self.failure)
-                if self._is_stopped():
-                    self._wake()
+                if self._processes.is_stopped():
+                    self._processes.wake()
             if now - began > limit_s:
                 self._fail(f"made no {steps_text(self._words[words.STEPS])} in {limit_s:.0f} s")
             time.sleep(LOOK_EVERY_S)
@@ -238,10 +231,10 @@ class Leg:
         raise LegFailed(reason)
 
     def _look_for_failure(self) -> None:
-        if self._process is None:
+        if self._process is None or self._processes is None:
             return
         status = self._process.poll()
-        gone = [pid for pid in self._training if has_ended(pid)] if self.ranks > 1 else []
+        gone = self._processes.gone() if self.ranks > 1 else []
         if status is None and not gone:
             return
         if gone:
@@ -256,34 +249,6 @@ class Leg:
     def _note(self, event: Event) -> None:
         if event["e"] == "done" and not self.failure:
             self.failure = ENDED
-
-    # ------------------------------------------------------------------ its processes
-
-    def _find_processes(self) -> None:
-        """Find what trains, and the sessions that launchers have put it into."""
-        assert self._process is not None
-        pids = [pid for pid in by_rank(self.events) if carries(pid, self._run_file)]
-        self._training = pids or [self._process.pid]
-        self._sessions = {self._process.pid} | sessions_of(self._run_file)
-
-    def _stop_all(self) -> None:
-        # What started the ranks comes first: it must not take them for dead or hanging.
-        self._others = sorted(of_sessions(self._sessions), key=self._started_by_another)
-        for pid in self._others:
-            send(pid, signal.SIGSTOP)
-
-    def _started_by_another(self, pid: int) -> bool:
-        return self._process is None or pid != self._process.pid
-
-    def _wake(self) -> None:
-        assert self._process is not None
-        with suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGCONT)
-        for pid in self._others:
-            send(pid, signal.SIGCONT)
-
-    def _is_stopped(self) -> bool:
-        return any(stat(pid)[0] == "T" for pid in self._training)
 
 
 def _beside_others(run: Run) -> Run:

@@ -92,12 +92,13 @@ class OneAfterAnother:
         leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}")
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
+        epoch = run.leg.epoch if run.leg is not None else None
         limit = 30 + 4 * self._bench.costs.starting(1, epochs)
         try:
             warm_up([leg], self._guard, 1, limit, clock.over)
             step_s = self._bench.costs.step_s * leg.work_per_step
             while not leg.failure and len(slices) < SLICES and not clock.over():
-                piece, step_s = take(leg, step_s, leg.slowest_s, clock.over)
+                piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, epoch)
                 if piece is not None:
                     slices.append(piece)
         except LegFailed as failed:

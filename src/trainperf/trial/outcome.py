@@ -147,9 +147,10 @@ def _outcome(
 
 def _why_not(found: Ratio, control: Control | None, least: float) -> str:
     if found.low > 1 and control is not None and control.floor > SMALLEST_GAIN:
-        return f"gains below {least:.1%} could be noise here"
+        figure = f"{least * 100:.0f}" if least >= 0.0995 else f"{least * 100:.1f}"
+        return f"gains below {figure} % could be noise here"
     if found.low > 1:
-        return f"a gain below {SMALLEST_GAIN:.0%} is not worth an edit"
+        return f"a gain below {SMALLEST_GAIN * 100:.0f} % is not worth an edit"
     if found.speedup > 1 + SMALLEST_GAIN:
         return f"not told from noise in {found.pairs} pairs"
     return ""

@@ -12,6 +12,7 @@ from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
+    SEMANTIC,
     Candidate,
     Skipped,
     Write,
@@ -20,6 +21,7 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
+from trainperf.trial.epochs import choose_slices
 from trainperf.trial.ports import shared_port
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.room import Room, room
@@ -111,17 +113,27 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
+        if any(one.reason == SEMANTIC for one in skipped):
+            reason = "what could be tried changes the experiment; --allow-semantic tries it"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
+    kind = choose_slices(chosen, costs, clock.left, spent, ranks)
+    chosen, costs = list(kind.chosen), kind.costs
+    skipped += kind.skipped
+    if not chosen:
+        how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
+        return Plan(edits, (), tuple(skipped), how)
+    if how.mode == "side by side":
+        how = replace(how, mode_reason=kind.said)
     needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
     chosen, late = _within(chosen, costs, clock.left)
     reason = f"out of budget: all would need --budget {needed:.0f}s"
     skipped += [one.skipped(reason) for one in late]
-    how = replace(how, budget_needed_s=needed if late else None)
+    how = replace(how, budget_needed_s=needed if late else kind.budget_needed_s)
     if not chosen:
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
-    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen), ranks))
+    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen), ranks, costs.epoch))
     chosen = [replace(one, run=replace(one.run, leg=run.leg)) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 

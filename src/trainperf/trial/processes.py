@@ -1,13 +1,56 @@
-"""The processes of a leg, as `/proc` shows them."""
+"""The processes of a leg, as `/proc` shows them, and all of them stopped and woken."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 ENDED = ("Z", "X")
+
+
+class Processes:
+    """The processes of one leg, which are stopped and woken together.
+
+    `started` is the number of the one that trainperf started, the leader of its session;
+    `others` are all that were stopped last.
+    """
+
+    def __init__(self, started: int, run_file: str) -> None:
+        self.others: list[int] = []
+        self._started = started
+        self._run_file = run_file
+        self._sessions: set[int] = set()
+        self._training: list[int] = []
+
+    def find(self, training: Iterable[int]) -> None:
+        """Find what trains, and the sessions that launchers have put it into."""
+        pids = [pid for pid in training if carries(pid, self._run_file)]
+        self._training = pids or [self._started]
+        self._sessions = {self._started} | sessions_of(self._run_file)
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        # What started the ranks comes first: it must not take them for dead or hanging.
+        self.others = sorted(of_sessions(self._sessions), key=lambda pid: pid != self._started)
+        for pid in self.others:
+            send(pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let all of them go on."""
+        with suppress(OSError):
+            os.killpg(self._started, signal.SIGCONT)
+        for pid in self.others:
+            send(pid, signal.SIGCONT)
+
+    def is_stopped(self) -> bool:
+        """Whether one that trains is stopped."""
+        return any(stat(pid)[0] == "T" for pid in self._training)
+
+    def gone(self) -> list[int]:
+        """Those that trained and have ended."""
+        return [pid for pid in self._training if has_ended(pid)]
 
 
 def of_sessions(leaders: Collection[int]) -> list[int]:

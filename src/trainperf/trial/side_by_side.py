@@ -141,7 +141,9 @@ class SideBySide:
             return enough(contest, least)
 
         self._control.decided = len(self._control.pairs) >= MAX_PAIRS
-        turns = Turns(self._base, entered, self._bench.costs.step_s, clock.over, settled)
+        leg, step_s = self._bench.run.leg, self._bench.costs.step_s
+        epoch = leg.epoch if leg is not None else None
+        turns = Turns(self._base, entered, step_s, clock.over, settled, epoch)
         try:
             for number in turns.rounds():
                 self._bench.say(_taking_turns(ready, number), _share(ready))

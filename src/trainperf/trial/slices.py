@@ -14,13 +14,15 @@ class Slice:
     """What a leg did in its turn: `steps` turns of its loop in `seconds`.
 
     `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
-    took of it, in the mean of the ranks.
+    took of it, in the mean of the ranks. `epochs` is how often its input was opened
+    anew; None where slices do not hold whole epochs.
     """
 
     seconds: float
     steps: int
     work: float
     own_s: float
+    epochs: int | None = None
 
     @property
     def rate(self) -> float:
@@ -43,7 +45,9 @@ def slice_of(ranks: Sequence[Sequence[Event]], turn: int, work_per_step: float) 
     counted = _of_turn("work", ranks[0], turn)
     work = steps * work_per_step if counted is None else float(counted["n"])
     own_s = statistics.fmean(one["own"] / one["n"] for one in whole) * steps
-    return Slice(slowest["d"], steps, work, own_s)
+    opened = _of_turn("epochs", ranks[0], turn)
+    epochs = None if opened is None else int(opened["n"])
+    return Slice(slowest["d"], steps, work, own_s, epochs)
 
 
 def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.model import Ratio
+from trainperf.model.run import Epoch
+from trainperf.trial.epochs import epochs_of_slice, with_pause
 from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.slices import Slice
@@ -62,7 +64,7 @@ class Turns:
 
     `step_s` is what a step of the unchanged script takes, in seconds. `settled` is
     told the contest and says whether it needs more pairs; `asked` says that the time is
-    over or the user wants an end.
+    over or the user wants an end. With an `epoch` each slice holds whole ones.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class Turns:
         step_s: float,
         asked: Asked,
         settled: Callable[[Contest], bool],
+        epoch: Epoch | None = None,
     ) -> None:
         self.base = base
         self.contests = contests
         self.base_slices: list[Slice] = []
         self._asked = asked
         self._settled = settled
+        self._epoch = epoch
         self._first_s = step_s
         self._step_s: dict[int, float] = {}  # of a turn of each leg's loop
 
@@ -129,7 +133,7 @@ class Turns:
         if self._asked():
             return None
         step_s = self._step_s.get(id(leg)) or self._unchanged_s() * leg.work_per_step
-        piece, took_s = take(leg, step_s, self.base.slowest_s, self._asked)
+        piece, took_s = take(leg, step_s, self.base.slowest_s, self._asked, self._epoch)
         if piece is not None:
             self._step_s[id(leg)] = took_s
         return piece
@@ -140,18 +144,28 @@ class Turns:
         return self._first_s if turn_s is None else turn_s / self.base.work_per_step
 
 
-def take(leg: Leg, step_s: float, slowest_s: float, asked: Asked) -> tuple[Slice | None, float]:
+def take(
+    leg: Leg, step_s: float, slowest_s: float, asked: Asked, epoch: Epoch | None = None
+) -> tuple[Slice | None, float]:
     """Let a leg run one slice; return it with what a step takes, for the next one's size.
 
     `step_s` is what a step took before, `slowest_s` the longest slice that is known to
     be none that hangs. A change may make steps much shorter: slices grow with it, but
-    not at once. Raises `LegFailed`.
+    not at once. With an `epoch` the slice holds whole ones, and what passes between them
+    beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
     """
     steps = slice_steps(step_s)
+    if epoch is not None:
+        steps = epoch.steps * epochs_of_slice(epoch, step_s, SLICE_S)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
     piece = leg.run_slice(steps, settle_steps(step_s), limit, asked)
     if piece is None:
         return None, step_s
+    if epoch is not None:
+        found = with_pause(piece, epoch)
+        if isinstance(found, str):
+            raise LegFailed(found)
+        piece = found
     return piece, max(piece.seconds / piece.steps, step_s / FASTEST)
 
 

@@ -1,0 +1,85 @@
+"""Whole diagnoses of PyTorch loops whose loader, or autocast, holds them up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from observing import patient
+
+pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+
+SEEDS = Path(__file__).parent / "seeds"
+
+
+def diagnosed(name: str, folder: Path, *words: str) -> dict[str, Any]:
+    shutil.copy(SEEDS / name, folder / name)
+    report = folder / "report.json"
+    done = subprocess.run(
+        (
+            sys.executable, "-m", "trainperf", "diagnose", "--json", str(report),
+            "--output-dir", str(folder / "runs"), *words, name,
+        ),
+        cwd=folder, env=patient(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(report.read_text())
+    return found
+
+
+def kept(report: dict[str, Any], fix: str) -> dict[str, Any]:
+    found = [one for one in report["trials"] if one["fix"] == fix and one["kept"]]
+    assert found, report["trials"]
+    return dict(found[0])
+
+
+@pytest.mark.timeout(600)
+def test_workers_that_stay_are_tried_in_slices_of_whole_epochs(tmp_path: Path) -> None:
+    report = diagnosed("torch_short_epochs.py", tmp_path, "--budget", "150s")
+    trial = kept(report, "torch_persistent_workers")
+    assert trial["low"] > 1.2
+    assert trial["steps"] % 20 == 0  # an epoch has 20 steps
+    assert report["trying"]["mode_reason"] == "whole epochs (20 steps each)"
+    assert "persistent_workers=True" in report["patch"]["diff"]
+    # 0.1 s between epochs are the script's own: no gain in the workers' start takes them away
+    assert report["stack"]["after_epoch_s"] > 0.1
+    assert report["stack"]["before_epoch_s"] > report["stack"]["after_epoch_s"]
+
+
+@pytest.mark.timeout(600)
+def test_more_workers_than_cores_are_tried_where_items_wait(tmp_path: Path) -> None:
+    report = diagnosed("torch_waiting_items.py", tmp_path, "--budget", "150s")
+    trial = kept(report, "torch_workers")
+    cores = int(report["machine"]["cores"])
+    tried = [one["variant"] for one in report["trials"] if one["fix"] == "torch_workers"]
+    assert trial["low"] > 1
+    if cores <= 4:  # with many cores as many workers suffice
+        assert int(trial["variant"].removeprefix("workers=")) > cores, tried
+        [finding] = [one for one in report["findings"] if one["id"] == "torch_workers"]
+        assert "it waits" in finding["text"]
+
+
+@pytest.mark.timeout(300)
+def test_a_head_in_float32_under_autocast_is_named(tmp_path: Path) -> None:
+    report = diagnosed("torch_float32_head.py", tmp_path, "--no-trials")
+    found = [one for one in report["findings"] if one["id"] == "torch_autocast_upcast"]
+    if not found and not _multiplies_bfloat16():
+        pytest.skip("this CPU is not faster in bfloat16, so nothing is to be found")
+    [finding] = found
+    source = (SEEDS / "torch_float32_head.py").read_text().splitlines()
+    assert "self.weight.t()" in source[finding["where"][0]["line"] - 1]
+    assert "`head`" in finding["text"]
+    assert finding["bound"] > 1.1
+
+
+def _multiplies_bfloat16() -> bool:
+    words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})

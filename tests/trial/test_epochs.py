@@ -1,0 +1,114 @@
+"""What slices hold where a fix saves between epochs. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from trainperf.fixes.torch_persistent_workers import PersistentWorkers
+from trainperf.model import Equivalence, Finding, Leg, Run
+from trainperf.model.run import Epoch
+from trainperf.trial.budget import Costs, affordable
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.epochs import (
+    RANKS,
+    choose_slices,
+    epoch_of,
+    epochs_of_slice,
+    with_pause,
+)
+from trainperf.trial.slices import Slice, slice_of
+
+EPOCH = Epoch(steps=20, seconds=0.5, pause_s=0.1)
+RUN = Run(("python",), ".", "train.py")
+COSTS = Costs(start_s=5.0, step_s=0.01, epoch_s=0.2, cores=2.0)
+
+
+def candidate(name="persistent", epoch=EPOCH):
+    return Candidate((name,), RUN, Equivalence.NUMERICS, 2.0, 0, epoch=epoch)
+
+
+STEPS = candidate("steps", None)
+
+
+def test_without_a_fix_that_saves_between_epochs_slices_hold_a_few_steps():
+    found = choose_slices([STEPS], COSTS, 120.0, 20.0, 1)
+    assert (found.chosen, found.skipped, found.costs, found.said) == ((STEPS,), (), COSTS, "")
+
+
+def test_short_epochs_make_whole_ones_for_all_that_is_tried():
+    found = choose_slices([STEPS, candidate()], COSTS, 120.0, 20.0, 1)
+    assert found.chosen == (STEPS, candidate())
+    assert found.costs.epoch == EPOCH
+    assert found.costs.step_s == pytest.approx(0.5 / 20)
+    assert found.said == "whole epochs (20 steps each)"
+    assert affordable(found.costs, 120.0, 2) == 2
+
+
+def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
+    long = candidate(epoch=Epoch(2000, 12.0))
+    found = choose_slices([STEPS, long], COSTS, 120.0, 20.0, 1)
+    assert found.chosen == (STEPS,)
+    assert found.costs == COSTS
+    [skipped] = found.skipped
+    assert "one takes 12.0 s" in skipped.reason
+    assert f"--budget {found.budget_needed_s:.0f}s" in skipped.reason
+    enough = choose_slices([STEPS, long], COSTS, found.budget_needed_s - 20.0, 20.0, 1)
+    assert enough.chosen == (STEPS, long)
+
+
+def test_no_budget_is_offered_for_an_epoch_of_an_hour():
+    found = choose_slices([candidate(epoch=Epoch(10**6, 3600.0))], COSTS, 120.0, 20.0, 1)
+    assert found.chosen == ()
+    assert found.budget_needed_s is None
+    assert "too long" in found.skipped[0].reason
+
+
+def test_several_ranks_are_tried_in_short_slices_only():
+    found = choose_slices([STEPS, candidate()], COSTS, 120.0, 20.0, 2)
+    assert found.chosen == (STEPS,)
+    assert [one.reason for one in found.skipped] == [RANKS]
+    assert found.costs.epoch is None
+
+
+@pytest.mark.parametrize(("step_s", "count"), [(0.001, 15), (0.01, 2), (0.015, 1), (2.0, 1)])
+def test_a_slice_is_at_least_so_long_and_holds_whole_epochs(step_s, count):
+    assert epochs_of_slice(EPOCH, step_s, 0.3) == count
+
+
+def test_what_passes_between_epochs_beside_the_start_of_the_input_is_added():
+    piece = Slice(0.9, 40, 40.0, 0.0, epochs=2)
+    assert with_pause(piece, EPOCH) == replace(piece, seconds=pytest.approx(0.9 + 2 * 0.1))
+
+
+@pytest.mark.parametrize("epochs", [None, 0, 1, 3])
+def test_epochs_of_another_length_than_was_observed_are_not_compared(epochs):
+    found = with_pause(Slice(0.9, 40, 40.0, 0.0, epochs=epochs), EPOCH)
+    assert found == "its epochs do not all have 20 steps, so none could be compared"
+
+
+def test_how_often_the_input_was_opened_is_read_from_the_turn():
+    block = {"e": "block", "b": 3, "d": 1.0, "n": 40, "own": 0.0}
+    assert slice_of([[{"e": "epochs", "b": 3, "n": 2}, block]], 3, 1.0).epochs == 2
+    assert slice_of([[{"e": "epochs", "b": 2, "n": 2}, block]], 3, 1.0).epochs is None
+
+
+def test_a_finding_gives_its_epoch_and_a_leg_takes_it_through_json():
+    finding = PersistentWorkers().detect(PersistentWorkers.fires[0])
+    assert isinstance(finding, Finding)
+    epoch = epoch_of(finding)
+    assert epoch is not None
+    assert epoch.seconds > epoch.steps * 0.1 > 0
+    settings = json.loads(json.dumps(asdict(Leg(6, epoch=epoch))))
+    assert settings["epoch"]["steps"] == epoch.steps
+    assert epoch_of(replace(finding, data={})) is None
+
+
+def test_time_between_epochs_that_is_not_the_start_of_the_input_is_kept_apart():
+    finding = PersistentWorkers().detect(PersistentWorkers.fires[1])
+    assert isinstance(finding, Finding)
+    epoch = epoch_of(finding)
+    assert epoch is not None
+    assert epoch.pause_s == pytest.approx(3.0 - 1.5)  # seen between epochs, less the start

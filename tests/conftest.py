@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
@@ -11,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from observing import MARK, kill_strays, strays
+from observing import DYING_S, MARK, gone, kill_strays, strays
 
 # Who runs the tests, where, and with what settings is nothing to them: those that ask set it.
 for _name in [name for name in os.environ if name.startswith(("AWS_", "SM_", "TRAINPERF_"))]:
     del os.environ[_name]
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+
+SOCKETS = 70
+"""A folder for temporary files whose name is longer has no room for sockets: the kernel allows
+107 bytes, and where PyTorch's workers cannot open one, they hang or fail."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,7 +58,11 @@ def nothing_left(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Fail the test if it leaves a process or a temporary file behind."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
+    if len(str(temporary)) > SOCKETS:
+        temporary = Path(tempfile.mkdtemp(dir="/tmp"))
     monkeypatch.setenv("TMPDIR", str(temporary))
     yield mark
+    gone(mark, DYING_S)
     assert strays(mark) == []
     assert list(temporary.iterdir()) == []
+    temporary.rmdir()

@@ -17,6 +17,10 @@ from trainperf.model import Event, Recording, Run
 
 MARK = "TRAINPERF_TEST_MARK"
 """A variable that every process of a test inherits, so that strays can be found."""
+LONG_S = 60.0
+"""What comes at once on an idle machine may take so long beside busy neighbours."""
+DYING_S = 10.0
+"""A process that was killed is gone as soon as the kernel runs it once more."""
 
 
 def script(folder: Path, source: str, name: str = "script.py") -> Path:
@@ -38,7 +42,7 @@ def native(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        timeout=60,
+        timeout=2 * LONG_S,
         text=True,
     )
 
@@ -75,7 +79,7 @@ def strays(mark: str) -> list[psutil.Process]:
     return found
 
 
-def gone(mark: str, seconds: float) -> bool:
+def gone(mark: str, seconds: float = LONG_S) -> bool:
     """Whether every process with `mark` ends within so many seconds."""
     until = time.monotonic() + seconds
     while strays(mark):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from looping import Watcher
+from observing import LONG_S
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def hooked() -> Iterator[Any]:
     from torch.distributed.fsdp import fully_sharded_data_parallel
     from torch.nn.parallel import distributed
 
-    from trainperf.child import torch_ddp, torch_gradient_sums, torch_placed
+    from trainperf.child import torch_ddp, torch_fsdp, torch_gradient_sums, torch_placed
     from trainperf.child.patching import undo
     from trainperf.child.torch_loops import TorchLoops
 
@@ -51,6 +52,7 @@ def hooked() -> Iterator[Any]:
         yield loops
     finally:
         loops.ddps.unhook()
+        torch_fsdp.collectives(loops).unhook()
         undo(distributed.DistributedDataParallel, "__init__")
         undo(distributed_c10d, "all_reduce")
         undo(data_parallel.DataParallel, "__init__")
@@ -91,7 +93,7 @@ def driver_of(loops: Any) -> Any:
     )
 
 
-def soon(true: Callable[[], bool], seconds: float = 3.0) -> bool:
+def soon(true: Callable[[], bool], seconds: float = LONG_S) -> bool:
     """Whether something comes true; a thread that looks at stacks may hold our frame a while."""
     until = time.monotonic() + seconds
     while not true():

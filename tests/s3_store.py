@@ -62,7 +62,7 @@ def proxy(port: int) -> Iterator[Store]:
             elif answer.status > 0:
                 self.refuse(answer)
             else:
-                stopped.wait(20 if answer.status < 0 else 0)
+                stopped.wait(600 if answer.status < 0 else 0)
                 self.close_connection = True
 
         do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815

@@ -83,6 +83,19 @@ def test_a_script_that_needs_a_launcher_is_told_how_to_give_it_one(kind: str, te
     )
 
 
+def test_a_script_under_mpirun_is_not_told_to_start_mpirun_by_torchrun():
+    text = "Error initializing via env:// rendezvous: environment variable RANK"
+    failed = recording({"e": "error", "type": "ValueError", "text": text}, ending=Ending.FAILED)
+    run = replace(failed.run, command=("/usr/bin/mpirun", "-np", "2", "python", "train.py"))
+
+    found = way_out(replace(failed, run=run))
+
+    assert found is not None
+    assert found.startswith("mpirun does not set RANK and WORLD_SIZE")
+    assert "OMPI_COMM_WORLD_RANK" in found
+    assert "torchrun --" not in found
+
+
 def test_a_rank_of_a_job_has_its_launcher():
     error = {"e": "error", "type": "KeyError", "text": "'LOCAL_RANK'"}
     other = {"e": "error", "type": "KeyError", "text": "'batch_size'"}

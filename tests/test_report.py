@@ -17,6 +17,7 @@ from trainperf.model import (
     Missing,
     Operator,
     PhaseUse,
+    Site,
     StartUp,
     StepCalls,
     SyncPoint,
@@ -32,6 +33,12 @@ def test_times_that_were_not_taken_are_none_and_not_zero():
     assert found.real_s == 0.1
     assert (found.resident_s, found.input_s, found.host_s) == (None, None, None)
     assert set(found.spread) == {"real"}
+
+
+def test_host_work_timed_in_slower_resident_steps_is_told_for_a_real_one():
+    assert report.times(evidence(resident=0.09, host=0.03)).host_s == pytest.approx(0.03)
+    assert report.times(evidence(resident=0.2, host=0.15)).host_s == pytest.approx(0.075)
+    assert report.times(evidence(resident=0.2, host=0.4)).host_s == pytest.approx(0.1)
 
 
 def test_samples_per_second_need_a_batch_size_and_a_step():
@@ -105,6 +112,14 @@ def test_everything_that_was_not_measured_has_its_reason():
     assert said["a probe of jit compile"] == "no time was left"
     assert "GPU use" in said
     assert said["the time between epochs"].startswith("an epoch has 1,000 steps")
+
+
+def test_probes_that_lack_for_one_reason_are_told_together():
+    late = Missing("no time was left")
+    probes = {"foreach": late, "fused": Missing("LBFGS takes no fused="), "double_batch": late}
+    said = reasons(evidence(probes=probes))
+    assert said["probes of foreach, double batch"] == "no time was left"
+    assert said["a probe of fused"] == "LBFGS takes no fused="
 
 
 def test_what_was_measured_is_not_called_missing():
@@ -182,6 +197,16 @@ def test_the_dearest_wait_comes_first():
     quick, slow = SyncPoint(".cpu()", SITE, 1.0, 0.001), SyncPoint(".item()", SITE, 1.0, 0.002)
     assert report.sync_points(torch_evidence(torch={"syncs": (quick, slow)})) == (slow, quick)
     assert report.sync_points(evidence()) == ()
+
+
+def test_waits_of_one_kind_in_one_line_are_one_row():
+    """`print(a.item(), b.item())`: a reader could not tell two rows apart."""
+    first = SyncPoint("item", Site("gan.py", 79, col=40), 1.0, 0.001)
+    second = SyncPoint("item", Site("gan.py", 79, col=53), 1.0, 0.002, printed=True)
+    other = SyncPoint("cpu", Site("gan.py", 79, col=60), 1.0, 0.004)
+    other_row, row = report.sync_points(torch_evidence(torch={"syncs": (first, other, second)}))
+    assert (other_row.calls, other_row.seconds) == (1.0, 0.004)
+    assert (row.calls, row.seconds, row.printed) == (2.0, pytest.approx(0.003), True)
 
 
 def test_memory_that_was_not_counted_is_none_and_not_zero():

@@ -1,3 +1,4 @@
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +18,7 @@ from trainperf.session import (
     target,
     write_outputs,
 )
-from trainperf.settings import Settings
+from trainperf.settings import Settings, load_settings
 
 
 def test_a_script_is_run_by_this_python_with_its_arguments(tmp_path):
@@ -95,8 +96,16 @@ def test_a_missing_script_is_answered_with_those_that_are_there(tmp_path):
     with pytest.raises(TrainperfError) as caught:
         check_script(tmp_path / "mian.py")
     assert "main.py" in caught.value.hint
-    with pytest.raises(TrainperfError, match="no such file"):
+    with pytest.raises(TrainperfError, match="there is no folder .*such"):
         check_script(tmp_path / "no" / "such" / "folder.py")
+
+
+def test_a_run_is_named_as_show_finds_it_without_flags(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    usual = load_settings(tmp_path, os.environ, {}).output_dir
+    assert session.saved_name(usual / "run") == "run"
+    assert session.saved_name(tmp_path / "elsewhere" / "run") == str(tmp_path / "elsewhere" / "run")
 
 
 def test_checking_a_script_does_not_run_it(tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from observing import gone
+from observing import LONG_S, gone
 from trainperf import guarding, view
 from trainperf.view import remove
 
@@ -276,7 +276,7 @@ def test_the_command_dies_with_its_parent_if_that_was_asked_for(user, tmp_path, 
     os.kill(os.getpid(), 9)
     """
     run(python(source), user)
-    assert gone(mark, 5)
+    assert gone(mark, LONG_S / 2)  # it sleeps for a minute
 
 
 @needs_view

@@ -98,7 +98,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
                    "several ranks", err=True)  # fmt: skip
     diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
-    saved = "" if unsaved else session.saved_name(folder, settings)
+    saved = "" if unsaved else session.saved_name(folder)
     print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
@@ -123,7 +123,7 @@ def show(run: Path | None, as_json: bool, **flags: Any) -> None:
     diagnosis = store.load(path)
     if flags["patch"]:
         session.write_outputs(diagnosis, settings)
-    saved = session.saved_name(path.parent, settings)
+    saved = session.saved_name(path.parent)
     print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
 
 
@@ -153,7 +153,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
     )
-    saved = "" if unsaved else session.saved_name(path, settings)
+    saved = "" if unsaved else session.saved_name(path)
     patch = str(settings.patch) if settings.patch is not None else ""
     print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
@@ -232,8 +232,9 @@ def _usage(error: click.ClickException) -> None:
     """Say what is wrong with the command line as any other error: one line and a hint."""
     context = getattr(error, "ctx", None)
     message = error.format_message()
-    if context is None or "\n" in message:  # the help, where a command has no words at all
+    if "\n" in message:  # the help, where a command has no words at all
         error.show()
         return
+    command = context.command_path if context is not None else "trainperf"
     click.echo(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}", err=True)
-    click.echo(f"  see {context.command_path} --help", err=True)
+    click.echo(f"  see {command} --help", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -63,7 +64,9 @@ def check_script(path: Path, called: str = "diagnose") -> None:
     if path.is_dir() and (path / "__main__.py").exists():
         return
     if not path.exists():
-        near = sorted(one.name for one in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        if not path.parent.is_dir():
+            raise TrainperfError(f"there is no folder {path.parent}", hint="check the path")
+        near = sorted(one.name for one in path.parent.glob("*.py"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
     if path.is_dir():
@@ -248,9 +251,12 @@ def _first_free(folder: Path) -> Path:
             return free
 
 
-def saved_name(folder: Path, settings: Settings) -> str:
-    """What `trainperf show` finds a run by: its name where it is kept with the others."""
-    return folder.name if folder.parent == settings.output_dir else str(folder)
+def saved_name(folder: Path) -> str:
+    """What `trainperf show` finds a run by: its name where it looks without `--output-dir`."""
+    from trainperf.settings import load_settings
+
+    kept_in = load_settings(Path.cwd(), os.environ, {}).output_dir
+    return folder.name if folder.parent == kept_in else str(folder)
 
 
 def find(run: Path | None, settings: Settings) -> Path:

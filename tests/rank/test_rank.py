@@ -177,6 +177,13 @@ def test_host_work_beside_the_step_names_its_dearest_callback():
     assert "the callback `Snapshot`, train.py:12" in answer.text
 
 
+def test_host_work_is_no_more_than_the_whole_step_where_resident_steps_were_slower():
+    costs = (CallbackCost("Report", 0.118, 40, where=SITE),)
+    answer = said(resident=0.125, host=0.119, callbacks=costs)
+    assert "95 % of each step" in answer.text
+    assert "100 % of each step" in said(resident=0.1, host=0.119, callbacks=costs).text
+
+
 def test_host_work_without_a_dear_callback_names_none():
     costs = (CallbackCost("History", 0.001, 100),)
     assert "History" not in said(host=0.040, callbacks=costs).text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trainperf.evidence.skew import stragglers
+from trainperf.fixes import by_id, detect_all
 from trainperf.fixes._cases import measure
 from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.model import (
@@ -20,7 +21,7 @@ from trainperf.model import (
     Rank,
     Verdict,
 )
-from trainperf.rank import verdict
+from trainperf.rank import ranked, verdict
 
 
 def said(**fields: Any) -> Verdict:
@@ -115,6 +116,16 @@ def test_an_exchange_that_dominates_is_named_with_its_share_method_and_bytes() -
         "(DistributedDataParallel, gloo); each sends 12.0 MiB a step."
     )
     assert not answer.healthy
+
+
+def test_of_sharded_parameters_it_is_said_that_they_are_gathered() -> None:
+    slow = exchange(0.041, method="fully_shard", bytes=2**22, gathers=(2**22, 2**22))
+    answer = said(parallel={"exchange": slow})
+    assert answer.text == (
+        "Sync-bound: 41 % of each step passes in gathering parameters and exchanging gradients "
+        "between 2 ranks (fully_shard, gloo); each gathers 8.00 MiB of parameters and gives away "
+        "4.00 MiB of gradients a step."
+    )
 
 
 def test_one_process_exchanges_between_replicas() -> None:
@@ -217,3 +228,10 @@ def test_an_exchange_that_is_short_alone_is_waiting_for_whoever_is_late(
     assert answer.bottleneck == "sync"
     assert ("waiting of" in answer.text) is waits
     assert ("600 µs alone" in answer.text) is waits
+
+
+def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
+    case = by_id()["torch_unsharded_data"].fires[0]
+    found = [one for one in detect_all(case) if one.id == "torch_unsharded_data"]
+    assert verdict(case, ()).healthy
+    assert not verdict(case, ranked(found, case)).healthy

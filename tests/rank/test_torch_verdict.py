@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes._cases import SITE, stage
+from trainperf.fixes._cases import GPU, SITE, stage
 from trainperf.fixes._torch_cases import (
     CALLS,
     FORWARD_SITE,
@@ -27,6 +27,7 @@ from trainperf.model import (
     Measure,
     Missing,
     Site,
+    StepPart,
     SyncPoint,
     Verdict,
 )
@@ -70,6 +71,17 @@ def test_what_timing_each_call_costs_is_not_the_loops_fault() -> None:
     assert said(bare(split=slowed)).healthy
 
 
+def test_quick_calls_by_the_hundred_are_not_blamed_for_the_time_their_timing_takes() -> None:
+    calls = StepPart("sync", 0.004, 400.0)
+    slowed = (*split(forward=0.030, backward=0.055, optimizer=0.010, rest=0.016), calls)
+    assert said(bare(split=slowed)).healthy
+
+
+def test_work_of_the_gpu_that_timing_uncovers_is_not_the_loops_fault() -> None:
+    uncovered = split(forward=0.032, backward=0.055, optimizer=0.008, rest=0.045)
+    assert said(bare(split=uncovered, device=GPU)).healthy
+
+
 def test_times_that_jump_about_are_not_called_healthy() -> None:
     jumping = Measure(0.1, 30, (0.05, 0.1, 0.15), low=0.04, high=0.16)
     calm = bare(split=split(**MODEL, rest=0.002))
@@ -89,7 +101,31 @@ def test_nothing_is_concluded_where_nothing_was_taken_apart() -> None:
     assert answer.text == "Nothing to repair was found in what could be measured."
 
 
+def test_what_batches_made_in_turn_cannot_cost_is_not_put_down_to_them() -> None:
+    """Without workers 1 ms of input costs a step 1 ms, whatever it seems to lose."""
+    alone = said(torch_evidence(real=0.100, resident=0.080, input=0.001))
+    assert alone.bottleneck == "none"
+    assert alone.text.startswith("Not settled")
+    beside = replace(LOADER, workers=2)
+    assert (
+        "sharing cores"
+        in said(torch_evidence(real=0.1, resident=0.08, input=0.001 * 2, loader=beside)).text
+    )
+    thread = replace(cost("prefetch", 0.1), thread="worker")
+    shared = torch_evidence(real=0.100, resident=0.080, input=0.002, functions=(thread,))
+    assert "sharing cores" in said(shared).text
+
+
 # What must be said.
+
+
+def test_parts_that_neighbours_slowed_are_judged_by_their_shares() -> None:
+    """EMA of the weights in Python, half of each step; all of it took twice as long."""
+    slowed = split(forward=0.024, backward=0.024, optimizer=0.032, rest=0.120)
+    answer = said(bare(split=slowed, functions=(cost("EMA.update", 0.2, 36),)))
+    assert answer.bottleneck == "host"
+    assert answer.text.startswith("Host-bound: 60 % of each step passes outside")
+    assert "mostly in `EMA.update`, train.py:36" in answer.text
 
 
 def test_work_outside_the_model_names_the_users_function() -> None:
@@ -115,7 +151,9 @@ def test_work_outside_the_model_names_the_users_function() -> None:
 def test_without_such_a_function_the_loop_is_named(functions: tuple[FunctionCost, ...]) -> None:
     parts = split(forward=0.025, backward=0.045, optimizer=0.006, rest=0.024)
     text = said(bare(split=parts, functions=functions)).text
-    assert text.endswith("and optimizer, in the Python of the loop at train.py:40.")
+    assert text.endswith(
+        "in the rest of the loop at train.py:40: its loss, logging and own Python."
+    )
 
 
 def test_a_function_that_calls_the_model_is_not_blamed_for_it() -> None:
@@ -161,7 +199,7 @@ def test_a_model_bound_step_names_its_dearest_parts_and_what_it_could_win() -> N
 
 def test_a_step_with_its_data_in_time_names_them_as_well() -> None:
     answer = said(torch_evidence(), finding("torch_autocast"))
-    assert answer.text.startswith("Model-bound: the data is there in time (98 %")
+    assert answer.text.startswith("Model-bound: the data is there in time (utilisation 98 %)")
     assert "(backward 61 %, forward 31 %, optimizer 5 %), and could run up to 1.80×" in answer.text
 
 

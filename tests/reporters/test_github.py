@@ -70,6 +70,14 @@ def test_what_makes_the_check_fail_is_an_error_and_comes_first() -> None:
     assert commands(INPUT_BOUND, 3.15, "12 % slower")[0].message == "12 % slower"
 
 
+@pytest.mark.parametrize(("undecided", "kind"), [(False, "notice"), (True, "warning")])
+def test_a_check_that_cannot_tell_warns(undecided: bool, kind: str) -> None:
+    judged = Judgement("none", (), "check cannot tell: noise", undecided)
+    found = read(render(INPUT_BOUND, judgement=judged))
+    (check,) = (one for one in found if one.properties["title"] == "trainperf check")
+    assert (check.kind, check.message) == (kind, "check cannot tell: noise")
+
+
 def test_what_was_tried_and_does_not_pay_and_practices_are_notices() -> None:
     found = commands(ALL_OUTCOMES)
     kinds = {one.properties["title"].removeprefix("trainperf: "): one.kind for one in found}

@@ -39,6 +39,16 @@ def test_every_tag_is_closed_where_it_should_be(name: str) -> None:
     assert page.open == []
 
 
+def test_wide_tables_name_each_cell_so_that_a_phone_can_stack_them() -> None:
+    page = html_of("input_bound")
+    table = page[page.index('<div class="wide many"') :]
+    table = table[: table.index("</table>")]
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', table)
+    named = set(re.findall(r'data-label="([^"]+)"', table))
+    assert named
+    assert named <= set(heads[1:])
+
+
 @every_sample
 def test_nothing_outside_the_page_is_named(name: str) -> None:
     page = page_of(name)

@@ -49,6 +49,13 @@ def test_without_fail_on_nothing_fails() -> None:
     assert "failure" not in outcomes(ALL_OUTCOMES).values()
 
 
+def test_a_check_that_cannot_tell_is_skipped_with_its_reason() -> None:
+    judged = ("none", (), "check cannot tell: noise", True)
+    assert outcomes(HEALTHY, *judged)["check"] == "skipped"
+    assert next(suite(HEALTHY, *judged).iter("skipped")).get("message") == judged[2]
+    assert outcomes(HEALTHY, "none", (), "check passed: fast")["check"] == "passed"
+
+
 def test_a_healthy_run_is_one_case_that_passed() -> None:
     assert outcomes(HEALTHY, "any") == {"healthy": "passed"}
 

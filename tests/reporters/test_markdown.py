@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from reporters.samples import SAMPLES
 from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
 from trainperf.judging import Judgement
-from trainperf.model import Patch, Site
+from trainperf.model import Cost, Patch, Price, Site
 from trainperf.model.diagnosis import Ignored
 from trainperf.reporters import _marked
 from trainperf.reporters.markdown import COMMENT_LIMIT, render
@@ -50,6 +51,14 @@ def test_a_finding_has_bound_measured_interval_outcome_and_place() -> None:
     assert "`tf_cache`" in row
     assert "| 3.1× | 1.92× (1.88 to 1.97) | kept |" in row
     assert "`train.py:31 in make_dataset and 1 more`" in row
+
+
+def test_what_an_epoch_costs_is_told_where_a_price_is_known() -> None:
+    known = Cost(Price(1.2, "--price-per-hour"), 1, 0.049, 0.021, 0.84, 0.36)
+    report = render(replace(INPUT_BOUND, cost=known))
+    told = "an epoch $0.84 → $0.36, a million samples $0.049 → $0.021."
+    assert told in html.unescape(report)
+    assert "Cost:" not in render(replace(INPUT_BOUND, cost=None))
 
 
 def test_what_trying_disproved_is_told_although_no_finding_is_left() -> None:

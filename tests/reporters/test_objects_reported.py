@@ -29,15 +29,15 @@ def test_requests_times_and_the_probe_are_said_with_units_and_cost():
     text = said(PROBED)
     assert "s3://data/train/, eu-west-1" in text
     assert "3,200 requests, 160 requests/s, 32.0 for each batch; 30.0 ms until the" in text
-    assert "1.0 at once; objects of 117 KiB on average." in text
+    assert "1.0 at once; objects of 120 kB on average." in text
     assert "first byte after 28.0 ms (median)" in text
-    assert "52.5 MiB/s with 16 at once" in text
-    assert "29 requests and 4.77 MiB; at most $0.000012 by AWS's list prices." in text
+    assert "55.0 MB/s with 16 at once" in text
+    assert "29 requests and 5.00 MB; at most $0.000012 by AWS's list prices." in text
 
 
 def test_what_was_not_measured_is_not_said_as_zero():
     text = said(Objects("data", reason="no AWS credentials were found"))
-    assert "no request by boto3 or s3fs was seen" in text
+    assert "no request by boto3, s3fs or s3torchconnector was seen" in text
     assert "Not probed: no AWS credentials were found." in text
     assert "0 " not in text
     assert "None" not in text

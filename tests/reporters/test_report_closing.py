@@ -63,6 +63,30 @@ def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
     assert last(HEALTHY_TRIED).startswith("Nothing to change: nothing that was tried made it")
 
 
+def test_what_holds_a_script_up_is_not_waved_away_where_no_edit_helps() -> None:
+    """Half of a step in the user's own average of the weights: no edit, but an answer."""
+    host = replace(NOTHING_KEPT.verdict, bottleneck="host", healthy=False)
+    found = replace(NOTHING_KEPT, verdict=host, findings=())
+    assert "No repair that trainperf knows stands out of the noise" in text(found)
+    assert last(found) == (
+        "No edit that was tried made it faster; what holds it up is said at the top."
+    )
+
+
+def test_advice_of_one_process_that_was_not_tried_is_not_called_worthless() -> None:
+    advice = replace(NOTHING_KEPT.findings[0], id="torch_item_work", rewritable=False)
+    left = replace(KEPT_MAP, fix=advice.id, outcome=Outcome.NOT_TRIED, kept=False, speedup=None)
+    found = replace(
+        NOTHING_KEPT,
+        findings=(advice, *NOTHING_KEPT.findings),
+        trials=(*NOTHING_KEPT.trials, left),
+    )
+    assert last(found) == (
+        "None of the edits tried is worth making. The advice above was not tried. "
+        "1 change could not be tried."
+    )
+
+
 @pytest.mark.parametrize(
     ("outcomes", "told"),
     [
@@ -91,7 +115,9 @@ def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
 
 
 def test_a_healthy_script_ends_in_good_words() -> None:
-    assert last(HEALTHY) == "Nothing to change: this script makes good use of its machine."
+    assert last(HEALTHY) == (
+        "Nothing to change: trainperf knows nothing that would make it faster."
+    )
 
 
 def test_a_run_that_ended_early_is_not_called_well() -> None:

@@ -27,6 +27,15 @@ def alone(*parts: ReportedPart) -> str:
 # What must not be said comes first.
 
 
+def test_steps_that_were_slow_are_not_said_to_be_so_by_their_timing() -> None:
+    real = TORCH_OBSERVED.times.real_s
+    assert real is not None
+    for times_slower, said in ((1.2, "which takes time itself"), (2.0, "These steps were slow")):
+        report = alone(ReportedPart("forward", times_slower * real, 1.0, 1.0))
+        assert said in report
+        assert ("takes time itself" in report) == (times_slower < 1.5)
+
+
 @pytest.mark.parametrize("name", TORCH)
 def test_nothing_of_another_framework_is_said(name: str) -> None:
     for report in (text(TORCH[name]), text(TORCH[name], 200)):

@@ -54,6 +54,24 @@ def test_nothing_is_said_where_no_file_was_seen() -> None:
     assert said() == ""
 
 
+def test_a_volume_without_a_device_is_named_once() -> None:
+    text = said(replace(FILES, volume=Volume("/dev/shm", "tmpfs", "tmpfs", "tmpfs")))
+
+    assert "/dev/shm: memory, tmpfs Files" in text
+
+
+def test_of_mapped_files_it_says_what_came_from_storage_and_that_the_rest_is_not_known() -> None:
+    mapped = replace(FILES, opens_per_step=None, bytes_per_step=None, needed_bytes_s=None)
+
+    rest = "what it takes from memory cannot be counted"
+    for stored, much in ((512.0 * 1024, "512 KiB"), (0.0, "nothing")):
+        text = said(replace(mapped, stored_per_step=stored))
+        assert f"Each step takes {much} from storage; {rest}" in text
+    assert "Each step" not in said(replace(mapped, stored_per_step=None))
+    text = said(replace(mapped, opens_per_step=4.0, stored_per_step=0.0))
+    assert f"Each step opens 4.0 files; takes nothing from storage; {rest}" in text
+
+
 def test_place_files_step_and_rates_are_told() -> None:
     text = said(FILES)
 

@@ -20,9 +20,10 @@ from reporters.samples_observed import CWD, DECODE, FAILED, HEALTHY, INPUT_BOUND
 from reporters.samples_tried import ALL_OUTCOMES
 from trainperf.fixes import by_id
 from trainperf.judging import Judgement
-from trainperf.model import Diagnosis, Finding, Site
+from trainperf.model import Diagnosis, Finding, Patch, Site
 from trainperf.model.diagnosis import Ignored
 from trainperf.reporters.sarif import render
+from trainperf.rewrite.diff import unified
 
 SCHEMA = json.loads(
     (Path(__file__).parent.parent / "data/sarif-schema-2.1.0.json").read_text("utf-8")
@@ -203,3 +204,67 @@ def test_the_invocation_tells_how_it_ended_and_what_was_not_measured() -> None:
 
 def test_a_healthy_run_has_no_results() -> None:
     assert run(HEALTHY)["results"] == []
+
+
+# -------------------------------------------------------------------------------- fixes
+
+SOURCE = """import tensorflow as tf
+files = tf.data.Dataset.list_files("*")
+ds = files.map(load)
+ds = ds.batch(32)
+model.fit(ds)
+"""
+FILE = f"{CWD}/train.py"
+
+
+def patched(after: str, *wheres: int, file: str = "train.py", taken: int = 9) -> dict[str, Any]:
+    """The fixes of findings at these lines, `taken` of which are in a patch to `after`."""
+    findings = tuple(
+        replace(PARALLEL_MAP, id=f"fix_{line}", where=(Site(f"{CWD}/{file}", line),))
+        for line in wheres
+    )
+    ids = tuple(one.id for one in findings)[:taken]
+    patch = Patch(unified(file, SOURCE, after), ids, root=CWD)
+    told = run(replace(INPUT_BOUND, findings=findings, practices=(), patch=patch))
+    return {one["ruleId"]: one["fixes"][0] for one in told["results"] if "fixes" in one}
+
+
+def texts(fix: dict[str, Any]) -> list[str]:
+    (change,) = fix["artifactChanges"]
+    assert change["artifactLocation"] == {"uri": "train.py", "uriBaseId": "%SRCROOT%"}
+    return [one.get("insertedContent", {}).get("text", "") for one in change["replacements"]]
+
+
+def test_a_finding_has_its_edit_as_a_fix() -> None:
+    fixes = patched(SOURCE.replace("map(load)", "map(load, num_parallel_calls=8)"), 3)
+    assert texts(fixes["fix_3"]) == [", num_parallel_calls=8"]
+    (change,) = fixes["fix_3"]["artifactChanges"]
+    region = {"startLine": 3, "startColumn": 20, "endLine": 3, "endColumn": 20}
+    assert change["replacements"][0]["deletedRegion"] == region
+    assert fixes["fix_3"]["description"]["text"] == PARALLEL_MAP.title
+
+
+def test_each_finding_has_only_the_edits_at_its_place() -> None:
+    after = SOURCE.replace("load)", "load, 8)").replace("32)", "32, True)")
+    fixes = patched(after, 3, 4)
+    assert texts(fixes["fix_3"]) == [", 8"]
+    assert texts(fixes["fix_4"]) == [", True"]
+
+
+def test_findings_that_share_an_edit_have_both_in_one_fix() -> None:
+    after = "import os\n" + SOURCE.replace("load)", "load, 8)").replace("32)", "32, True)")
+    fixes = patched(after, 3, 4)
+    assert fixes["fix_3"] == fixes["fix_4"]
+    assert texts(fixes["fix_3"]) == ["import os\n", ", 8", ", True"]
+    assert fixes["fix_3"]["description"]["text"].startswith("these 2 go together")
+
+
+def test_what_is_not_in_the_patch_has_no_fix() -> None:
+    fixes = patched(SOURCE.replace("load)", "load, 8)"), 3, 4, taken=1)
+    assert set(fixes) == {"fix_3"}
+
+
+def test_a_fix_names_its_file_from_the_root_however_it_is_called() -> None:
+    after = SOURCE.replace("load)", "load, 8)")
+    (change,) = patched(after, 3, file="a b/ü.py")["fix_3"]["artifactChanges"]
+    assert change["artifactLocation"]["uri"] == "a%20b/%C3%BC.py"

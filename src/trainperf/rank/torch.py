@@ -18,6 +18,13 @@ from trainperf.model import (
 OUTSIDE_SHARE = 0.10
 """Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""
 
+HOOK_S = 20e-6
+"""What timing one call costs the code around it at most, on a busy core: two readings of the
+clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
+
+SLOWED = 1 / 3
+"""So much of what else made the steps slower that were taken apart is added to the line."""
+
 EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
@@ -34,6 +41,8 @@ def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     own = sum(parts.get(name, 0.0) for name in OUTSIDE)
     waiting = max(_waiting(evidence), parts.get("sync", 0.0))
     if max(own, waiting) < OUTSIDE_SHARE:
+        return None
+    if own >= waiting and own < OUTSIDE_SHARE + SLOWED * _slowed(evidence):
         return None
     if waiting > own:
         return "sync", _synchronised(evidence, waiting)
@@ -74,21 +83,38 @@ def taken_apart(evidence: Evidence) -> bool:
 
 
 def _shares(evidence: Evidence) -> dict[str, float]:
-    """The parts of a step as shares of their sum; empty where it was not taken apart.
+    """The parts of a step as shares of their sum; empty where it was not taken apart."""
+    seconds = _seconds(evidence)
+    whole = sum(seconds.values())
+    return {name: each / whole for name, each in seconds.items()} if whole > 0 else {}
 
-    What the sum exceeds the real step by is what timing each call cost. It is taken off
-    the rest, so that no loop is blamed for it.
+
+def _slowed(evidence: Evidence) -> float:
+    """Share of the steps that were taken apart by which they were slower than real ones."""
+    whole = sum(_seconds(evidence).values())
+    real = evidence.times.real_
+    return max(0.0, 1 - real.seconds / whole) if isinstance(real, Measure) and whole > 0 else 0.0
+
+
+def _seconds(evidence: Evidence) -> dict[str, float]:
+    """The parts of a step, less what timing its calls cost; that is taken off the rest.
+
+    On a GPU that is all by which they exceed the real step: each edge waits for the device,
+    so that what hides behind its work no longer does. Elsewhere it is `HOOK_S` for each call
+    at most; what exceeds that slowed all parts alike (neighbours on the same cores).
     """
     try:
-        seconds = {part.name: part.seconds for part in evidence.torch.split}
+        split = evidence.torch.split
     except NotMeasured:
         return {}
+    seconds: dict[str, float] = {part.name: part.seconds for part in split}
     real = evidence.times.real_
     if isinstance(real, Measure) and "rest" in seconds:
         excess = max(0.0, sum(seconds.values()) - real.seconds)
+        if evidence.device.kind != "GPU":
+            excess = min(excess, HOOK_S * sum(part.calls for part in split))
         seconds["rest"] = max(0.0, seconds["rest"] - excess)
-    whole = sum(seconds.values())
-    return {name: each / whole for name, each in seconds.items()} if whole > 0 else {}
+    return seconds
 
 
 def _waiting(evidence: Evidence) -> float:
@@ -129,7 +155,8 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     if cost is not None:
         return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}."
     where = evidence.loop.where
-    return f"{text}, in the Python of the loop{f' at {at(where)}' if where else ''}."
+    loop = f" at {at(where)}" if where else ""
+    return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python."
 
 
 def _culprit(evidence: Evidence, own: float) -> FunctionCost | None:

@@ -151,7 +151,8 @@ def _host(evidence: Evidence) -> tuple[Bottleneck, str] | None:
         host, real = evidence.times.host, evidence.times.real
     except NotMeasured:
         return None
-    share = host / real
+    # Where the machine was slower while resident steps ran, so was the host's part of them.
+    share = host / max(real, evidence.times.resident, host)
     if share < HOST_SHARE:
         return None
     keras = evidence.framework.keras is not None
@@ -181,8 +182,8 @@ def _tracing(evidence: Evidence) -> tuple[Bottleneck, str] | None:
 
 def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float) -> str:
     text = (
-        f"Model-bound: the data is there in time ({percent(utilization)} accelerator "
-        f"utilisation); each step takes {ms(evidence.times.real)}"
+        f"Model-bound: the data is there in time (utilisation {percent(utilization)}); each step "
+        f"takes {ms(evidence.times.real)}"
     )
     if parts := torch.dearest(evidence):
         text += f" ({parts})"

@@ -34,11 +34,9 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         yield NotTaken("the parts of a step", evidence.torch_.split_.reason)
     if evidence.torch_ is not None and evidence.torch_.untraced:
         yield NotTaken("the operators of a step", evidence.torch_.untraced)
-    for name, probe in evidence.probes.items():
-        if isinstance(probe, Missing):
-            yield NotTaken(f"a probe of {name.replace('_', ' ')}", probe.reason)
+    yield from _probes(evidence)
     if not recording.gpus:
-        yield NotTaken("GPU use", recording.gpu_reason or "no GPU was found")
+        yield NotTaken("GPU use", _no_gpu(recording, evidence))
     machine = evidence.machine
     if machine.instance is None and machine.price is None:
         why = machine.instance_reason or "not an AWS instance"
@@ -51,6 +49,26 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         length = f"an epoch has {steps:,} steps; " if steps else ""
         yield NotTaken("the time between epochs", f"{length}none ended while it was observed")
     yield from _exchange(evidence)
+
+
+def _probes(evidence: Evidence) -> Iterator[NotTaken]:
+    """The probes that were not made; those that lack for the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, probe in evidence.probes.items():
+        if isinstance(probe, Missing):
+            by_reason.setdefault(probe.reason, []).append(name.replace("_", " "))
+    for reason, names in by_reason.items():
+        what = "a probe" if len(names) == 1 else "probes"
+        yield NotTaken(f"{what} of {', '.join(names)}", reason)
+
+
+def _no_gpu(recording: Recording, evidence: Evidence) -> str:
+    reason = recording.gpu_reason or "no GPU was found"
+    instance = evidence.machine.instance
+    if instance is None or instance.type is None or not instance.type.gpus:
+        return reason
+    kind = instance.type
+    return f"{reason}, though {instance.name} has {kind.gpus} × {kind.gpu or 'GPU'}"
 
 
 def _exchange(evidence: Evidence) -> Iterator[NotTaken]:

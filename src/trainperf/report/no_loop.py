@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 from trainperf.model import Event, Recording
@@ -29,6 +30,14 @@ S3_PATHS = (
 RENDEZVOUS = "rendezvous: environment variable"
 """How `init_process_group` of PyTorch fails in a process that no launcher started."""
 
+_OPEN_MPI = "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI; PMI_RANK, PMI_SIZE of others)"
+OWN_NAMES = {
+    "mpirun": _OPEN_MPI,
+    "mpiexec": _OPEN_MPI,
+    "srun": "SLURM_PROCID and SLURM_NTASKS",
+}
+"""Launchers that tell ranks their place in variables of their own, and in which."""
+
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 """What launchers set, and scripts read with `os.environ[…]`."""
 
@@ -45,12 +54,26 @@ def way_out(recording: Recording) -> str | None:
     if _failed_with(events, recording, NO_S3):
         return S3_PATHS
     if _lacks_a_launcher(events, recording):
-        return (
-            "The script is to be started by a launcher, once for each rank: put the launcher "
-            f"behind `--`: `trainperf diagnose -- torchrun --standalone --nproc_per_node 2 "
-            f"{_script(recording)}`"
-        )
+        return _launcher(recording)
     return None
+
+
+def _launcher(recording: Recording) -> str:
+    """How the script gets what a rank is told in its environment."""
+    command = recording.run.command
+    name = os.path.basename(command[0]) if command else ""
+    if name in OWN_NAMES:
+        variables = OWN_NAMES[name]
+        return (
+            f"{name} does not set RANK and WORLD_SIZE, which the script reads: start it by "
+            f"torchrun in place of {name}, or let it read {variables}, and give these to "
+            "`init_process_group` with an `init_method`"
+        )
+    return (
+        "The script is to be started by a launcher, once for each rank: put the launcher "
+        f"behind `--`: `trainperf diagnose -- torchrun --standalone --nproc_per_node 2 "
+        f"{_script(recording)}`"
+    )
 
 
 def _lacks_a_launcher(events: list[Event], recording: Recording) -> bool:

@@ -31,10 +31,22 @@ def step_parts(evidence: Evidence) -> tuple[ReportedPart, ...]:
 
 
 def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
-    """The calls that wait for the device, as a reader knows them, the dearest first."""
+    """The calls that wait for the device, line by line, the dearest first.
+
+    Calls of one kind that stand in one line are one row: a reader could not tell them apart.
+    """
     found = () if evidence.torch_ is None else evidence.torch_.syncs
-    named = (replace(sync, what=call(sync.what)) for sync in found)
-    return tuple(sorted(named, key=lambda sync: -sync.seconds))
+    lines: dict[tuple[str, str, int], SyncPoint] = {}
+    for sync in found:
+        key = (sync.what, sync.where.file, sync.where.line)
+        before = lines.get(key, replace(sync, what=call(sync.what), calls=0.0, seconds=0.0))
+        lines[key] = replace(
+            before,
+            calls=before.calls + sync.calls,
+            seconds=before.seconds + sync.seconds,
+            printed=before.printed or sync.printed,
+        )
+    return tuple(sorted(lines.values(), key=lambda sync: -sync.seconds))
 
 
 def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:

@@ -15,7 +15,7 @@ def times(evidence: Evidence) -> ReportedTimes:
         real_s=_seconds(taken.real_),
         resident_s=_seconds(taken.resident_),
         input_s=_seconds(taken.input_),
-        host_s=None if isinstance(taken.host_, Missing) else taken.host_,
+        host_s=_host(evidence),
         steps=real.steps if real else 0,
         samples_per_s=samples / real.seconds if real and samples else None,
         startup_s=evidence.startup.to_first_step_s if evidence.startup else None,
@@ -26,6 +26,17 @@ def times(evidence: Evidence) -> ReportedTimes:
             if isinstance(measure, Measure) and measure.blocks
         },
     )
+
+
+def _host(evidence: Evidence) -> float | None:
+    """Host work in a real step: it was timed in resident ones, which may have been slower."""
+    taken = evidence.times
+    if isinstance(taken.host_, Missing):
+        return None
+    real, resident = _seconds(taken.real_), _seconds(taken.resident_)
+    if real is None or resident is None:
+        return taken.host_
+    return taken.host_ * min(1.0, real / max(resident, taken.host_, 1e-9))
 
 
 def _seconds(measure: Measure | Missing) -> float | None:

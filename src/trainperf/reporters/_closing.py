@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from trainperf import ignoring
 from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.reporters import _units as units
-from trainperf.reporters._findings import rejected
+from trainperf.reporters._findings import HELD_UP, rejected
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._plain import one_line
 
@@ -182,7 +182,7 @@ def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
         return _bounds_only(diagnosis), "bold"
     complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
     if diagnosis.verdict.healthy and complete and _all_was_seen(diagnosis):
-        return "Nothing to change: this script makes good use of its machine.", "bold green"
+        return "Nothing to change: trainperf knows nothing that would make it faster.", "bold green"
     return "", ""
 
 
@@ -227,13 +227,22 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
         text = "No change is worth making: nothing that was tried made it faster."
         if diagnosis.verdict.healthy:
             text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
-    tried_ids = {trial.fix for trial in diagnosis.trials}
-    if diagnosis.parallel is not None and any(
-        one.id not in tried_ids for one in diagnosis.findings
-    ):
-        text = "None of the edits is worth making. The advice above was not tried."
+    if _advice_left(diagnosis):
+        text = "None of the edits tried is worth making. The advice above was not tried."
+    elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
+        text = "No edit that was tried made it faster; what holds it up is said at the top."
     left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
     return f"{text} {units.count(left, 'change')} could not be tried." if left else text
+
+
+def _advice_left(diagnosis: Diagnosis) -> bool:
+    """Whether a finding was not tried in any way; a job's may have no trial at all."""
+    tried = {one.fix for one in diagnosis.trials if one.outcome is not Outcome.NOT_TRIED}
+    left = {one.fix for one in diagnosis.trials} - tried
+    return any(
+        one.id in left or (diagnosis.parallel is not None and one.id not in tried)
+        for one in diagnosis.findings
+    )
 
 
 def _bounds_only(diagnosis: Diagnosis) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from trainperf.model import CallbackCost, Diagnosis, Site
+from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Site
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import defined, place
@@ -14,6 +14,9 @@ INPUT_MATTERS = 0.10
 
 CALLBACK_MATTERS = 0.01
 """Share of the time from which a callback is named."""
+
+REST_MATTERS = 0.10
+"""Share of a pause between epochs from which what was not told apart in it is named."""
 
 FUNCTION_MATTERS = 0.02
 """Share of the stack samples from which a function is named: fewer are chance."""
@@ -68,9 +71,20 @@ def between_epochs(diagnosis: Diagnosis, paper: Paper) -> None:
         "callbacks": between.callbacks_s,
         "restarting the input": between.restart_s,
     }
-    told = [f"{name} {units.seconds(value)}" for name, value in parts.items() if value is not None]
+    known = {name: value for name, value in parts.items() if value is not None}
+    rest = between.seconds - sum(known.values())
+    if known and rest > REST_MATTERS * between.seconds:
+        known[_rest(between, diagnosis)] = rest
+    told = [f"{name} {units.seconds(value)}" for name, value in known.items()]
     seen = f"; seen {between.epochs_seen} times" if between.epochs_seen > 1 else "; seen once"
     paper.prose(text + (f": {', '.join(told)}" if told else "") + seen, indent=2)
+
+
+def _rest(between: BetweenEpochs, diagnosis: Diagnosis) -> str:
+    """Name what passes between epochs besides what was told apart."""
+    if diagnosis.loop is None or diagnosis.loop.kind != "fit":
+        return "what the script does there besides"
+    return "callbacks and Keras's own work" if between.callbacks_s is None else "Keras's own work"
 
 
 def callbacks(diagnosis: Diagnosis, paper: Paper) -> None:
@@ -147,5 +161,5 @@ def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | Non
         return None
     epoch, between = _epoch_seconds(diagnosis), diagnosis.between_epochs
     if callback.epoch_s is None or epoch is None or between is None or not between.epoch_steps:
-        return callback.batch_s / real
-    return (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch
+        return min(1.0, callback.batch_s / real)
+    return min(1.0, (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch)

@@ -12,6 +12,9 @@ from trainperf.reporters._paper import Paper
 LABEL = 7
 """Columns of the names at the left, at least."""
 
+LEAST_READ = 100 * 1024
+"""Bytes a second below which what is read from a disk is not worth a word."""
+
 
 def devices(diagnosis: Diagnosis, paper: Paper) -> None:
     """Print how busy GPUs and host were while the script trained, and the GPU's memory."""
@@ -40,7 +43,7 @@ def _host(use: PhaseUse, machine: Machine) -> list[str]:
         told.append(f"{use.cpu_cores:.2g} of {units.cores(machine.cores)} busy")
     if use.rss_peak is not None:
         told.append(f"memory {units.size(use.rss_peak)}")
-    if use.read_bytes_s:
+    if use.read_bytes_s is not None and use.read_bytes_s >= LEAST_READ:
         told.append(f"reading {units.size(use.read_bytes_s)}/s")
     return told
 

@@ -18,6 +18,9 @@ EQUIVALENCE = {
 }
 """What a fix may change, in words for people."""
 
+HELD_UP = ("input", "storage", "host", "sync")
+"""Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""
+
 
 def findings(diagnosis: Diagnosis, paper: Paper) -> None:
     """Print the findings in their order, or say that there is none.
@@ -28,7 +31,10 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
         complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
         if complete and diagnosis.times.real_s is not None and not diagnosis.verdict.healthy:
             paper.line()
-            paper.prose("None of the causes that trainperf knows shows in what was measured.")
+            known = "None of the causes that trainperf knows shows in what was measured."
+            if diagnosis.verdict.bottleneck in HELD_UP:
+                known = "No repair that trainperf knows stands out of the noise of this run."
+            paper.prose(known)
             remains(diagnosis, paper)
         return
     trials = by_fix(diagnosis.trials)

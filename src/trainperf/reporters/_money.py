@@ -12,7 +12,7 @@ def cost(diagnosis: Diagnosis, paper: Paper) -> None:
     machine, known = diagnosis.machine, diagnosis.cost
     if known is not None:
         paper.line()
-        paper.prose(_costs(known), first=paper.raw("Cost: ", "dim"))
+        paper.prose(costs(known), first=paper.raw("Cost: ", "dim"))
     elif machine.instance is not None and machine.price is None:
         why = machine.price_reason.rstrip(".") or "no price was asked for"
         paper.line()
@@ -41,7 +41,8 @@ def dollars(value: float) -> str:
     return f"${units.number(value, 2)}"
 
 
-def _costs(known: Cost) -> str:
+def costs(known: Cost) -> str:
+    """Say the price, and what an epoch and a million samples cost, before and after."""
     each = "" if known.hosts == 1 else f" for each of {known.hosts} hosts"
     text = f"{dollars(known.price.per_hour)} an hour{each} ({known.price.source})"
     parts = [

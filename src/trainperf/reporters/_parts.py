@@ -28,6 +28,9 @@ WORTH_A_ROW = 0.0005
 BAR = 24
 """Columns of the longest bar at most."""
 
+SLOW = 1.5
+"""Times the real step from which the timed steps were slow ones, whatever timing them took."""
+
 SYNCS = 5
 """How many of the calls that wait are named."""
 
@@ -97,6 +100,11 @@ def _how(diagnosis: Diagnosis) -> str:
     whole = sum(part.seconds_per_step for part in diagnosis.step_parts)
     if real is None or whole <= real:
         return f"{text}."
+    if whole > SLOW * real:
+        return (
+            f"{text}. These steps were slow ones: they add up to {units.seconds(whole)}, where a "
+            f"step takes {units.seconds(real)}."
+        )
     return (
         f"{text}, which takes time itself: they add up to {units.seconds(whole)}, where a step "
         f"takes {units.seconds(real)}."

@@ -10,6 +10,10 @@ from trainperf.reporters._shares import EXPOSED
 NOT_WORTH = "parallel_not_worth"
 """The finding that says the same with its numbers."""
 
+TWICE = 1.5
+"""So many bytes gathered for each of a gradient are more than one gathering (the unit that
+FSDP was given last is often gathered once)."""
+
 
 def remains(diagnosis: Diagnosis, paper: Paper) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
@@ -20,13 +24,26 @@ def remains(diagnosis: Diagnosis, paper: Paper) -> None:
         return
     paper.line()
     paper.prose(paper.say("To exchange less often", "bold"))
-    for way in _ways(job):
+    kept = _kept(job)
+    for way in (*kept, *_ways(job)):
         paper.item(way)
     paper.prose(
-        "Each changes the experiment: adjust the learning rate to the global batch, and compare "
-        "the losses.",
+        f"Each{' of the others' if kept else ''} changes the experiment: adjust the learning rate "
+        "to the global batch, and compare the losses.",
         indent=2,
     )
+
+
+def _kept(job: ReportedParallel) -> tuple[str, ...]:
+    """What spares FSDP a gathering, where it gathers twice for each reduction."""
+    found = job.exchange
+    if found is None or not found.bytes or sum(found.gathers) < TWICE * found.bytes:
+        return ()
+    call = "`reshard_after_forward=False`"
+    if found.method == "FullyShardedDataParallel":
+        call = "`sharding_strategy=ShardingStrategy.SHARD_GRAD_OP`"
+    way = f"parameters that stay gathered from forward to backward ({call}): one of two "
+    return (way + "gatherings less, for the memory that all of them take",)
 
 
 def _ways(job: ReportedParallel) -> list[str]:

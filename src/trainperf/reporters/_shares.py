@@ -47,7 +47,7 @@ def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Pa
     if host is not None:
         parts.append(("host work: Python, callbacks", host, "▒", "blue"))
     if exchange > 0:
-        parts.append(("exchange of gradients", exchange, "▓", "red"))
+        parts.append((_exchanging(job), exchange, "▓", "red"))
     if others + held_up > 0:
         parts.append((f"waiting for {late}", others + held_up, "▞", "magenta"))
     parts.append(("waiting for data", waiting, "░", "yellow"))
@@ -62,6 +62,11 @@ def _mixed(job: ReportedParallel | None, real: float) -> bool:
     if found is None or found.low_s:
         return False
     return found.high_s is None or found.high_s > EXPOSED * real
+
+
+def _exchanging(job: ReportedParallel | None) -> str:
+    gathers = job is not None and job.exchange is not None and job.exchange.gathers
+    return "gathering and exchange" if gathers else "exchange of gradients"
 
 
 def _exchange(job: ReportedParallel | None) -> float:

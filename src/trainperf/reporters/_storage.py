@@ -50,7 +50,8 @@ def _volume(one: Reads, paper: Paper) -> None:
 
 
 def _where(volume: Volume) -> str:
-    told = [KINDS.get(volume.kind, ""), volume.filesystem, volume.device]
+    device = "" if volume.device == volume.filesystem else volume.device
+    told = [KINDS.get(volume.kind, ""), volume.filesystem, device]
     text = f"{volume.mount or 'mount not known'}: {', '.join(filter(None, told)) or 'not known'}"
     if volume.limit_bytes_s is not None:
         text += f"; at most {units.size(volume.limit_bytes_s)}/s ({volume.limit_basis})"
@@ -77,6 +78,9 @@ def _each_step(one: Reads) -> str:
         if one.stored_per_step is not None:
             share = min(1.0, one.stored_per_step / one.bytes_per_step)
             told.append("all from memory" if share < 0.01 else f"{units.share(share)} from storage")
+    elif one.stored_per_step is not None:
+        much = units.size(one.stored_per_step) if one.stored_per_step >= 1024 else "nothing"
+        told.append(f"takes {much} from storage; what it takes from memory cannot be counted")
     if one.needed_bytes_s is not None:
         told.append(f"{units.size(one.needed_bytes_s)}/s if it never waited")
     return "; ".join(told)

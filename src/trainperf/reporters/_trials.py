@@ -169,7 +169,8 @@ def _how(diagnosis: Diagnosis) -> list[str]:
 
 def _mode(trying: Trials, measured: list[Trial]) -> str:
     if trying.mode == "side by side":
-        text = "Side by side: the script and each change took turns in slices of a few steps"
+        held = trying.mode_reason or "a few steps"
+        text = f"Side by side: the script and each change took turns in slices of {held}"
     else:
         text = "One after another: fresh processes of the script and of each change, in turns"
     if measured:

@@ -12,6 +12,7 @@ from trainperf.reporters import _units as units
 from trainperf.reporters._closing import edits_in
 from trainperf.reporters._findings import EQUIVALENCE
 from trainperf.reporters._marked import code, escaped, fenced, folded, inline, paragraphs, table
+from trainperf.reporters._money import costs
 from trainperf.reporters._places import places
 
 COMMENT_LIMIT = 65_536
@@ -63,6 +64,8 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
     yield _times(diagnosis)
+    if diagnosis.cost is not None:
+        yield inline(f"Cost: {costs(diagnosis.cost)}")
     if diagnosis.findings:
         yield "### What to change"
         yield _findings(diagnosis, judgement, root)

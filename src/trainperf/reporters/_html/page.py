@@ -137,7 +137,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "operators": step.by_operators(diagnosis),
         "operators_how": written(diagnosis, _operators.operators),
         "busy": _sections(diagnosis, _devices.devices),
-        "machine": surroundings.machine(diagnosis.machine),
+        "machine": surroundings.machine(diagnosis.machine, diagnosis.cost),
         "limits": written(diagnosis, _limits.limits),
         "container": surroundings.container(diagnosis.container),
         "cost": surroundings.cost(diagnosis.cost),

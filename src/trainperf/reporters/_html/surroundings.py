@@ -14,9 +14,9 @@ Fact = tuple[str, str]
 """A label and what is said under it."""
 
 
-def machine(box: Machine) -> list[Fact]:
-    """What the box is, as far as a process in it can see."""
-    facts = [*_instance(box)]
+def machine(box: Machine, known: Cost | None = None) -> list[Fact]:
+    """What the box is, as far as a process in it can see; its price where no cost names it."""
+    facts = [one for one in _instance(box) if known is None or one[0] != "Price"]
     cores = units.cores(box.cores)
     if box.visible_cores > box.cores:
         limit = f" (a quota of {units.cores(box.quota_cores)})" if box.quota_cores else ""

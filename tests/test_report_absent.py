@@ -1,0 +1,33 @@
+"""What was not measured, where the machine says that it should have been."""
+
+from __future__ import annotations
+
+from recordings import FIT, recording
+from trainperf import report
+from trainperf.fixes._cases import evidence, machine
+from trainperf.model import Instance, InstanceType, Machine
+
+GIB = 1024**3
+
+
+def gpu_use(box: Machine) -> str:
+    run = recording(FIT)
+    found = report.not_measured(run, evidence(machine=box))
+    (reason,) = (one.reason for one in found if one.what == "GPU use")
+    return reason
+
+
+def test_a_gpu_that_nobody_promised_is_not_missed() -> None:
+    cpu = Instance("ec2", "c7i.xlarge", InstanceType("c7i.xlarge", 4, 8 * GIB))
+    for box in (
+        machine(),
+        machine(instance=cpu),
+        machine(instance=Instance("ec2", "x9.large")),
+    ):
+        assert "though" not in gpu_use(box)
+
+
+def test_a_gpu_that_the_instance_has_is_missed() -> None:
+    kind = InstanceType("ml.g5.xlarge", 4, 16 * GIB, gpus=1, gpu="A10G")
+    rented = machine(instance=Instance("sagemaker", "ml.g5.xlarge", kind))
+    assert gpu_use(rented).endswith(", though ml.g5.xlarge has 1 × A10G")

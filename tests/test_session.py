@@ -96,7 +96,7 @@ def test_a_missing_script_is_answered_with_those_that_are_there(tmp_path):
     with pytest.raises(TrainperfError) as caught:
         check_script(tmp_path / "mian.py")
     assert "main.py" in caught.value.hint
-    with pytest.raises(TrainperfError, match="there is no folder .*such"):
+    with pytest.raises(TrainperfError, match=r"there is no folder .*such"):
         check_script(tmp_path / "no" / "such" / "folder.py")
 
 

@@ -131,6 +131,15 @@ def test_a_fix_that_was_tried_in_vain_is_written_with_a_word_of_it(run):
     assert f"{PREFETCH} was not kept by the run: slower (0.9× as fast)" in lines
 
 
+def test_of_a_fix_with_variants_the_kept_one_is_told(run):
+    saved = store.load(run)
+    kept = Trial(PREFETCH, Outcome.KEPT, "", variant="2", kept=True, speedup=2.0)
+    other = Trial(PREFETCH, Outcome.SLOWER, "0.9× as fast", variant="4")
+    store.save(replace(saved, trials=(kept, other)), run)
+    lines = fixing.fix(run, (PREFETCH,), dry=False).lines
+    assert not [line for line in lines if "was not kept" in line]
+
+
 def test_a_changed_file_is_refused_and_nothing_is_kept(run):
     script(run).write_bytes(script(run).read_bytes() + b"\r\n")
     with pytest.raises(TrainperfError, match=r"train\.py was changed since the run") as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from trainperf import store
 from trainperf.fixes import by_id
 from trainperf.model import Diagnosis, Equivalence
+from trainperf.model import by_fix as trials_of
 from trainperf.reporters._plain import one_line
 from trainperf.rewrite.apply import Disk, Plan, plan
 from trainperf.rewrite.files import replace_all
@@ -82,7 +83,7 @@ def _environment(made: Plan) -> Iterator[str]:
 def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
     """Say what speaks against a fix that was asked for by its name."""
     found = {each.id: each for each in (*diagnosis.findings, *diagnosis.practices)}
-    trials = {each.fix: each for each in diagnosis.trials}
+    trials = trials_of(diagnosis.trials)
     for id_ in made.fixes:
         if id_ in found and found[id_].equivalence is Equivalence.SEMANTICS:
             yield f"{id_} changes the experiment"

@@ -60,7 +60,9 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         between_epochs=between_epochs(observed),
         startup=startup(observed),
         use=usage(recording, observed),
-        facts=_facts(observed.process) | of_all_ranks(recording),
+        facts=_facts(observed.process)
+        | of_all_ranks(recording)
+        | {"command_words": _words(recording)},
         torch_=torch(observed),
         parallel_=job,
         container=recording.container,
@@ -68,6 +70,19 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         objects=recording.objects,
         channels=recording.channels,
     )
+
+
+def _words(recording: Recording) -> list[str]:
+    """The words of the command and of every process that it started.
+
+    A launcher or a shell script may give the training script options of its own.
+    """
+    words = list(recording.run.command)
+    for events in recording.events.values():
+        for event in events:
+            if event["e"] == "hello":
+                words += map(str, event.get("argv") or ())
+    return words
 
 
 def _facts(events: Sequence[Event]) -> dict[str, object]:

@@ -1,15 +1,16 @@
-"""Settings of a `DataLoader` changed in the call that builds it, and in no other."""
+"""Settings of a `DataLoader` changed in the call that builds it, or where that takes them from."""
 
 from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 
 if TYPE_CHECKING:
-    from trainperf.model import Site
+    from trainperf.model import Evidence, Site
     from trainperf.rewrite import Script
 
 POSITIONS = {"num_workers": 5, "pin_memory": 7}
@@ -19,18 +20,82 @@ change are keyword-only (PyTorch 2.13)."""
 PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 
-def set_setting(script: Script, site: Site, name: str, value: str) -> None:
+def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
+    """Return what a finding's data must hold for a default to be edited in place of a call.
+
+    `now` is what the loader had in the run; a default that differs was not used. `given`
+    are the options of the command, by which the user chooses. Empty where the default may
+    also be that of a loader which cannot take workers.
+    """
+    others = [one for one in evidence.torch.loaders if one.role != "training"]
+    if any((one.iterable and not one.sharded) or one.shared_state for one in others):
+        return {}
+    words = [str(word) for word in evidence.facts.get("command_words") or ()]
+    given = {word.partition("=")[0] for word in words if word.startswith("-")}
+    given |= {"@" for word in words if word.startswith("@")}  # a file of further options
+    return {"now": now, "given": sorted(given)}
+
+
+def set_setting(
+    script: Script, site: Site, name: str, value: str, seen: Mapping[str, Any] | None = None
+) -> None:
     """Give the loader built at `site` another setting.
 
-    Raises `CannotRewrite` where the call is not of `DataLoader`, or where the setting
-    comes from somewhere else (an argument of the script, a variable of the
+    Where the call takes it from a constant or an option of `argparse` in the same file,
+    its default is edited, if the run had it: `seen` is the finding's data, with what
+    `seen_in_run` says. Raises `CannotRewrite` where the call is not of `DataLoader`, or
+    where the setting comes from somewhere else (the command, a variable of the
     environment): the user means to choose it there.
     """
     check_call(script, site)
     old = written(script, site, name)
-    if old is not None and not _literal(old):
+    named = old is not None and not _literal(old)
+    if (named or old is None) and _set_default(script, site, name, value, seen or {}):
+        return
+    if named:
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
     script.set_keyword(site, name, value, position=POSITIONS.get(name))
+
+
+def _set_default(
+    script: Script, site: Site, name: str, value: str, seen: Mapping[str, Any]
+) -> bool:
+    """Edit the default that a setting comes from; False where that cannot be done.
+
+    Raises `CannotRewrite` with the option to give where the run did not use its default.
+    """
+    if not _literal(value):
+        return False
+    try:
+        where, found = script.origin(site, POSITIONS.get(name), name)
+    except CannotRewrite:
+        return False
+    wanted = ast.literal_eval(value)
+    if type(wanted) is not type(found.value):
+        return False
+    option = max(found.options, key=len, default="")
+    if found.choices is not None and wanted not in found.choices:
+        raise CannotRewrite(f"{option}, which sets {name}, does not take {value}")
+    used = "now" in seen and seen["now"] == found.value
+    if used and not _gives(seen.get("given") or (), found.options):
+        script.replace_call(where, value)
+        return True
+    if option and type(wanted) is int:
+        raise CannotRewrite(f"{option} sets {name}: change it in the command")
+    return False
+
+
+def _gives(given: Iterable[str], options: Iterable[str]) -> bool:
+    """Say whether a command may set an option: by its name, by how that begins, or by a file.
+
+    `argparse` takes `--work 4` for `--workers`, `-vj4` for `-v -j 4`, and `@file`.
+    """
+    for option in options:
+        for word in given:
+            short = len(option) == 2 and not word.startswith("--") and option[1] in word[1:]
+            if short or word.startswith("@") or (len(word) > 2 and option.startswith(word)):
+                return True
+    return False
 
 
 def set_where_workers(script: Script, site: Site, name: str, with_workers: str, none: str) -> None:

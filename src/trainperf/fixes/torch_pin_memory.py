@@ -14,7 +14,7 @@ from trainperf.fixes._cases import GPU, OTHER_SITE
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes._torch_loader import named, places
-from trainperf.fixes._torch_loader_edits import set_setting
+from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing, StepPart
 
@@ -112,6 +112,11 @@ class PinMemory(Fix):
                 "x = to(device)\ny = z.to(device, **how)\n"
             ),
         ),
+        Example(
+            before="PIN = False\nloader = ▸DataLoader(dataset, pin_memory=PIN)◂\n",
+            after="PIN = True\nloader = DataLoader(dataset, pin_memory=PIN)\n",
+            data={"now": False},
+        ),
         Example(  # the user chooses it elsewhere
             before="loader = ▸DataLoader(dataset, pin_memory=use_cuda)◂\n",
             after="loader = DataLoader(dataset, pin_memory=use_cuda)\n",
@@ -139,13 +144,14 @@ class PinMemory(Fix):
             advice="Give the loader `pin_memory=True` and `.to(device)` `non_blocking=True`.",
             snippet="loader = DataLoader(dataset, ..., pin_memory=True)\n"
             "images = images.to(device, non_blocking=True)",
+            data=seen_in_run(evidence, False),
             rewritable=None if loader.where is not None else False,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Pin the loader's memory, and let copies to a GPU go on by themselves."""
         loader, *copies = finding.where
-        set_setting(script, loader, "pin_memory", "True")
+        set_setting(script, loader, "pin_memory", "True", finding.data)
         for site in copies:
             with contextlib.suppress(CannotRewrite):  # pinned memory alone is a gain, too
                 if _goes_to_a_gpu(script, site):

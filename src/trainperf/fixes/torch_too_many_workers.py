@@ -22,7 +22,7 @@ from trainperf.fixes._torch_loader import (
     places,
     predicted,
 )
-from trainperf.fixes._torch_loader_edits import set_setting
+from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing
 
@@ -85,6 +85,16 @@ class TooManyWorkers(Fix):
             after="loader = DataLoader(dataset, batch_size=32, num_workers=4)\n",
             data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
         ),
+        Example(  # a constant
+            before="WORKERS = 32\nloader = ▸DataLoader(dataset, num_workers=WORKERS)◂\n",
+            after="WORKERS = 4\nloader = DataLoader(dataset, num_workers=WORKERS)\n",
+            data={"workers": 4, "now": 32},
+        ),
+        Example(  # among other settings
+            before="how = dict(num_workers=32)\nloader = ▸DataLoader(dataset, **how)◂\n",
+            after="how = dict(num_workers=4)\nloader = DataLoader(dataset, **how)\n",
+            data={"workers": 4, "now": 32},
+        ),
         Example(  # a number worked out elsewhere
             before="loader = ▸DataLoader(dataset, num_workers=os.cpu_count())◂\n",
             after="loader = DataLoader(dataset, num_workers=os.cpu_count())\n",
@@ -120,14 +130,19 @@ class TooManyWorkers(Fix):
             where=places(loader),
             advice=f"Start {_workers(workers)}, not {loader.workers}.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={workers})",
-            data={"workers": workers, "variants": [{"workers": n} for n in offered]},
+            data={
+                "workers": workers,
+                "variants": [{"workers": n} for n in offered],
+                **seen_in_run(evidence, loader.workers),
+            },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if loader.iterable and not loader.sharded else None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set `num_workers` where the loader is built, unless it is chosen elsewhere."""
-        set_setting(script, finding.where[0], "num_workers", str(finding.data["workers"]))
+        """Set `num_workers` where the loader is built, or the default that it has there."""
+        workers = str(finding.data["workers"])
+        set_setting(script, finding.where[0], "num_workers", workers, finding.data)
 
 
 def _workers_wait(evidence: Evidence, workers: int) -> bool:

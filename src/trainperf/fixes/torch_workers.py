@@ -24,7 +24,7 @@ from trainperf.fixes._torch_loader import (
     places,
     predicted,
 )
-from trainperf.fixes._torch_loader_edits import set_setting
+from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Missing, StartUp
 
@@ -157,6 +157,13 @@ class Workers(Fix):
             after="loader = DataLoader(dataset, num_workers=args.workers)\n",
             data={"workers": 4},
         ),
+        Example(  # by an option, whose default it was
+            before='p.add_argument("--workers", type=int, default=0)\nargs = p.parse_args()\n'
+            "loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
+            after='p.add_argument("--workers", type=int, default=4)\nargs = p.parse_args()\n'
+            "loader = DataLoader(dataset, num_workers=args.workers)\n",
+            data={"workers": 4, "now": 0, "given": ["--epochs"]},
+        ),
         Example(
             before='loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n',
             after='loader = DataLoader(data, num_workers=int(os.environ.get("N", "0")))\n',
@@ -196,14 +203,19 @@ class Workers(Fix):
             where=places(loader),
             advice=_advice(loader),
             snippet=_snippet(loader, workers),
-            data={"workers": workers, "variants": [{"workers": n} for n in offered]},
+            data={
+                "workers": workers,
+                "variants": [{"workers": n} for n in offered],
+                **seen_in_run(evidence, loader.workers),
+            },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if obstacle else None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set `num_workers` where the loader is built, unless it is chosen elsewhere."""
-        set_setting(script, finding.where[0], "num_workers", str(finding.data["workers"]))
+        """Set `num_workers` where the loader is built, or the default that it has there."""
+        workers = str(finding.data["workers"])
+        set_setting(script, finding.where[0], "num_workers", workers, finding.data)
 
 
 def _title(loader: Loader) -> str:

@@ -11,6 +11,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite.calls import keyword, positional
 from trainperf.rewrite.checks import check_users
+from trainperf.rewrite.defaults import Origin, origin
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.source import Function, Source
 
@@ -53,6 +54,15 @@ class Reading:
         named = keyword(call, name) if name else None
         node = named.value if named else positional(call, index)
         return None if node is None else source.site(node, site)
+
+    def origin(self, site: Site, index: int | None, name: str) -> tuple[Site, Origin]:
+        """Return the literal that the argument `name` of the call at `site` comes from.
+
+        It stands elsewhere in the file, as `defaults.origin` says, and is its default only.
+        """
+        source = self._file(site.file).source
+        found = origin(source.tree, source.call(site), name, index)
+        return source.site(found.node, site), found
 
     def definition(self, site: Site) -> Function:
         """Return the function whose head is at `site`, to be read and never changed."""

@@ -107,10 +107,10 @@ class Script(Reading):
         self._edit(file, layout.wrap(file.source, file.source.expression(site), template))
 
     def replace_call(self, site: Site, value: str) -> None:
-        """Put the expression `value` in place of the call at `site`."""
+        """Put the expression `value` in place of the call, or other expression, at `site`."""
         check_expression(value)
         file = self._file(site.file)
-        self._replace(file, file.source.call(site), value)
+        self._replace(file, file.source.expression(site), value)
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""

@@ -68,7 +68,7 @@ def test_the_last_line_has_both_times_and_the_limit(before: float, after: float,
 def test_what_cannot_be_told_is_said_with_its_reason() -> None:
     checked = said(1.0, one(1.1), one(1.3))
     assert checked.outcome == "undecided"
-    assert checked.line.startswith("check cannot tell: noise ±44 %: 1.10 s a step against 1.00 s")
+    assert checked.line.startswith("check cannot tell: noise ±48 %: 1.10 s a step against 1.00 s")
     assert checked.failures == ()
 
 

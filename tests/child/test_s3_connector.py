@@ -114,6 +114,18 @@ def test_a_range_does_not_tell_how_large_the_object_is(client, told):
     assert (sums(told)["bytes"], sums(told)["sized"]) == (10, 0)
 
 
+def test_a_version_without_ranges_is_called_as_it_was(library, told):
+    def _get_object_stream(self, bucket, key):
+        return Stream(b"x" * 5)
+
+    library.S3Client._get_object_stream = _get_object_stream
+    record = SimpleNamespace(broken="", write=lambda kind, **sums: told.append(sums), flush=print)
+    s3.hook(SimpleNamespace(settings={}, record=record), library)
+
+    assert list(library.S3Client("eu-west-1")._get_object_stream("data", "a")) == [b"x" * 5]
+    assert (sums(told)["gets"], sums(told)["sized_bytes"]) == (1, 5)
+
+
 def test_pages_of_a_listing_and_questions_for_a_size_are_requests(client, told):
     assert list(client.list_objects("data", prefix="train/")) == [["train/a"], ["train/b"]]
     assert client.head_object("data", "train/a") == 1000

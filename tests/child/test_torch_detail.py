@@ -270,6 +270,22 @@ def test_a_compiled_model_is_neither_compiled_again_nor_broken_up(observed, form
     assert run.text(run.calls["forward"]) == "compiled(x)"
 
 
+def test_a_hook_that_cannot_be_taken_out_leaves_no_other_in(monkeypatch):
+    run, failed = Run(), []
+    monkeypatch.setattr(run.observer, "failed", lambda what, error: failed.append(error))
+    before = torch.nn.Module.__call__, torch.Tensor.item, list(warnings.filters)
+    run.detail.start()
+    assert torch.nn.Module.__call__ is not before[0]
+    with monkeypatch.context() as broken:
+        broken.setattr(run.detail._dynamo, "stop", lambda: 1 / 0)
+        run.detail._undo()
+    run.detail._dynamo.stop()
+    assert (torch.nn.Module.__call__, torch.Tensor.item, list(warnings.filters)) == before
+    assert [type(error) for error in failed] == [ZeroDivisionError]
+    for handle in run._handles:
+        handle.remove()
+
+
 def test_what_is_compiled_while_hooks_are_set_is_not_compiled_again_after(observed):
     torch._dynamo.reset()
     run = observed(

@@ -142,6 +142,35 @@ def test_under_a_mode_of_the_programs_it_waits_until_that_is_gone(watched):
     assert (kind, fields["what"]) == ("missing", "the products of a step")
 
 
+def test_within_a_mode_of_the_programs_nothing_is_watched():
+    products = Products(lambda: "forward", lambda: None, Clock())
+    with FlopCounterMode(display=False) as counter:
+        assert not products.start()
+        torch.ones(2, 3) @ torch.ones(3, 2)
+    assert products.stop()
+    assert counter.get_total_flops() == 2 * 2 * 3 * 2
+    assert events(products) == []
+
+
+def test_operators_of_higher_order_are_let_through(watched):
+    if not hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        pytest.skip("this PyTorch runs none of them under a mode")
+    x = torch.ones(3, 3)
+    made = []
+    branches = (lambda a: (a @ a,)), (lambda a: (a,))
+    watched(lambda: made.extend(torch.ops.higher_order.cond(torch.tensor(True), *branches, (x,))))
+    assert torch.equal(made[0], x @ x)
+
+
+def test_an_operator_that_only_shares_its_name_is_no_product(watched):
+    @torch.library.custom_op("trainperf_tests::mm", mutates_args=())
+    def mm(numbers: list[int]) -> torch.Tensor:
+        return torch.tensor(numbers)
+
+    products = watched(lambda: mm([1, 2]))
+    assert (products.fault, products.wide) == ("", {})
+
+
 def test_a_fault_of_ours_is_a_reason_and_the_step_goes_on(watched, monkeypatch):
     monkeypatch.setattr(Products, "_count", lambda *_: 1 / 0)
     products = watched(trained())

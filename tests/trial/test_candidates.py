@@ -218,3 +218,13 @@ def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(
     found, skipped = chosen(run, append("between", ".a()", epoch=epoch), append("one", ".b()"))
     assert {one.name: one.epoch for one in found} == {"between": Epoch(20, 0.5, 0.1), "one": None}
     assert skipped == []
+
+
+def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):
+    epoch = {"steps": 20, "seconds": 0.5, "pause_s": 0.1}
+    given = (append("one", ".a()", epoch=epoch), append("between", ".b()", epoch=epoch))
+    found, _ = chosen(run, *given)
+    assert {one.name: (one.epoch, one.in_steps) for one in found} == {
+        "one": (Epoch(20, 0.5, 0.1), True),
+        "between": (Epoch(20, 0.5, 0.1), False),
+    }

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from trainperf.fixes.tf_cache import Cache
 from trainperf.fixes.torch_persistent_workers import PersistentWorkers
 from trainperf.model import Equivalence, Finding, Leg, Run
 from trainperf.model.run import Epoch
@@ -57,6 +58,35 @@ def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
     assert f"--budget {found.budget_needed_s:.0f}s" in skipped.reason
     enough = choose_slices([STEPS, long], COSTS, found.budget_needed_s - 20.0, 20.0, 1)
     assert enough.chosen == (STEPS, long)
+
+
+def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long():
+    long = Epoch(2000, 12.0)
+    both = replace(candidate("both", long), in_steps=True)
+    for others in ((), (candidate(epoch=long),)):
+        found = choose_slices([STEPS, both, *others], COSTS, 120.0, 20.0, 1)
+        assert found.chosen == (STEPS, both)
+        assert [one.fix for one in found.skipped] == [one.name for one in others]
+        assert found.costs.epoch is None
+        assert (found.budget_needed_s is None) == (not others)
+    several = choose_slices([both], COSTS, 120.0, 20.0, 2)
+    assert (several.chosen, several.skipped, several.costs) == ((both,), (), COSTS)
+
+
+def test_a_whole_epoch_of_warm_up_takes_what_an_epoch_takes_with_its_pause():
+    found = choose_slices([candidate()], COSTS, 120.0, 20.0, 1)
+    assert found.costs.epoch_s == EPOCH.seconds
+
+
+def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
+    given = [epoch_of(Cache().detect(one)) for one in Cache.fires]
+    assert given[:-1] == [None] * (len(given) - 1)
+    last = given[-1]
+    assert last is not None
+    assert (last.steps, last.pause_s) == (300, pytest.approx(1.0))
+    assert last.seconds == pytest.approx(300 * Cache.fires[-1].times.real + 15.0)
+    plain = Cache().detect(replace(Cache.fires[-1], between_epochs=None))
+    assert plain.bound < Cache().detect(Cache.fires[-1]).bound
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():

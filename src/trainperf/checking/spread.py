@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-STUDENT = (63.7, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36)
-"""Student's t, one-sided 99.5 %, for 1, 2, … degrees of freedom."""
+STUDENT = (79.6, 11.1, 6.32, 4.91, 4.26, 3.90, 3.67, 3.51)
+"""Student's t, one-sided 99.6 %, for 1, 2, … degrees of freedom."""
 
 SEVERAL = 4
 """Runs from which the slowest is left out: a neighbour disturbed it."""
@@ -19,7 +19,7 @@ def between(before: Sequence[float], after: Sequence[float]) -> float:
     Student's interval of the difference of the logarithms, variance pooled: an alarm within
     it might well be a false one. By the gap of the two best runs alone, which must show it as
     well, scripts whose runs vary by 2 to 8 % gave a false alarm in 2 to 9 of a hundred checks;
-    with this in 0.2 to 2 (simulated, 12 blocks a run, with the runs that a check makes).
+    with this in 0.2 to 1.9 (simulated, 12 blocks a run, with the runs that a check makes).
     0.0 where there are too few runs to tell.
     """
     was, now = ([math.log(one) for one in _undisturbed(side)] for side in (before, after))

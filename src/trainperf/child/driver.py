@@ -117,7 +117,7 @@ class Driver(Driven):
         except Exception as error:
             self.observer.failed("timing the loop", error)
             self._broken = self._closed = True
-            self._phases.exchange_again()
+            self._phases.end()
 
     def _boundary(self) -> None:
         now = self.clock()
@@ -185,8 +185,7 @@ class Driver(Driven):
 
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
-        self._phases.exchange_again()
-        self._phases.end_profile()
+        self._phases.end()
         if self._closed or (self._at is None and self._gap_from is None):
             return
         completing.describe_early(self)

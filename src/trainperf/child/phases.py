@@ -75,11 +75,22 @@ class Phases:
 
     def end_profile(self) -> None:
         """Record the stacks that were sampled, if steps are being profiled."""
-        if self._stacks is not None:
+        stacks, self._stacks = self._stacks, None
+        if stacks is None:
+            return
+        try:
             self._driver.profile_ends()
-            counts = self._stacks.stop()
-            self._driver.record.write("stacks", total=self._stacks.samples, counts=counts)
-            self._stacks = None
+        finally:
+            counts = stacks.stop()
+            self._driver.record.write("stacks", total=stacks.samples, counts=counts)
+
+    def end(self) -> None:
+        """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""
+        self.exchange_again()
+        try:
+            self.end_profile()
+        except Exception as error:
+            self._driver.observer.failed("ending the profile of a loop", error)
 
     def _enter(self) -> None:
         driver, plan = self._driver, self._driver.plan
@@ -106,5 +117,6 @@ class Phases:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         if reason:
+            self.exchange_again()  # it may have been switched off in part
             self._driver.record.write("missing", what=LOCAL, reason=reason)
             self._driver.plan.give_up(LOCAL)

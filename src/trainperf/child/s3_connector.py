@@ -45,14 +45,13 @@ def _bucket(counts: Counts, client: Any, name: Any, key: Any) -> Bucket | None:
 
 
 def _getting(counts: Counts, original: Any) -> Any:
-    def _get_object_stream(
-        self: Any, bucket: Any, key: Any, start: Any = None, end: Any = None
-    ) -> Any:
+    def _get_object_stream(self: Any, bucket: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
         sums = _bucket(counts, self, bucket, key)
         if sums is None:
-            return original(self, bucket, key, start, end)
-        stream = _timed(counts, sums, lambda: original(self, bucket, key, start, end))
-        return _Get(counts, sums, stream, key, start is None and end is None)
+            return original(self, bucket, key, *args, **kwargs)
+        stream = _timed(counts, sums, lambda: original(self, bucket, key, *args, **kwargs))
+        whole = all(each is None for each in (*args, *kwargs.values()))  # no start, no end
+        return _Get(counts, sums, stream, key, whole)
 
     return _get_object_stream
 

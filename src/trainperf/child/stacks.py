@@ -67,12 +67,12 @@ class StackSampler:
     def _run(self) -> None:
         own = threading.get_ident()
         while not self._stop.wait(self._interval):
-            if not self._started or self._over():
-                continue
             try:
+                if not self._started or self._over():
+                    continue
                 with _no_collection():
                     self._sample(own)
-            except AttributeError:  # a frame that its thread was just replacing
+            except Exception:  # a frame that its thread was just replacing, a module of odd names
                 continue
             self.samples += 1
 

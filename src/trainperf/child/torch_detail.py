@@ -198,15 +198,13 @@ class Detail:
 
     def _undo(self) -> None:
         self._hooks.on = False
-        try:
-            if self._products is not None:
-                self._products.stop()
-            self._dynamo.stop()
-            self._syncs.stop()
-            self._warnings.stop()
-            self._patches.undo()
-        except Exception as error:
-            self._observer.failed("taking the hooks of a step out", error)
+        parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
+        products = () if self._products is None else (self._products.stop,)
+        for stop in (*products, *parts):
+            try:
+                stop()
+            except Exception as error:  # the others are taken out all the same
+                self._observer.failed("taking the hooks of a step out", error)
 
 
 def _forked(reference: Callable[[], Detail | None]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from . import frames
 from .torch_calls import Place, site
 
+ATEN = "aten"
 MOST_PLACES = 8
 LARGE = 2**22
 """Values from which a tensor in float32 (16 MiB) is no small loss: logits of a vocabulary."""
@@ -66,8 +67,10 @@ class Products:
 
     def start(self) -> bool:
         """Watch from here on, in this thread; whether that can be done here."""
-        if _compiles():
-            return False
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        if _compiles() or _get_current_dispatch_mode() is not None:
+            return False  # a mode of the program's, when it ends, would take ours off in its place
         self._mode = _watching(self)
         self._mode.__enter__()
         return True
@@ -112,8 +115,9 @@ class Products:
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator; a product is timed and counted."""
-        name = getattr(func, "overloadpacket", func)
-        name = getattr(name, "__name__", "")
+        name = ""
+        if getattr(func, "namespace", "") == ATEN:  # operators of others may share a name
+            name = func.overloadpacket.__name__
         wanted = _is_product(name) or _is_loss(name, args)
         if self.fault or not wanted or self.part() == "optimizer":
             return func(*args, **kwargs)
@@ -181,6 +185,8 @@ def _watching(products: Products) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        supports_higher_order_operators = True  # else PyTorch refuses `torch.cond` and the like
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

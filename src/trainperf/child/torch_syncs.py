@@ -113,7 +113,10 @@ class SyncWarnings:
             self._show(message)
             return
         if text.startswith(WAITS) and self._set:
-            self._note()
+            try:
+                self._note()
+            except Exception as error:
+                self._failed(error)
 
     def _note(self) -> None:
         if threading.get_ident() != self._main or self._off():

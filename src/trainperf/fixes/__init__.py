@@ -59,8 +59,9 @@ class Fix:
     warm_up_epochs: ClassVar[int] = 0
     """Whole epochs that a trial lets pass before the fix has its effect."""
     between_epochs: ClassVar[bool] = False
-    """Whether what it saves lies between epochs: it is tried in slices of whole ones, where
-    the finding's data has an "epoch" (`steps`, `seconds`, `pause_s`), and else not at all."""
+    """Whether all that it saves lies between epochs: it is tried in slices of whole ones, and
+    not at all where the finding's data has no "epoch" (`steps`, `seconds`, `pause_s`). One that
+    saves in steps as well may give an "epoch" without this."""
     counted: ClassVar[bool] = False
     """Whether its bound rests on what the kernel or the driver counted: noise of the times,
     which the cause itself may make, does not hide it."""

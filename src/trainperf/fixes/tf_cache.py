@@ -10,13 +10,16 @@ from trainperf.fixes._cases import GIB, SITE, machine, stage
 from trainperf.fixes._input_cases import LOAD, chain, fed, starved
 from trainperf.fixes._pipeline import REAL_SHARE, label, share, upper
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Stage, is_taken
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 MEMORY_SHARE = 0.5
 """The share of the available memory a cache may take: the other half is for the rest."""
+
+LEAST_FILL = 0.10
+"""The share of an epoch from which what a shuffle behind the cache takes to fill counts."""
 
 SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concatenate", "zip"}
 READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
@@ -123,6 +126,15 @@ class Cache(Fix):
             *chain(stage("map", 0.09, **{**_FITS, "cardinality": None})),
             loop=Loop("fit", where=SITE, batch_size=32, epochs=None, epoch_steps=300),
         ),
+        # a shuffle behind it is filled with the same work in every epoch
+        starved(
+            *chain(
+                stage("map", 0.09, **_FITS),
+                stage("shuffle", 0.001, arguments={"buffer_size": 5000}),
+            ),
+            loop=Loop("fit", where=SITE, batch_size=32, epochs=None, epoch_steps=300),
+            between_epochs=BetweenEpochs(15.0, 2, epoch_steps=300, restart_s=14.0),
+        ),
     ]
     examples = [
         Example(
@@ -149,6 +161,10 @@ class Cache(Fix):
         if size is None or size >= MEMORY_SHARE * evidence.machine.memory_available:
             return None
         later = evidence.bound_if_input_saves(place.stage.cumulative)
+        epoch = _epoch(evidence, place)
+        if epoch is not None:
+            steps_s = epoch["steps"] * evidence.times.real
+            later = epoch["seconds"] / (steps_s / later + epoch["pause_s"])
         bound = later if epochs is None else epochs / (1 + (epochs - 1) / later)
         if not worth(evidence, bound):
             return None
@@ -164,13 +180,16 @@ class Cache(Fix):
             bound=bound,
             bound_basis=upper(
                 evidence,
-                "the cached part costs nothing from the second epoch on"
+                "the cached part"
+                + (", and filling the shuffle," if epoch is not None else "")
+                + " costs nothing from the second epoch on"
                 + (f", over {epochs} epochs" if epochs else ""),
             ),
             where=(place.stage.where,) if place.stage.where else (),
             advice=f"Put `{call}` after this stage.",
             snippet=f"dataset = dataset{call}",
-            data={} if buffer is None else {"buffer": buffer},
+            data=({} if buffer is None else {"buffer": buffer})
+            | ({} if epoch is None else {"epoch": epoch}),
             equivalence=Equivalence.EXACT if place.shuffle is None else Equivalence.NUMERICS,
         )
 
@@ -206,6 +225,22 @@ def _place(evidence: Evidence, stages: tuple[Stage, ...]) -> Place | None:
         return None
     behind = stages[stages.index(best) + 1 :]
     return Place(best, before_best, any(each.op == "shuffle" for each in behind))
+
+
+def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
+    """The epoch that trials have to hold whole; None where steps show all that is saved.
+
+    A shuffle behind the cache fills its buffer with the expensive work before the first step
+    of each epoch: what that takes is saved between epochs.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if not place.reshuffled or steps is None or between is None or between.restart_s is None:
+        return None
+    steps_s = steps * evidence.times.real
+    if between.restart_s < LEAST_FILL * (steps_s + between.seconds):
+        return None
+    besides = max(0.0, between.seconds - between.restart_s)
+    return {"steps": steps, "seconds": steps_s + between.seconds, "pause_s": besides}
 
 
 def _repeats_itself(stage: Stage) -> bool:

@@ -144,7 +144,7 @@ class ShuffleBuffer(Fix):
             title="The shuffle buffer takes long to fill",
             text=(
                 f"`shuffle` ({at(shuffle.where)}) fills a buffer{of} for {ms(fill)} before its "
-                f"first element: as long as {fill / real:.0f} of the {steps} steps of an epoch. "
+                f"first element: as long as {fill / real:.0f} steps, and an epoch has {steps}. "
                 f"Each element goes through {label(before)} first."
             ),
             bound=bound,

@@ -29,7 +29,8 @@ class Candidate:
 
     Of a fix that can be made in several ways (so many workers), `variant` says which,
     and `finding` is the finding with that choice; both are empty for all else. One with
-    an `epoch` saves between epochs, and shows in slices of whole ones only.
+    an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
+    others if `in_steps`.
     """
 
     fixes: tuple[str, ...]
@@ -40,6 +41,7 @@ class Candidate:
     variant: str = ""
     finding: Finding | None = None
     epoch: Epoch | None = None
+    in_steps: bool = False
 
     @property
     def name(self) -> str:
@@ -115,7 +117,8 @@ def candidates(
                 one,
                 variant=variant,
                 finding=with_choice if variant else None,
-                epoch=epoch_of(finding) if fix is not None and fix.between_epochs else None,
+                epoch=epoch_of(finding),
+                in_steps=fix is None or not fix.between_epochs,
             )
             for variant, one, with_choice in made
             if isinstance(one, Candidate)

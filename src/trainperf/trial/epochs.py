@@ -67,7 +67,7 @@ def choose_slices(
 
     `left` and `spent` are seconds of the budget. If they do not fit, the candidates that
     need them are skipped with the budget that would do: for the others short slices are
-    the better measure.
+    the better measure, or the only one that fits.
     """
     from trainperf.trial.budget import affordable, budget_needed
 
@@ -76,14 +76,18 @@ def choose_slices(
         return Slicing(tuple(chosen), (), costs)
     epoch = wanting[0].epoch
     assert epoch is not None
-    others = tuple(one for one in chosen if one.epoch is None)
+    others = tuple(one for one in chosen if one.epoch is None or one.in_steps)
+    lost = [one for one in wanting if not one.in_steps]
     if ranks > 1:
-        return Slicing(others, tuple(one.skipped(RANKS) for one in wanting), costs)
-    whole = replace(costs, epoch=epoch, step_s=epoch.seconds / epoch.steps)
+        return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
+    step_s = epoch.seconds / epoch.steps
+    whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
     waits = max(one.warm_up_epochs for one in chosen)
     if affordable(whole, left, len(chosen), waits) == len(chosen):
         said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
         return Slicing(tuple(chosen), (), whole, said)
+    if not lost:
+        return Slicing(others, (), costs)
     needed = budget_needed(spent, whole, len(chosen), waits)
     reason = f"what it saves lies between epochs, and one takes {epoch.seconds:.1f} s: "
     offered = needed if needed <= LONG_BUDGET_S else None
@@ -91,5 +95,5 @@ def choose_slices(
         reason += "whole ones are too long to be compared"
     else:
         reason += f"to compare whole ones would need --budget {needed:.0f}s"
-    skipped = tuple(one.skipped(reason) for one in wanting)
+    skipped = tuple(one.skipped(reason) for one in lost)
     return Slicing(others, skipped, costs, budget_needed_s=offered)

@@ -1,0 +1,119 @@
+"""What a phase sets up is taken back after it, also where something fails."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from looping import Clock, NoReads, Record
+from trainperf.child.loop import LOCAL, PROFILE
+from trainperf.child.phases import Phases
+
+
+class Exchange:
+    """Switches that remember how they stand; turning them off fails with `fault` half way."""
+
+    def __init__(self, fault: str = "") -> None:
+        self.is_off = False
+        self._fault = fault
+
+    def off(self) -> str:
+        self.is_off = True
+        if self._fault:
+            raise RuntimeError(self._fault)
+        return ""
+
+    def on(self) -> None:
+        self.is_off = False
+
+
+class Plan:
+    """Goes through the phases that it is given."""
+
+    world = None
+
+    def __init__(self, *phases: str) -> None:
+        self._phases = list(phases)
+        self.given_up: list[str] = []
+
+    @property
+    def phase(self) -> str:
+        return self._phases[0]
+
+    @property
+    def block(self) -> Any:
+        return SimpleNamespace(phase=self.phase, index=1, seconds=0.0)
+
+    def advance(self) -> None:
+        del self._phases[0]
+
+    def give_up(self, phase: str) -> None:
+        self.given_up.append(phase)
+        self._phases.remove(phase)
+
+
+class Fake:
+    """As much of a driver, and of its observer, as is needed here."""
+
+    def __init__(self, *phases: str, fault: str = "") -> None:
+        self.clock = Clock()
+        self.record = Record()
+        self.observer: Any = self
+        self.reads = NoReads()
+        self.world = None
+        self.plan = Plan("real", *phases)
+        self.faults: list[str] = []
+        self._fault = fault
+
+    def failed(self, what: str, error: BaseException) -> None:
+        self.faults.append(f"{what}: {error}")
+
+    def stale(self) -> bool:
+        return False
+
+    def profile_begins(self) -> None: ...
+
+    def profile_ends(self) -> None:
+        if self._fault:
+            raise ValueError(self._fault)
+
+
+def test_the_exchange_is_off_in_its_phase_only() -> None:
+    driver: Any = Fake(LOCAL, "real")
+    phases = Phases(driver)
+    phases.exchange = Exchange()
+    phases.next()
+    assert phases.exchange.is_off
+    phases.next()
+    assert not phases.exchange.is_off
+
+
+def test_an_exchange_that_was_switched_off_in_part_is_on_again() -> None:
+    driver: Any = Fake(LOCAL, "real")
+    phases = Phases(driver)
+    phases.exchange = Exchange("half way")
+    phases.next()
+    assert not phases.exchange.is_off
+    assert driver.plan.given_up == [LOCAL]
+    [missing] = driver.record.of("missing")
+    assert missing["reason"] == "RuntimeError: half way"
+
+
+@pytest.mark.parametrize("fault", ["", "no such hook"])
+def test_where_timing_fails_no_profile_goes_on_and_all_is_exchanged(fault: str) -> None:
+    driver: Any = Fake(PROFILE, fault=fault)
+    phases = Phases(driver)
+    phases.exchange = Exchange()
+    phases.exchange.off()
+    phases.next()
+    sampling = phases._stacks
+    assert sampling is not None
+    phases.end()
+    assert not phases.exchange.is_off
+    assert not sampling._thread.is_alive()
+    assert len(driver.record.of("stacks")) == 1
+    assert driver.faults == ([f"ending the profile of a loop: {fault}"] if fault else [])
+    phases.end()
+    assert len(driver.record.of("stacks")) == 1

@@ -50,6 +50,25 @@ def why(status: int, events: Events, folder: Path, ranks: int = 1) -> str:
     return ENDED
 
 
+def why_ranks(gone: Sequence[int], events: Events, folder: Path) -> str:
+    """Why ranks are gone, seen at once: what took the first of them took the others along.
+
+    A rank that was killed makes the others fail in their next exchange, but for those that the
+    launcher ends by SIGTERM; of several errors the earliest counts. One that failed may end by
+    a signal as well, as what it leaves behind breaks off.
+    """
+    told = {int(number): name for name, number in KILLED.findall(_tail(folder))}
+    failed = {
+        pid: event["t"]
+        for pid, recorded in events.items()
+        for event in reversed(recorded)
+        if event["e"] == "error" and place(recorded) is not None
+    }
+    shot = [pid for pid in gone if pid not in failed and told.get(pid, "SIGTERM") != "SIGTERM"]
+    first = next(iter(shot), None) or min(failed, key=lambda pid: failed[pid], default=gone[0])
+    return why_rank(first, events, folder)
+
+
 def why_rank(pid: int, events: Events, folder: Path) -> str:
     """Why one rank is gone while what started it still runs, or has just ended."""
     rank = _rank(pid, events)

@@ -22,7 +22,7 @@ from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
 from trainperf.spawn import OUTPUT, prepare, start
 from trainperf.stopping import Guard, clear, stop_session
-from trainperf.trial.faults import ENDED, unpatched, why, why_rank
+from trainperf.trial.faults import ENDED, unpatched, why, why_ranks
 from trainperf.trial.ports import with_own_port
 from trainperf.trial.processes import Processes
 from trainperf.trial.ranks import by_rank
@@ -242,7 +242,7 @@ class Leg:
                 self._process.wait(TOLD_S)  # it may tell what became of the rank
         self._files.read()
         if gone:
-            self.failure = why_rank(gone[0], self.events, self.folder)
+            self.failure = why_ranks(gone, self.events, self.folder)
         elif status is not None:
             self.failure = why(status, self.events, self.folder, self.ranks)
 

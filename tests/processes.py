@@ -13,6 +13,32 @@ from typing import Any
 from looping import Watcher
 from observing import LONG_S
 
+HOOKED_RANK = """
+    import datetime, json, os, sys, time
+    from types import SimpleNamespace
+
+    from looping import Watcher
+    from trainperf.child import torch as hooks
+    from trainperf.child.importing import PostImport
+
+    watcher = Watcher()
+    watcher.clock = time.monotonic
+    watcher.driver = SimpleNamespace(kind="none", stale=lambda: False)
+    names = (
+        "torch",
+        "torch.distributed.distributed_c10d",
+        "torch.distributed.fsdp._fully_shard._fully_shard",
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        "torch.nn.parallel.distributed",
+        "torch.optim.optimizer",
+    )
+    PostImport(
+        dict.fromkeys(names, lambda module, seconds: hooks.hook(watcher, module, seconds)),
+        watcher.failed,
+    ).install()
+"""
+"""How the program of a rank begins that sets the hooks for exchanges in its own process."""
+
 
 @contextmanager
 def process_group() -> Iterator[Any]:

@@ -15,7 +15,7 @@ if not torch.distributed.is_available():
     pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
 
 from observing import patient, script  # noqa: E402
-from processes import driver_of, hooked, process_group  # noqa: E402
+from processes import HOOKED_RANK, driver_of, hooked, process_group  # noqa: E402
 from trainperf.child import torch_all_reduce, torch_exchange  # noqa: E402
 from trainperf.child.torch_all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
 
@@ -103,28 +103,6 @@ def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
 # ------------------------------------------------------------------------------ two ranks
 
 TWO_RANKS = """
-    import json, os, sys, time
-    from types import SimpleNamespace
-
-    from looping import Watcher
-    from trainperf.child import torch as hooks
-    from trainperf.child.importing import PostImport
-
-    watcher = Watcher()
-    watcher.clock = time.monotonic
-    watcher.driver = SimpleNamespace(kind="none", stale=lambda: False)
-    names = (
-        "torch",
-        "torch.distributed.distributed_c10d",
-        "torch.distributed.fsdp._fully_shard._fully_shard",
-        "torch.nn.parallel.distributed",
-        "torch.optim.optimizer",
-    )
-    PostImport(
-        dict.fromkeys(names, lambda module, seconds: hooks.hook(watcher, module, seconds)),
-        watcher.failed,
-    ).install()
-
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -212,7 +190,7 @@ TWO_RANKS = """
     ["static_graph=True", pytest.param("find_unused_parameters=True", marks=pytest.mark.long)],
 )
 def test_two_ranks_exchange_nothing_while_off_and_time_their_exchange(tmp_path, settings):
-    written = script(tmp_path, TWO_RANKS.replace("SETTINGS", settings))
+    written = script(tmp_path, (HOOKED_RANK + TWO_RANKS).replace("SETTINGS", settings))
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     ran = subprocess.run(
         (*command, str(written), str(tmp_path)),

@@ -15,7 +15,7 @@ if not torch.distributed.is_available():
     pytest.skip("PyTorch without torch.distributed", allow_module_level=True)
 
 from observing import patient, script  # noqa: E402
-from processes import hooked, process_group  # noqa: E402
+from processes import HOOKED_RANK, hooked, process_group  # noqa: E402
 from trainperf.child import torch_fsdp  # noqa: E402
 from trainperf.child.torch_fsdp import GATHER, SCATTER, SUM  # noqa: E402
 
@@ -125,29 +125,6 @@ def test_a_call_that_cannot_be_counted_is_made_all_the_same(loops, runtime, monk
 # ------------------------------------------------------------------------------ two ranks
 
 TWO_RANKS = """
-    import datetime, json, os, sys, time
-    from types import SimpleNamespace
-
-    from looping import Watcher
-    from trainperf.child import torch as hooks
-    from trainperf.child.importing import PostImport
-
-    watcher = Watcher()
-    watcher.clock = time.monotonic
-    watcher.driver = SimpleNamespace(kind="none", stale=lambda: False)
-    names = (
-        "torch",
-        "torch.distributed.distributed_c10d",
-        "torch.distributed.fsdp._fully_shard._fully_shard",
-        "torch.distributed.fsdp.fully_sharded_data_parallel",
-        "torch.nn.parallel.distributed",
-        "torch.optim.optimizer",
-    )
-    PostImport(
-        dict.fromkeys(names, lambda module, seconds: hooks.hook(watcher, module, seconds)),
-        watcher.failed,
-    ).install()
-
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -236,7 +213,7 @@ TWO_RANKS = """
 
 
 def two_ranks(folder: Path, kind: str, settings: str = "{}") -> list[dict[str, Any]]:
-    text = TWO_RANKS.replace("KIND", repr(kind)).replace("SETTINGS", settings)
+    text = (HOOKED_RANK + TWO_RANKS).replace("KIND", repr(kind)).replace("SETTINGS", settings)
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     ran = subprocess.run(
         (*command, str(script(folder, text)), str(folder)),

@@ -12,7 +12,7 @@ from trainperf import ignoring, rank, report, scaling, surroundings
 from trainperf.assembling import assemble, without_loop
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import by_id, detect_all
+from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.launch import launch
 from trainperf.machine import caught_up, inspect_machine
 from trainperf.model import (
@@ -140,16 +140,10 @@ def _try(
 
 
 def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
-    """Fixes with an edit whose bound lies within the noise: a trial can tell, they cannot."""
-    exact = replace(evidence, times=evidence.times.as_if_exact())
-    shown = {one.id for one in first.findings}
-    found = detect_all(exact, lambda fix, error: None)
+    """What could be tried besides the findings: a trial can tell, the times and probes cannot."""
+    found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignoring.suppressed(found, default_reader).kept
-    return tuple(
-        one
-        for one in rank.ranked(kept, exact)
-        if one.rewritable and one.id not in shown and one.id not in request.ignore
-    )
+    return tuple(one for one in kept if one.id not in request.ignore)
 
 
 def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diagnosis:

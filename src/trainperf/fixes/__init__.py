@@ -9,7 +9,7 @@ explain` and docs/fixes.md come from the class itself.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -74,6 +74,20 @@ class Fix:
         May raise `NotMeasured` by reading what was not taken: that means abstain.
         """
         raise NotImplementedError
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Return the finding to be tried where `detect` found nothing, or None.
+
+        Experiments decide, rules only order: what can be written on this script, and is not
+        there already, is tried as long as it could matter, whatever was not probed and
+        however noisy the times are. `bound` is what it could give at most, None where nothing
+        limits it. The finding is shown only if a trial keeps it, so its text says what is
+        there, and no number that was not measured. May raise `NotMeasured`: nothing to try.
+
+        As it stands here: what `detect` finds with the times at the favourable end of their
+        noise. A fix whose `detect` needs a probe says itself what it can do without.
+        """
+        return self.detect(evidence.favourable())
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""
@@ -164,12 +178,36 @@ def detect_all(
 
     A fix that fails must not cost the reader the report: `failed` is told, if given.
     """
+    return _asked(evidence, lambda fix: fix.detect(evidence), failed)
+
+
+def possible_all(
+    evidence: Evidence,
+    found: Iterable[str],
+    failed: Callable[[Fix, Exception], None] | None = None,
+) -> tuple[Finding, ...]:
+    """Ask every fix that can be tried, other than those `found` (ids), for what it could do."""
+    known = set(found)
+
+    def ask(fix: Fix) -> Finding | None:
+        writable = fix.rewrites or fix.sets_environment
+        finding = fix.possible(evidence) if writable and fix.id not in known else None
+        return finding if finding is not None and finding.rewritable else None
+
+    return _asked(evidence, ask, failed)
+
+
+def _asked(
+    evidence: Evidence,
+    ask: Callable[[Fix], Finding | None],
+    failed: Callable[[Fix, Exception], None] | None,
+) -> tuple[Finding, ...]:
     found = []
     for fix in all_fixes():
         if fix.framework not in (evidence.framework.name, "any"):
             continue
         try:
-            finding = fix.detect(evidence)
+            finding = ask(fix)
         except NotMeasured:
             continue
         except Exception as error:

@@ -85,6 +85,19 @@ class Times:
             input_=_exact(self.input_),
         )
 
+    def favourable(self) -> Times:
+        """The same times at the end of their intervals at which waiting less gains the most.
+
+        A step as long, and its parts as short, as the noise allows: what a change could give
+        at most. Times whose interval is not known stand as they are.
+        """
+        real, resident = self.real_, self.resident_
+        if isinstance(real, Measure) and real.high is not None:
+            real = replace(real, seconds=real.high)
+        if isinstance(resident, Measure) and resident.low is not None:
+            resident = replace(resident, seconds=max(0.1 * resident.seconds, resident.low))
+        return replace(self, real_=real, resident_=resident).as_if_exact()
+
 
 def _exact(measure: Measure | Missing) -> Measure | Missing:
     if isinstance(measure, Missing):

@@ -126,16 +126,6 @@ def test_nothing_but_its_sources_and_variables_tells_it_from_the_unchanged_run(r
     assert run.env == {"KEPT": "1"}
 
 
-def test_the_largest_bound_comes_first_and_those_without_one_last(run):
-    found, _ = chosen(
-        run,
-        append("one", ".a()", bound=None),
-        append("two", ".b()", bound=1.2),
-        append("slow", ".c()", bound=3.0),
-    )
-    assert [(one.name, one.bound) for one in found] == [("slow", 3.0), ("two", 1.2), ("one", None)]
-
-
 def test_equal_bounds_and_missing_ones_keep_the_rank_of_the_findings(run):
     for bound in (1.5, None):
         found, _ = chosen(run, *(append(fix, ".a()", bound=bound) for fix in ("two", "one")))

@@ -88,10 +88,9 @@ def candidates(
     write_for: WriteFor,
     semantic: bool = False,
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """The fixes that can be tried, the largest upper bound first, and the others.
+    """The fixes that can be tried, and the others, with the reason.
 
-    `run` is the leg of the unchanged script. Fixes without a bound come last; each
-    variant of a fix is a candidate.
+    `run` is the leg of the unchanged script. Each variant of a fix is a candidate.
     """
     chosen, skipped = [], []
     first: dict[str, Finding] = {}
@@ -126,7 +125,6 @@ def candidates(
         chosen += there
         if not there:
             skipped.append(Skipped(finding.id, str(made[0][1]), finding.bound))
-    chosen.sort(key=lambda made: -(made.bound or 0.0))
     return chosen, skipped
 
 
@@ -161,17 +159,21 @@ def together(
         return left.reason
     if not written.contents and not written.patch.environment:
         return "its edit changes nothing"
-    changed = replace(
-        run, sources=dict(written.contents), env={**run.env, **written.patch.environment}
-    )
     named = [one for one in findings if one.id in ids]
     bounds = [one.bound for one in named]
+    epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
+    changed = replace(
+        run,
+        sources=dict(written.contents),
+        env={**run.env, **written.patch.environment},
+        leg=None if run.leg is None else replace(run.leg, warm_up_epochs=epochs),
+    )
     return Candidate(
         fixes=tuple(ids),
         run=changed,
         equivalence=loosest(one.equivalence for one in named),
         bound=bounds[0] if len(ids) == 1 else None,
-        warm_up_epochs=max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0),
+        warm_up_epochs=epochs,
     )
 
 

@@ -192,10 +192,18 @@ def test_one_after_another_where_three_legs_do_not_fit(subject):
     assert planned(subject(PARALLEL, rss=8 * GIB)).how.mode == "side by side"
 
 
-def test_changes_of_the_experiment_are_tried_only_if_allowed(subject):
-    changing = finding("tf_map_parallel", 1.5, equivalence=Equivalence.SEMANTICS)
-    assert planned(subject(changing)).chosen == ()
-    assert names(planned(subject(changing, allow_semantic=True))) == ["tf_map_parallel"]
+def test_changes_of_the_experiment_are_tried_after_all_others_unless_they_are_allowed(subject):
+    changing = finding("tf_map_parallel", 9.0, equivalence=Equivalence.SEMANTICS)
+    apart = planned(subject(changing, PREFETCH)).chosen
+    assert [(one.name, one.apart) for one in apart] == [
+        ("tf_prefetch", False),
+        ("tf_map_parallel", True),
+    ]
+    allowed = planned(subject(changing, PREFETCH, allow_semantic=True)).chosen
+    assert [(one.name, one.apart) for one in allowed] == [
+        ("tf_map_parallel", False),
+        ("tf_prefetch", False),
+    ]
 
 
 def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):

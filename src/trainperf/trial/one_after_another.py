@@ -72,10 +72,11 @@ class OneAfterAnother:
             if not self._unchanged:
                 self._again(clock)
             before = self._unchanged[-1]
-            changed = [self._process(candidate.name, candidate.run, clock)]
+            changed = [self._process(candidate.name, candidate.run, clock, candidate.work)]
             after = None
             if changed[0].slices and not changed[0].failure:
-                changed.append(self._process(candidate.name, candidate.run, clock))
+                again = self._process(candidate.name, candidate.run, clock, candidate.work)
+                changed.append(again)
                 after = self._again(clock)
             found.append(_measured(candidate.name, before, changed, after))
         return found
@@ -90,9 +91,9 @@ class OneAfterAnother:
             raise LegFailed(process.failure or NO_SLICE)
         return None
 
-    def _process(self, name: str, run: Run, clock: Clock) -> Process:
+    def _process(self, name: str, run: Run, clock: Clock, work: float = 1.0) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}")
+        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}", work)
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         epoch = run.leg.epoch if run.leg is not None else None

@@ -12,7 +12,6 @@ from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
-    SEMANTIC,
     Candidate,
     Skipped,
     Write,
@@ -98,7 +97,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
     semantic = subject.allow_semantic
-    edits = Edits(run, subject.findings, writer(subject.root, by_id(), semantic))
+    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
     how = _how(subject, space)
@@ -113,8 +112,6 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
-        if any(one.reason == SEMANTIC for one in skipped):
-            reason = "what could be tried changes the experiment; --allow-semantic tries it"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
@@ -150,13 +147,15 @@ def in_order(chosen: Sequence[Candidate], costs: Costs, left: float) -> list[Can
     """The candidates in the order in which they are tried: what pays most next.
 
     The best bound first; what no rule gives a bound, by what it usually gives. Values of one
-    fix, which race, start together. What waits for a long epoch to pass comes after the others.
+    fix, which race, start together. What waits for a long epoch to pass comes after the
+    others, and last what changes the experiment.
     """
 
-    def order(one: Candidate) -> tuple[bool, float]:
+    def order(one: Candidate) -> tuple[bool, bool, float]:
         fix = by_id().get(one.fixes[0])
         hope = one.bound if one.bound is not None else (fix.usual if fix is not None else 1.0)
-        return bool(one.warm_up_epochs) and _epoch_is_long(costs, left), -hope
+        long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
+        return one.apart, long, -hope
 
     return sorted(chosen, key=order)
 

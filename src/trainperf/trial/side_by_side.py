@@ -121,7 +121,7 @@ class SideBySide:
 
     def _contest(self, candidate: Candidate) -> Contest:
         race = "+".join(candidate.fixes) if candidate.variant else ""
-        return Contest(self._leg(candidate.name, candidate.run), race=race)
+        return Contest(self._leg(candidate.name, candidate.run, candidate.work), race=race)
 
     def _next(self, waiting: Sequence[Candidate], clock: Clock) -> list[Candidate]:
         """Those that start now: a few, as many as there is time for."""
@@ -231,9 +231,9 @@ class SideBySide:
         ratio = control_of(self._control.ratio, band)
         return baseline(self._slices, losses, band, ratio, starts)
 
-    def _leg(self, name: str, run: Run) -> Leg:
+    def _leg(self, name: str, run: Run, work: float = 1.0) -> Leg:
         self._count += 1
-        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}")
+        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}", work)
 
 
 def _measured(contest: Contest) -> Measured:

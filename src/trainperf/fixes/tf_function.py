@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import SITE, evidence, probe
-from trainperf.fixes._step import PROBE_LEAST, bound_by, step_may_matter
+from trainperf.fixes._step import (
+    PROBE_LEAST,
+    bound_by,
+    left_by,
+    step_can_matter,
+    step_may_matter,
+)
 from trainperf.fixes._words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, StepFunction
 
@@ -78,6 +84,18 @@ class CompileStep(Fix):
             probes={"compiled": probe(4.0)},
         ),
     ]
+    tries_not = [
+        evidence(),
+        evidence(step_function=StepFunction("train_step", compiled=True, where=SITE), loop=LOOP),
+        evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.1),
+        # the mode that switches functions off has no edit
+        evidence(facts={"functions_run_eagerly": True}),
+    ]
+    tries = [
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
+        evidence(step_function=EAGER, loop=LOOP, resident=0.092, input=0.096),
+    ]
     examples = [
         Example(
             before="""\
@@ -127,6 +145,15 @@ def train_step(model, optimizer, x, y):
             bound,
             "measured by a probe of the step in this run",
         )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try an eager step compiled, whatever a probe said."""
+        step = evidence.step_function
+        off = evidence.facts.get("functions_run_eagerly")
+        if step is None or step.compiled or off or not step_can_matter(evidence):
+            return None
+        text = "Python starts each operation of the step one by one."
+        return self._finding(step, text, *left_by(evidence, "compiled"))
 
     def _switched_off(self, evidence: Evidence) -> Finding | None:
         if not step_may_matter(evidence):

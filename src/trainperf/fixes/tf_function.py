@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, evidence, probe
+from trainperf.fixes._inline_step import compile_inline
 from trainperf.fixes._step import (
     PROBE_LEAST,
     bound_by,
@@ -13,6 +14,7 @@ from trainperf.fixes._step import (
     step_can_matter,
     step_may_matter,
 )
+from trainperf.fixes._tf_function_examples import EXAMPLES
 from trainperf.fixes._words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, StepFunction
 
@@ -35,6 +37,8 @@ class CompileStep(Fix):
     ## What changes
     The step is traced once into a graph, and each call runs that graph. The
     mathematics is the same; rounding and the stream of random numbers may differ.
+    A step that stands in the body of the loop becomes a function ahead of it, as far as it
+    does nothing in Python.
 
     ## When not to
     - The step must not depend on Python side effects: `print`, `.numpy()`, counters
@@ -95,34 +99,9 @@ class CompileStep(Fix):
         evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
         evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
         evidence(step_function=EAGER, loop=LOOP, resident=0.092, input=0.096),
+        evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(1.01)}),
     ]
-    examples = [
-        Example(
-            before="""\
-import tensorflow as tf
-
-
-▸def train_step(model, optimizer, x, y):
-    with tf.GradientTape() as tape:
-        loss = loss_of(model(x), y)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return loss◂
-""",
-            after="""\
-import tensorflow as tf
-
-
-@tf.function
-def train_step(model, optimizer, x, y):
-    with tf.GradientTape() as tape:
-        loss = loss_of(model(x), y)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return loss
-""",
-        ),
-    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find an eager step that ran faster compiled, or could not be compiled here."""
@@ -202,12 +181,15 @@ def train_step(model, optimizer, x, y):
             where=(step.tape_where,) if step.tape_where else (),
             advice="Move the tape and the update into a function of their own, compiled.",
             snippet=MOVED,
-            rewritable=False,
+            data={"inline": True},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Decorate the step function."""
+        """Decorate the step function; make one of a step that is none."""
         site = finding.where[0]
+        if finding.data.get("inline"):
+            compile_inline(script, site)
+            return
         tensorflow = script.module_name(site.file, "tensorflow")
         script.decorate(site, f"{tensorflow}.function")
 

@@ -45,7 +45,8 @@ class Fix:
 
     Subclasses have a docstring whose first line is the repair in the imperative,
     followed by the three `HEADINGS`. `silent` and `fires` are evidence in which
-    `detect` must not, and must, find it.
+    `detect` must not, and must, find it; `tries_not` and `tries` likewise evidence in
+    which `possible` must have nothing to try, and something, where `detect` found nothing.
     """
 
     category: ClassVar[Category]
@@ -53,6 +54,8 @@ class Fix:
     framework: ClassVar[str] = "tensorflow"
     silent: ClassVar[list[Evidence]]
     fires: ClassVar[list[Evidence]]
+    tries_not: ClassVar[list[Evidence]] = []
+    tries: ClassVar[list[Evidence]] = []
     examples: ClassVar[list[Example]] = []
     lasting: ClassVar[bool] = True
     """Whether what a step saves now, every later step saves as well."""

@@ -84,6 +84,11 @@ class PersistentWorkers(Fix):
                 "persistent_workers=True if args.workers else False)\n"
             ),
         ),
+        Example(  # among settings that cannot be seen
+            before="loader = ▸DataLoader(dataset, **how)◂\n",
+            after='loader = DataLoader(dataset, **{**how, "persistent_workers": True if '
+            'how.get("num_workers") else False})\n',
+        ),
         Example(
             before="loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n",
             after="loader = DataLoader(dataset, num_workers=4, persistent_workers=keep)\n",

@@ -91,7 +91,8 @@ class PrefetchFactor(Fix):
         ),
         Example(
             before="loader = ▸DataLoader(dataset, **settings)◂\n",
-            after="loader = DataLoader(dataset, **settings)\n",
+            after='loader = DataLoader(dataset, **{**settings, "prefetch_factor": 4 if '
+            'settings.get("num_workers") else None})\n',
             data={"prefetch_factor": 4},
         ),
     ]

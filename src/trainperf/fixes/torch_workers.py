@@ -171,7 +171,41 @@ class Workers(Fix):
         ),
         Example(  # settings that cannot be seen
             before="loader = ▸DataLoader(dataset, **settings)◂\n",
-            after="loader = DataLoader(dataset, **settings)\n",
+            after='loader = DataLoader(dataset, **{**settings, "num_workers": 4})\n',
+            data={"workers": 4},
+        ),
+        Example(  # that depend on the machine
+            before="""\
+how = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
+loader = ▸torch.utils.data.DataLoader(
+    dataset,
+    batch_size=size,
+    **how
+)◂
+""",
+            after="""\
+how = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
+loader = torch.utils.data.DataLoader(
+    dataset,
+    batch_size=size,
+    **{**how, "num_workers": 2}
+)
+""",
+            data={"workers": 2, "now": 0},
+        ),
+        Example(  # from a configuration
+            before="loader = ▸DataLoader(dataset, num_workers=self.config.data.workers)◂\n",
+            after="loader = DataLoader(dataset, num_workers=2)\n",
+            data={"workers": 2, "now": 0, "given": []},
+        ),
+        Example(
+            before='loader = ▸DataLoader(dataset, num_workers=cfg["workers"])◂\n',
+            after="loader = DataLoader(dataset, num_workers=2)\n",
+            data={"workers": 2, "now": 0, "given": []},
+        ),
+        Example(  # settings from two places
+            before="loader = ▸DataLoader(dataset, **one, **two)◂\n",
+            after="loader = DataLoader(dataset, **one, **two)\n",
             data={"workers": 4},
         ),
         Example(  # a class of the user's, with arguments of its own

@@ -48,6 +48,17 @@ def test_a_gpu_that_is_not_used_comes_before_everything():
     assert order(finding("a", 30.0), unused) == ["gpu_unused", "a"]
 
 
+def test_a_function_of_the_users_own_that_takes_the_step_comes_before_what_may_give_more():
+    own = finding("own_function", 1.5, "host")
+    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+    assert order(finding("a", 30.0), own, unused) == ["gpu_unused", "own_function", "a"]
+
+
+def test_it_stands_behind_an_edit_that_is_to_be_tried_before_it():
+    own, edit = finding("own_function", 1.5, "input"), finding("torch_workers", 2.0)
+    assert order(own, replace(edit, rewritable=True)) == ["torch_workers", "own_function"]
+
+
 def test_other_findings_without_a_bound_come_last():
     assert order(finding("x", None, "model"), finding("a", 1.2)) == ["a", "x"]
 

@@ -17,6 +17,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
+from trainperf.evidence.own_work import own_work, seen
 from trainperf.evidence.parallel import joined, parallel, whole_job
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as file_reads
@@ -52,6 +53,8 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         stage_input_s=_pipeline(found),
         callbacks=callbacks(observed),
         functions=functions(observed),
+        own_work=own_work(observed),
+        seen=seen(observed),
         models=models(observed),
         step_function=step_function(observed),
         retracing=retracing(observed),

@@ -15,9 +15,11 @@ from trainperf.model.facts import (
     FunctionCost,
     Loop,
     ModelFacts,
+    OwnWork,
     Padding,
     PhaseUse,
     Retracing,
+    Seen,
     StepFunction,
 )
 from trainperf.model.machine import Machine
@@ -51,6 +53,8 @@ class Evidence:
     stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
+    own_work: tuple[OwnWork, ...] = ()
+    seen: Seen | None = None  # the loop's thread, by stack samples; None: it was not sampled
     models: tuple[ModelFacts, ...] = ()
     step_function: StepFunction | None = None
     retracing: Retracing | None = None

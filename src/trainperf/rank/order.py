@@ -14,6 +14,9 @@ MOST = 0.5
 UNREADABLE = ("tf_s3_paths",)
 """Without a bound, as the script cannot read its data at all."""
 
+OWN = "own_function"
+"""The user's own function that takes the step: it is told before what is lost to less."""
+
 _Order = tuple[int, float, int, str]
 
 
@@ -21,7 +24,8 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     """The findings worth a reader's time, best first; practices are left out.
 
     What has no bound comes first where it decides everything (a GPU that is not used at
-    all), else last: it costs no step anything. Those within the noise are dropped. Changes
+    all), else last: it costs no step anything. Next comes a function of the user's own that
+    takes a good part of the step. Those within the noise are dropped. Changes
     to the experiment count half: they cost more than an edit. New code of the user's
     stands behind the edit that is to be tried before it, and a sample's making behind the
     storage that takes most of it.
@@ -87,9 +91,11 @@ def _explains(one: Finding, finding: Finding) -> bool:
 
 def _order(finding: Finding) -> _Order:
     if finding.bound is None:
-        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 2
+        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 3
         return first, 0.0, 0, finding.id
+    if finding.id == OWN:
+        return 1, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
         gain *= 0.5
-    return 1, -round(gain, 2), 0 if finding.rewritable else 1, finding.id
+    return 2, -round(gain, 2), 0 if finding.rewritable else 1, finding.id

@@ -37,6 +37,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     observed = choose(recording)
     probe_values = probes(observed)
     taken = times(observed)
+    on = device(observed, machine)
     found = stages(observed, taken.input_)
     if ranks is None:
         job = parallel(recording, observed, machine)
@@ -45,7 +46,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
     return Evidence(
         framework=framework(observed),
-        device=device(observed, machine),
+        device=on,
         machine=machine,
         loop=whole_job(loop(observed), job),
         times=taken,
@@ -66,7 +67,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         facts=_facts(observed.process)
         | of_all_ranks(recording)
         | {"command_words": _words(recording)},
-        torch_=torch(observed),
+        torch_=torch(observed, taken.real_, on.kind == "GPU"),
         parallel_=job,
         container=recording.container,
         reads=file_reads(recording.reads, observed, taken.resident_, found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, undisturbed
 from trainperf.fixes._words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
 
@@ -30,12 +30,11 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     stands behind the edit that is to be tried before it, and a sample's making behind the
     storage that takes most of it.
     """
-    noise = NOISES * evidence.times.noise
     kept = [
         finding
         for finding in findings
         if finding.category != "practice"
-        and (finding.bound is None or finding.bound > 1 + _least(finding, noise))
+        and (finding.bound is None or finding.bound > 1 + _least(finding, evidence))
     ]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
@@ -76,10 +75,11 @@ def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
     return max([(own, 0), *((one, 1) for one in ahead)])
 
 
-def _least(finding: Finding, noise: float) -> float:
-    """The smallest gain worth a word: beyond the noise, unless the cause was counted."""
-    fix = by_id().get(finding.id)
-    return SMALLEST_GAIN if fix is not None and fix.counted else max(SMALLEST_GAIN, noise)
+def _least(finding: Finding, evidence: Evidence) -> float:
+    """The smallest gain worth a word: beyond the noise of what the cause concerns."""
+    if undisturbed(by_id().get(finding.id), finding.category, evidence):
+        return SMALLEST_GAIN
+    return max(SMALLEST_GAIN, NOISES * evidence.times.noise)
 
 
 def _explains(one: Finding, finding: Finding) -> bool:

@@ -67,6 +67,7 @@ class StopRetracing(Fix):
     """
 
     category = "host"
+    counted = True
     equivalence = Equivalence.NUMERICS
     lasting = False  # a shape or a number may stop changing
 

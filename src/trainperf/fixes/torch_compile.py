@@ -85,6 +85,7 @@ class Compile(Fix):
     """
 
     category = "model"
+    usual = 1.0
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -86,6 +86,7 @@ class Compile(Fix):
 
     category = "model"
     usual = 1.0
+    starts_slowly = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

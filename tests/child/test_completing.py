@@ -53,7 +53,8 @@ def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_ta
     taken: list[float] = []
     extras = [("stages", driver.slow), ("probes", driver.slow), ("facts", taken.append)]
     completing.measure(driver, extras)
-    assert missing(driver) == {"probes": "no time was left for it"}
+    reason = "too little time was left: `extra` allows 1 s for all of this"
+    assert missing(driver) == {"probes": reason}
     assert taken == [1001.0], "it is told the deadline"
     assert not driver.off
     assert driver.record.events[-1]["e"] == "measured"

@@ -141,9 +141,8 @@ def test_an_input_that_is_quick_alone_is_said_to_be_in_the_way():
 
 
 def test_a_loss_within_the_noise_is_left_open():
-    rounds = {"low": 0.05, "high": 0.15, "rounds": (0.09, 0.14)}
-    real = replace(measure(0.1), **rounds)
-    resident = replace(measure(0.085), low=0.05, high=0.12, rounds=(0.1, 0.07))
+    real = replace(measure(0.1), low=0.05, high=0.15)
+    resident = replace(measure(0.085), low=0.05, high=0.12)
     found = replace(evidence(), times=Times(real, resident, measure(0.05), 0.001))
     answer = verdict(found, ())
     assert answer.text.startswith("Not settled")

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from .budget import Budget
+
 if TYPE_CHECKING:
     from .driver import Driver
+
+USUAL_S = 10.0
+"""What the stages or the probes take of a script that is not slow."""
 
 
 def describe(driver: Driver) -> None:
@@ -17,10 +22,12 @@ def describe(driver: Driver) -> None:
 
 def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
-    deadline = driver.clock() + driver.observer.settings["extra_s"]
+    budget = Budget.of(driver)
+    deadline = budget.extra_by(driver.clock())
     for name, extra in extras:
         if driver.clock() > deadline and name != "facts":  # they cost little, and all need them
-            driver.record.write("missing", what=name, reason="no time was left for it")
+            reason = budget.lacking(USUAL_S, driver.clock())
+            driver.record.write("missing", what=name, reason=reason)
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()

@@ -9,14 +9,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import tf_batches
-from .alternating import alternate
+from .alternating import CALLS, alternate
+from .budget import Budget
 
 if TYPE_CHECKING:
     from .loop_drivers import LoopDriver
     from .tf_drivers import ArgumentDriver
 
-SLOW_TRACING_S = 4.0
-"""A step that took longer to trace than this is not traced again for a probe."""
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
 TINY_STEP_S = 0.010
@@ -36,14 +35,14 @@ def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
     for name, wanted, run in (
         ("compiled", model.run_eagerly, _compiled),
         ("steps_per_execution", not model.run_eagerly and step < TINY_STEP_S, _multi_step),
-        ("jit_compile", not model.run_eagerly and not model.jit_compile, _jit),
         ("double_batch", not model.run_eagerly, _double_batch),
+        ("jit_compile", not model.run_eagerly and not model.jit_compile, _jit),
     ):
         if not wanted:
             continue
-        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing
-        if tracing > SLOW_TRACING_S or time.monotonic() + takes > deadline:
-            reason = f"tracing the step takes {tracing:.1f} s, and too little time was left"
+        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing + CALLS * step
+        if time.monotonic() + takes > deadline:
+            reason = Budget.of(driver).lacking(takes, time.monotonic())
             driver.record.write("missing", what=f"probe {name}", reason=reason)
             continue
         try:

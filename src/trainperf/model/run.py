@@ -46,9 +46,12 @@ class Run:
 
     `command` is what would be typed in a shell. `label` names it in messages
     (`train.py`). `steps` is the number of real steps to time, or None to let the
-    time decide. `measure_s` is the time in the steady loop that the three times may
-    take, `extra_s` what the stages and probes after them may take; `stall_s` is how
-    long the run may go without a sign of progress before it is given up.
+    time decide. `budget_s` is what the whole diagnosis may take, from `began` on
+    (`time.monotonic()`; None: from the start of the run). Measuring goes on until the times
+    are settled or a third of that is over; stages and probes leave the rest to the trials
+    if any come after (`trials`). `measure_s` and `extra_s` are upper limits for the two,
+    None for no other than these. `stall_s` is how long the run may go without a sign of
+    progress before it is given up.
 
     `sources` are file contents to run in place of those at their (absolute) paths;
     the folders in `guarded` are seen copy-on-write. `seed` seeds Python and the
@@ -63,10 +66,12 @@ class Run:
     label: str
     env: dict[str, str] = field(default_factory=dict)
     steps: int | None = None
-    measure_s: float = 6.0
-    extra_s: float = 4.5
+    measure_s: float | None = None
+    extra_s: float | None = None
     stall_s: float = 300.0
     budget_s: float = 180.0
+    began: float | None = None
+    trials: bool = False
     sources: dict[str, bytes] = field(default_factory=dict)
     guarded: tuple[str, ...] = ()
     seed: int | None = None

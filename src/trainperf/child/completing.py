@@ -10,6 +10,7 @@ from .budget import Budget
 if TYPE_CHECKING:
     from .driver import Driver
 
+PROBES = "probes"
 USUAL_S = 10.0
 """What the stages or the probes take of a script that is not slow."""
 
@@ -26,8 +27,7 @@ def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]
     deadline = budget.extra_by(driver.clock())
     for name, extra in extras:
         if driver.clock() > deadline and name != "facts":  # they cost little, and all need them
-            reason = budget.lacking(USUAL_S, driver.clock())
-            driver.record.write("missing", what=name, reason=reason)
+            lacks(driver, name, budget.lacking(USUAL_S, driver.clock()))
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
@@ -35,11 +35,17 @@ def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]
         try:
             extra(deadline)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:500]
-            driver.record.write("missing", what=name, reason=reason)
+            lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
         finally:
             driver.observer.off = False
     driver.record.write("measured")
+
+
+def lacks(driver: Driver, name: str, reason: str) -> None:
+    """Record why an extra measurement was not taken; of the probes, why each of them was not."""
+    whats = [f"probe {each}" for each in driver.probe_names()] if name == PROBES else [name]
+    for what in whats:
+        driver.record.write("missing", what=what, reason=reason)
 
 
 def describe_early(driver: Driver) -> None:

@@ -184,6 +184,10 @@ class Driver(Driven):
         quiet = max(3.0, 20 * self.plan.step_estimate())
         return since is not None and self.clock() - since > quiet
 
+    def between(self) -> bool:
+        """Whether an epoch has ended, and the next has not begun."""
+        return self._gap_from is not None
+
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
         self._phases.end()
@@ -270,6 +274,6 @@ class Driver(Driven):
         """What is measured last; several ranks leave out what they cannot do in step."""
         if self.world is None:
             return [*self.exchange_extras(), *self.extras]
-        self.record.write("missing", what="probes", reason=ALONE)
-        alone = [(name, extra) for name, extra in self.extras if name != "probes"]
+        completing.lacks(self, completing.PROBES, ALONE)
+        alone = [(name, extra) for name, extra in self.extras if name != completing.PROBES]
         return [*self.exchange_extras(), *alone]

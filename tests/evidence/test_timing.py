@@ -8,7 +8,7 @@ from trainperf.evidence.timing import (
     startup,
     times,
 )
-from trainperf.model import Missing, Probe
+from trainperf.model import HostSample, Missing, Probe, Sample
 
 
 def drain(*marks, index=0):
@@ -53,6 +53,31 @@ def test_fewer_than_five_blocks_have_no_interval(count):
     found = times(observed(FIT, *blocks("real", [0.1] * count))).real_
     assert (found.low, found.high) == (None, None)
     assert found.noise == 0.10
+
+
+def beside(waits):
+    """Rounds of real steps and what others kept them waiting in each, as sampled."""
+    events, samples = [], []
+    for index, share in enumerate(waits):
+        seconds = 0.1 / (1 - share)
+        events.append({**block("real", 5 * seconds, 5, index), "s": 10.0 * index})
+        host = HostSample(1, 2, 0, 1, 1, threads_running=1 - share, threads_waiting=share,
+                          others_cores=1e6)  # fmt: skip
+        samples.append(Sample(10.0 * index + 0.2, host))
+    return times(observed(FIT, *events), samples).real_
+
+
+def test_rounds_beside_busy_neighbours_do_not_count_where_the_calm_ones_are_enough():
+    found = beside([0.0, 0.5, 0.5, 0.0, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0])
+    assert found.seconds == pytest.approx(0.1)
+    assert found.noise < 0.01
+    assert found.disturbed == 5
+
+
+def test_all_rounds_count_where_few_are_calm():
+    found = beside([0.0, 0.5, 0.5, 0.0, 0.5, 0.0, 0.5, 0.5, 0.5, 0.0])
+    assert found.disturbed == 0
+    assert found.seconds > 0.12
 
 
 def test_steps_inside_a_block_are_never_left_out():

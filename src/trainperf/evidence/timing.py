@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from trainperf.child.estimating import estimate
+from trainperf.child.estimating import FEWEST, estimate
 from trainperf.evidence.events import Observed
+from trainperf.evidence.usage import waited
 from trainperf.model import (
     BetweenEpochs,
     Event,
     Measure,
     Missing,
     Probe,
+    Sample,
     StartUp,
     Times,
 )
 
 MIN_STEPS = 3
 MIN_REAL_STEPS = 2
+CALM = 0.05
+"""A round is calm if others keep the script's threads from a core for less of their time."""
+CALM_SHARE = 0.25
+"""Calm rounds are enough by themselves if they are so large a share of all, and five."""
 STALLED = 2.0
 """A block that took so many times as long as usual was held up, and is told of."""
 
 
-def times(observed: Observed) -> Times:
-    """The three times of one step, each a measure or the reason why there is none."""
+def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
+    """The three times of one step, each a measure or the reason why there is none.
+
+    `samples` tell which rounds were timed beside busy neighbours.
+    """
+    calm = _calm(observed, samples)
     return Times(
-        real_=measure(observed, "real"),
-        resident_=measure(observed, "resident"),
+        real_=measure(observed, "real", calm),
+        resident_=measure(observed, "resident", calm),
         input_=_input(observed),
         host_=_host(observed),
-        waiting_noise=_waiting_noise(observed),
+        waiting_noise=_waiting_noise(observed, calm),
     )
 
 
-def measure(observed: Observed, phase: str) -> Measure | Missing:
+def _calm(observed: Observed, samples: Sequence[Sample]) -> set[int] | None:
+    """The rounds in which others hardly kept the script waiting; None if they are too few.
+
+    The same for all phases: a time from calm rounds is not to be compared with one from others.
+    """
+    at = [sample.t for sample in samples]
+    waits: dict[int, list[float]] = {}
+    for event in observed.of("block"):
+        if event["p"] in ("real", "resident"):
+            first = bisect.bisect_right(at, event["s"])
+            inside = samples[first : bisect.bisect_right(at, event["s"] + event["d"])]
+            share = waited(sample.host for sample in inside if sample.host is not None)
+            waits.setdefault(event["b"], []).append(math.inf if share is None else share)
+    calm = {index for index, shares in waits.items() if max(shares) <= CALM}
+    return calm if len(calm) >= max(FEWEST, CALM_SHARE * len(waits)) else None
+
+
+def measure(observed: Observed, phase: str, calm: set[int] | None = None) -> Measure | Missing:
     """The time of a step in one phase, from blocks of steps; bursts do not move it.
 
     The slowest and the quickest quarter of the blocks are left out whole. Steps inside a
-    block never are: where workers deliver by the handful, one step waits for all of it.
+    block never are: where workers deliver by the handful, one step waits for all of it. Only
+    the rounds in `calm` count, where they are given.
     """
-    blocks = list(_blocks(observed, phase).values())
+    timed = _blocks(observed, phase)
+    blocks = [one for index, one in timed.items() if calm is None or index in calm]
     if not blocks:
         return _partial(observed, phase)
     means = tuple(seconds / steps for seconds, steps in blocks)
@@ -53,6 +83,7 @@ def measure(observed: Observed, phase: str) -> Measure | Missing:
         None if found.half is None else max(0.0, found.value - found.half),
         None if found.half is None else found.value + found.half,
         stalls=sum(one > STALLED * found.value for one in means),
+        disturbed=len(timed) - len(blocks),
     )
 
 
@@ -66,14 +97,15 @@ def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
     }
 
 
-def _waiting_noise(observed: Observed) -> float | None:
+def _waiting_noise(observed: Observed, calm: set[int] | None) -> float | None:
     """Half the interval of what a step loses to waiting, as a share of it.
 
     From each real block and the resident one that followed it: what slows both for a
     while is in none of these differences.
     """
     real, resident = _blocks(observed, "real"), _blocks(observed, "resident")
-    pairs = [(real[b], resident[b]) for b in real if b in resident]
+    both = (b for b in real if b in resident and (calm is None or b in calm))
+    pairs = [(real[b], resident[b]) for b in both]
     if not pairs:
         return None
     return estimate([1 - (other[0] / other[1]) / (d / n) for (d, n), other in pairs]).half

@@ -118,7 +118,12 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class HostSample:
-    """The user's process tree, and the machine around it, at one moment."""
+    """The user's process tree, and the machine around it, at one moment.
+
+    `others_cores` are those that other processes, or a hypervisor, took of the cores that
+    the script may use; `threads_running` and `threads_waiting` are how many threads of the
+    script were on a core, and ready but without one, on average since the last sample.
+    """
 
     cpu_cores: float  # cores kept busy by the process tree since the last sample
     machine_cpu_cores: float  # cores kept busy by everything, ours included
@@ -128,6 +133,9 @@ class HostSample:
     read_bytes_s: float | None = None
     write_bytes_s: float | None = None
     net_recv_bytes_s: float | None = None  # whole machine
+    others_cores: float | None = None  # None: not told, as are the next two
+    threads_running: float | None = None
+    threads_waiting: float | None = None
     quota_periods: int | None = None  # of the CPU quota since the last sample; None: no quota
     quota_throttled: int | None = None  # of these, the ones in which it was used up
 

@@ -68,7 +68,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     began = time.monotonic()
     machine = request.inspect()
     with interruptible() as interrupted:
-        recording = launch(request.run, request.folder, on_event, interrupted)
+        run = replace(request.run, began=began, trials=request.trials)
+        recording = launch(run, request.folder, on_event, interrupted)
         try:
             machine = caught_up(machine)
             recording = surroundings.looked_at(recording, machine, interrupted)

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,6 +54,9 @@ def prepare(run: Run, folder: Path) -> str:
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
+        "budget_s": run.budget_s,
+        "began": time.monotonic() if run.began is None else run.began,
+        "trials": run.trials,
         "sources": overlay,
         "guarded": list(run.guarded),
         "seed": run.seed,

@@ -44,6 +44,10 @@ class Driven:
         """What is to be measured of the exchange alone; the ranks do it in step."""
         return []
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        return ()
+
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""
         return 0

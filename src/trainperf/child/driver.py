@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import completing, ranks
+from .budget import Budget
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
@@ -70,7 +71,7 @@ class Driver(Driven):
 
     def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
         if settings.get("leg") is None:
-            limits = (self.clock, settings["measure_s"], settings.get("steps"), phases)
+            limits = (self.clock, Budget.of(self), settings.get("steps"), phases)
             if self.world is None:
                 return Plan(*limits)
             from .schedule import RankPlan
@@ -239,12 +240,15 @@ class Driver(Driven):
         block = self.plan.block
         if block.phase != WARM_UP and block.started is not None and block.steps:
             self.sync()
+            seconds = self.clock() - block.started - self._block_gap
+            if not self.plan.counts_only:
+                self.plan.timed(block.phase, seconds, block.steps)
             self.record.write(
                 "block",
                 p=block.phase,
                 b=block.index,
                 s=block.started,
-                d=self.clock() - block.started - self._block_gap,
+                d=seconds,
                 n=block.steps,
                 own=self._own,
             )
@@ -270,6 +274,6 @@ class Driver(Driven):
         """What is measured last; several ranks leave out what they cannot do in step."""
         if self.world is None:
             return [*self.exchange_extras(), *self.extras]
-        self.record.write("missing", what="probes", reason=ALONE)
-        alone = [(name, extra) for name, extra in self.extras if name != "probes"]
+        completing.lacks(self, completing.PROBES, ALONE)
+        alone = [(name, extra) for name, extra in self.extras if name != completing.PROBES]
         return [*self.exchange_extras(), *alone]

@@ -34,6 +34,11 @@ class LoopDriver(Driver):
         facts: dict[str, Any] = self.loops.facts(self)
         return facts
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        names: tuple[str, ...] = self.loops.probe_names()
+        return names
+
     def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
         """As in every loop; last what the framework's loops know to measure of the device."""
         return [*super()._extras(), *self.loops.last_extras(self)]

@@ -85,6 +85,10 @@ class Loops:
         """Time the step against variations of it."""
         raise NotImplementedError
 
+    def probe_names(self) -> tuple[str, ...]:
+        """What `probes` may record."""
+        return ()
+
     def step_begins(self, driver: LoopDriver) -> None:
         """A step of the loop begins."""
 

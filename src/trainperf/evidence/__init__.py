@@ -36,7 +36,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     """
     observed = choose(recording)
     probe_values = probes(observed)
-    taken = times(observed)
+    taken = times(observed, recording.samples)
     on = device(observed, machine)
     found = stages(observed, taken.input_)
     if ranks is None:

@@ -87,6 +87,14 @@ class Evidence:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
         return taken(self.facts.get(name, Missing(f"{name} is not known")))
 
+    @property
+    def contention(self) -> float | None:
+        """Of the time that the script's threads could run, what others kept them from it.
+
+        A share, while the real step was timed; None where the kernel does not count it.
+        """
+        return next((use.waited for use in self.use if use.phase == "real"), None)
+
     def phase(self, name: str) -> PhaseUse:
         """Return how busy the machine was in phase `name`; raises `NotMeasured`."""
         for use in self.use:
@@ -122,17 +130,11 @@ class Evidence:
     def waiting_is_real(self) -> bool:
         """Whether what a step loses against the resident one stands out of the noise.
 
-        It does if it is more than twice the noise. Otherwise rounds decide: phases
-        alternate, so each real block is set against the resident block that followed
-        it, and at least half of the loss must show in every pair but one of three.
+        It does if at least half of it is sure. Phases alternate, so what tells is the
+        spread of the losses of neighbouring blocks: the times themselves drift.
         """
-        real, resident = taken(self.times.real_), taken(self.times.resident_)
-        if 1 - self.utilization > 2 * self.times.noise:
-            return True
-        pairs = list(zip(real.rounds, resident.rounds, strict=False))
-        loss = (1 - self.utilization) / 2
-        shown = sum(one > 0 and 1 - other / one >= loss for one, other in pairs)
-        return len(pairs) > 1 and shown >= len(pairs) - len(pairs) // 3
+        noise = self.times.waiting_noise
+        return 1 - self.utilization > 2 * (self.times.noise if noise is None else noise)
 
     @property
     def in_turn(self) -> bool:

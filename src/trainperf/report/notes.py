@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes._words import ms, percent
-from trainperf.model import Evidence, Measure, Recording
+from trainperf.model import Evidence, Measure, PhaseUse, Recording
 from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
 """Cores others kept busy, as a share of those we may use, from which it is said."""
+
+
+WAITED = 0.02
+"""Below this share of their time threads waited no longer than they do on a quiet machine."""
 
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
@@ -19,14 +23,8 @@ def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     for use in () if _part_of_the_host(recording, evidence) else evidence.use:
-        if use.phase != "real" or use.cpu_cores is None or use.machine_cpu_cores is None:
-            continue
-        others = use.machine_cpu_cores - use.cpu_cores
-        if others > max(0.3, BUSY_NEIGHBOURS * evidence.machine.cores):
-            yield (
-                f"other processes kept {others:.1f} of the machine's "
-                f"{evidence.machine.visible_cores} cores busy meanwhile: expect times to vary"
-            )
+        if use.phase == "real":
+            yield from _neighbours(use, evidence.machine.cores)
     startup = evidence.startup
     if startup is not None and startup.tracing_s and startup.tracing_s > 5:
         yield f"tracing the first step took {ms(startup.tracing_s)}, once"
@@ -40,12 +38,16 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
         for measure in (real, evidence.times.resident_)
         if isinstance(measure, Measure)
     )
+    disturbed = real.disturbed if isinstance(real, Measure) else 0
+    if disturbed:
+        rounds = "round" if disturbed == 1 else "rounds"
+        yield f"{disturbed} {rounds} of timing beside busy neighbours do not count in the times"
     if stalls:
         yield (
-            f"{stalls} runs of steps took more than twice the usual time (the machine paused, or "
-            f"something rare in the loop) and were left out of the times"
+            f"{stalls} blocks of steps took more than twice the usual time (the machine paused, "
+            f"or something rare in the loop); the times are those of the middle half of the blocks"
             if stalls > 1
-            else "one run of steps took more than twice the usual time (the machine paused, or "
+            else "one block of steps took more than twice the usual time (the machine paused, or "
             "something rare in the loop) and was left out of the times"
         )
     loop = evidence.loop
@@ -65,6 +67,17 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
         yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
+    """What other processes took while the steps were timed, where it is much."""
+    if use.others_cores is None or use.others_cores <= max(0.3, BUSY_NEIGHBOURS * cores):
+        return
+    took = f"neighbours took about {use.others_cores:.1f} of {cores:.3g} cores"
+    kept = ""
+    if use.waited is not None and use.waited >= WAITED:
+        kept = f", and kept its threads from them for {percent(use.waited)} of the time"
+    yield f"{took} while the steps were timed{kept}: expect times to vary"
 
 
 def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:

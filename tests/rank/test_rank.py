@@ -50,9 +50,11 @@ def test_a_gpu_that_is_not_used_comes_before_everything():
 
 
 def test_a_function_of_the_users_own_that_takes_the_step_comes_before_what_may_give_more():
-    own = finding("own_function", 1.5, "host")
+    own = finding("own_function", 1.5, "host", data={"takes": True})
     unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
     assert order(finding("a", 30.0), own, unused) == ["gpu_unused", "own_function", "a"]
+    small = replace(own, bound=1.2, data={"takes": False})
+    assert order(finding("a", 30.0), small) == ["a", "own_function"]
 
 
 def test_it_stands_behind_an_edit_that_is_to_be_tried_before_it():

@@ -213,6 +213,14 @@ def test_a_kept_repair_is_what_the_verdict_names() -> None:
     assert answer.text.endswith("Repaired, the script ran 1.43× (1.36× to 1.50×) as fast.")
 
 
+def test_what_was_measured_takes_the_place_of_what_could_be() -> None:
+    found = finding("torch_compile", 7.8)
+    case = torch_evidence()
+    answer = verdict_after(case, (found,), (trial("torch_compile", Outcome.KEPT, 1.2),))
+    assert "up to" not in answer.text
+    assert "(backward 61 %, forward 31 %, optimizer 5 %). Title of torch_compile." in answer.text
+
+
 def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None:
     workers = finding("torch_workers", 1.3, "input")
     answer = verdict_after(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from trainperf.fixes._words import times
 from trainperf.model import Evidence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.rank.healthy import tried
 from trainperf.rank.verdict import SIDES, side_of, verdict
+
+PROMISE = re.compile(r"[,;] (and|it) could run up to \S+ as fast")
+"""What a verdict says of a finding before it was tried."""
 
 TOUCH = 1.005
 """A measurement this close above a bound is within what either is rounded to."""
@@ -58,7 +62,8 @@ def _kept(before: Verdict, first: Finding, best: Trial) -> Verdict:
         gave = f" Repaired, the script ran {times(best.speedup)}{spread} as fast."
     side = side_of(first)
     if before.bottleneck == side and before.grade == "settled":
-        text = before.text if first.title in before.text else f"{before.text} {first.title}."
+        text = PROMISE.sub("", before.text)
+        text = text if first.title in text else f"{text} {first.title}."
         return Verdict(side, text + gave, before.utilization)
     text = f"{SIDES[first.category]}: {first.title}.{gave}"
     return Verdict(side, text, before.utilization)

@@ -59,6 +59,8 @@ def test_the_users_own_function_is_a_part_of_its_own() -> None:
     assert found["your own `Adam.step`"] == pytest.approx(0.01)
     assert found["model"] == pytest.approx(0.0098)
     assert sum(found.values()) == pytest.approx(0.02)
+    paused = named(timed(verdict, 0.1, 0.0198, 0.0001, findings=(own,)))
+    assert paused["your own `Adam.step`"] == pytest.approx(0.01, rel=0.02)
     of_the_model = replace(own, data={**own.data, "kind": "recurrence"})
     assert "model" in named(timed(verdict, 0.02, 0.0198, 0.0001, findings=(of_the_model,)))
     assert len(named(timed(verdict, 0.02, 0.0198, 0.0001, findings=(of_the_model,)))) == 2

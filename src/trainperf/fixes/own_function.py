@@ -26,6 +26,9 @@ BACKWARD = 2.0
 BUSY = 0.85
 """A GPU that runs kernels so much of the time is what the step waits for, not Python."""
 
+NOISY = 0.25
+"""Noise of a step's times from which a share is not put into seconds."""
+
 MOST_TOLD = 3
 
 STEP = Site("optim.py", 25, "Adam.step")
@@ -155,7 +158,8 @@ def _named(work: OwnWork) -> str:
 
 def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]) -> str:
     real = evidence.times.real_
-    step = f" of {ms(evidence.times.real)}" if is_taken(real) else ""
+    known = is_taken(real) and evidence.times.noise <= NOISY
+    step = f" of {ms(evidence.times.real)}" if known else ""
     text = (
         f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
         f"samples of the loop's thread"

@@ -56,7 +56,8 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     held_up = min(in_step, model - exchange)
     name = "model and exchange" if _mixed(job, real) else "model"
     own, seconds = _own(diagnosis) if host is None else ("", 0.0)
-    seconds = min(seconds * real, model - exchange - held_up)
+    known = real - max(0.0, gap - waiting - others)  # a pause of the machine is nobody's share
+    seconds = min(seconds * known, model - exchange - held_up)
     parts: list[Part] = [(name, model - exchange - held_up - seconds, "█", "green")]
     if seconds > 0:
         parts.append((f"your own {own}", seconds, "▒", "blue"))

@@ -98,6 +98,14 @@ def test_a_loop_that_is_not_seen_at_its_input_is_probably_bound_by_its_model() -
     assert answer.grade == "probable"
 
 
+def test_an_input_finding_is_a_suspect_where_nothing_else_tells() -> None:
+    answer = verdict(
+        noisy(evidence(resident=0.06), 1.2), (finding("tf_map_parallel", 1.5, "input"),)
+    )
+    assert (answer.bottleneck, answer.grade) == ("input", "probable")
+    assert answer.text.startswith("Probably input-bound, at most 1.50×: Title of tf_map_parallel;")
+
+
 def test_nobody_is_told_to_run_again_on_a_quieter_machine() -> None:
     for by in (0.05, 0.2, 0.6, 2.4):
         for case in (

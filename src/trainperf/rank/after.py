@@ -10,7 +10,7 @@ from trainperf.model import Evidence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.rank.healthy import tried
 from trainperf.rank.verdict import SIDES, side_of, verdict
 
-PROMISE = re.compile(r"[,;] (and|it) could run up to \S+ as fast")
+PROMISE = re.compile(r"[,;] (and it|and|it) could run up to \S+ as fast")
 """What a verdict says of a finding before it was tried."""
 
 TOUCH = 1.005

@@ -44,11 +44,16 @@ def probably(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
     for judge in (_getting_batches, _cpu_seconds, torch.outside, _own_function):
         if (found := judge(evidence)) is not None:
             return Verdict(found[0], hedged(found[1], evidence), utilization, grade="probable")
+    first = findings[0] if findings else None
+    if first is not None and first.category in ("input", "storage"):
+        most = "" if first.bound is None else f", at most {times(first.bound)}"
+        text = hedged(f"Probably input-bound{most}: {first.title}.", evidence)
+        return Verdict("input", text, utilization, grade="probable")
     shown = _model(evidence)
     if shown is None:
         return not_examined(evidence)
-    if findings and findings[0].bound is not None:
-        shown = f"{shown}, and could run up to {times(findings[0].bound)} as fast"
+    if first is not None and first.bound is not None:
+        shown = f"{shown}, and it could run up to {times(first.bound)} as fast"
     return Verdict("model", hedged(f"{shown}.", evidence), utilization, grade="probable")
 
 

@@ -222,7 +222,7 @@ def test_a_quota_is_the_verdict_where_the_times_settle_nothing():
     case = replace(stopped(), times=Times(real, resident, measure(0.001), 0.001))
     assert answered(case)[0] == "environment"
     quiet = replace(case, container=None)
-    assert answered(quiet)[1].startswith("Not settled")
+    assert answered(quiet)[1].startswith("Not examined")
 
 
 def test_threads_are_no_matter_under_a_quota_that_is_never_used_up():

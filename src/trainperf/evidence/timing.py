@@ -264,6 +264,8 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
         what = str(event["what"])
         if what.startswith("probe "):
             found[what.removeprefix("probe ")] = Missing(str(event["reason"]))
+        elif what == "probes":
+            found["all changes"] = Missing(str(event["reason"]))
     for event in observed.of("probe"):
         found[event["name"]] = _probe(event)
     return found

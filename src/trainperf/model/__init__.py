@@ -21,7 +21,7 @@ from trainperf.model.diagnosis import (
     ReportedTimes,
     Verdict,
 )
-from trainperf.model.evidence import INPUT_BOUND_BELOW, Evidence
+from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
@@ -75,6 +75,7 @@ from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
 __all__ = [
     "FORMAT_VERSION",
     "INPUT_BOUND_BELOW",
+    "LEAST_SAMPLES",
     "AllReduce",
     "Answer",
     "BetweenEpochs",

@@ -24,6 +24,10 @@ from trainperf.model.trials import Control, Stack, Trial, Trials
 FORMAT_VERSION = 1
 
 
+Grade = Literal["settled", "probable", "not examined"]
+"""How sure a verdict is. A probable one rests on times that vary, or on what no clock disturbs;
+of one that was not examined, the text says what was not, and what would examine it."""
+
 Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "none"]
 
 
@@ -31,14 +35,16 @@ Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "env
 class Verdict:
     """The answer in one sentence, and which side of the step it points to.
 
-    `healthy` means that nothing worth repairing was found. `utilization` is the
-    accelerator utilisation against the 90 % line, None if not measured.
+    `healthy` means that nothing worth repairing was found, by all probes and trials that
+    apply. `utilization` is the accelerator utilisation against the 90 % line, None if not
+    measured. `grade` says how sure the answer is.
     """
 
     bottleneck: Bottleneck
     text: str
     utilization: float | None = None
     healthy: bool = False
+    grade: Grade = "settled"
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,8 @@ class Padding:
     """How much of the padded sequences is padding.
 
     `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
-    mean padded length would be if the sequences seen were batched by length.
+    mean padded length would be if the sequences seen were batched by length,
+    `longest_length` if each batch were padded to its own longest; None if not known.
     """
 
     mean_length: float
@@ -235,6 +236,7 @@ class Padding:
     bucketed_length: float
     sequences: int
     where: Site | None = None
+    longest_length: float | None = None
 
 
 @dataclass(frozen=True)

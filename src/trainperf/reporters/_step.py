@@ -87,7 +87,7 @@ def step(diagnosis: Diagnosis, paper: Paper) -> None:
     times = diagnosis.times
     if times.real_s is not None:
         _fact(paper, "One step", _one_step(times))
-        _taken_apart(shares(times, diagnosis.parallel), paper)
+        _taken_apart(shares(diagnosis), paper)
     if diagnosis.verdict.utilization is not None:
         _fact(paper, "Utilisation", _utilization(diagnosis.verdict, paper))
     if times.input_s is not None:

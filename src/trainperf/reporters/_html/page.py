@@ -159,6 +159,8 @@ def _sections(diagnosis: Diagnosis, *writers: Any) -> list[Section]:
 def _state(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict.healthy:
         return "healthy"
+    if diagnosis.verdict.grade == "not examined":
+        return "unknown"
     return "slow" if diagnosis.times.real_s is not None else "unknown"
 
 

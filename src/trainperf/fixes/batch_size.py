@@ -9,6 +9,7 @@ from trainperf.fixes._batch_size_edits import chosen, double
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
 from trainperf.fixes._step import at_most, bound_by, gpu_utilization, step_can_matter
 from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes._torch_loader_edits import options_given
 from trainperf.fixes._words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
 
@@ -205,7 +206,8 @@ ds = ds.batch(2 * args.batch_size)
             f"second in this run{idle}."
         )
         basis = "samples per second, measured by a probe of the step in this run"
-        return self._finding(evidence, text, bound, basis)
+        title = "The batch{of} is too small to keep the device busy"
+        return self._finding(evidence, title, text, bound, basis)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try twice the batch wherever the size is written down."""
@@ -213,16 +215,18 @@ ds = ds.batch(2 * args.batch_size)
             return None
         most = at_most(evidence, TWICE)
         basis = "twice the batch takes as long as one: it was not probed, or gained little"
-        return self._finding(evidence, "Each step has a cost that no batch changes.", most, basis)
+        text = "Each step has a cost that does not depend on the batch."
+        return self._finding(evidence, "The batch{of} may be larger", text, most, basis)
 
-    def _finding(self, evidence: Evidence, text: str, bound: float | None, basis: str) -> Finding:
+    def _finding(
+        self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
+    ) -> Finding:
         size = evidence.loop.batch_size
         made = chosen(evidence)
-        given = f" of {size}" if size else ""
         larger = f"a batch of {2 * size}" if size else "twice the batch"
         where = made[0] if made else evidence.loop.where
         return self.finding(
-            title=f"The batch{given} is too small to keep the device busy",
+            title=title.format(of=f" of {size}" if size else ""),
             text=text,
             bound=bound,
             bound_basis=basis,
@@ -241,7 +245,8 @@ ds = ds.batch(2 * args.batch_size)
 
 def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     """What the edit must know of the run, and what its trials compare: samples, not steps."""
-    words = [str(word) for word in evidence.facts.get("command_words") or ()]
-    given = {word.partition("=")[0] for word in words if word.startswith("-")}
-    given |= {"@" for word in words if word.startswith("@")}  # a file of further options
-    return {"batch_size": size, "given": sorted(given), "samples_per_step": TWICE}
+    return {
+        "batch_size": size,
+        "given": options_given(evidence),
+        "samples_per_step": TWICE,
+    }

@@ -18,6 +18,9 @@ POSITIONS = {"num_workers": 5, "pin_memory": 7}
 change are keyword-only (PyTorch 2.13)."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+GETS = '.get("num_workers")'
+REFERENCE = re.compile(r"[A-Za-z_][\w.]*(\[['\"\w.]+\])*")
+"""A name, an attribute of one, or an entry of either: `cfg.data["workers"]`."""
 
 
 def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
@@ -47,18 +50,21 @@ def set_setting(
 
     Where the call takes it from a constant or an option of `argparse` in the same file,
     its default is edited, if the run had it: `seen` is the finding's data, with what
-    `seen_in_run` says. Raises `CannotRewrite` where the call is not of `DataLoader`, or
-    where the setting comes from somewhere else (the command, a variable of the
-    environment): the user means to choose it there.
+    `seen_in_run` says. What the call takes from elsewhere, a configuration or `**keywords`,
+    is overruled in the call itself. Raises `CannotRewrite` where the call is not of
+    `DataLoader`, or where the command or a variable of the environment sets it.
     """
     check_call(script, site)
-    old = written(script, site, name)
+    old, seen = written(script, site, name), seen or {}
     named = old is not None and not _literal(old)
-    if (named or old is None) and _set_default(script, site, name, value, seen or {}):
+    if (named or old is None) and _set_default(script, site, name, value, seen):
         return
-    if named:
+    if named and not ("now" in seen and REFERENCE.fullmatch(old or "")):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    script.set_keyword(site, name, value, position=POSITIONS.get(name))
+    option = f"--{(old or '').rpartition('.')[2]}"
+    if named and option_given(seen.get("given") or (), (option, option.replace("_", "-"))):
+        raise CannotRewrite(f"{option} sets {name}: change it in the command")
+    script.set_keyword_or_extend(site, name, value, position=POSITIONS.get(name))
 
 
 def _set_default(
@@ -112,12 +118,22 @@ def set_where_workers(script: Script, site: Site, name: str, with_workers: str, 
     check_call(script, site)
     workers = written(script, site, "num_workers")
     if workers is None:
-        raise CannotRewrite("num_workers is not written out in the call, so it may become 0")
+        workers = _of_keywords(script, site)
     if not _literal(workers):
-        if not PLAIN.fullmatch(workers):
+        if not (PLAIN.fullmatch(workers) or workers.endswith(GETS)):
             raise CannotRewrite(f"num_workers is {workers}, which may become 0")
         with_workers = f"{with_workers} if {workers} else {none}"
     set_setting(script, site, name, with_workers)
+
+
+def _of_keywords(script: Script, site: Site) -> str:
+    """Return what `num_workers` is in the one `**keywords` of the call, as source text."""
+    call = ast.parse(f"({script.expression(site)})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    passed = [ast.unparse(each.value) for each in call.keywords if each.arg is None]
+    if len(passed) != 1 or not PLAIN.fullmatch(passed[0]):
+        raise CannotRewrite("num_workers is not written out in the call, so it may become 0")
+    return f"{passed[0]}{GETS}"
 
 
 def written(script: Script, site: Site, name: str) -> str | None:

@@ -56,6 +56,7 @@ class LargerBatch(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.SEMANTICS
     framework = "any"
 

@@ -66,6 +66,7 @@ class LighterCallback(Fix):
     """
 
     category = "host"
+    usual = 1.5
     equivalence = Equivalence.SEMANTICS
 
     silent = [

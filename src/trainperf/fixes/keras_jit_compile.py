@@ -49,6 +49,7 @@ class CompileWithXla(Fix):
     """
 
     category = "model"
+    usual = 1.2
     equivalence = Equivalence.NUMERICS
 
     silent = [

@@ -66,6 +66,7 @@ class PyDatasetWorkers(Fix):
     """
 
     category = "input"
+    usual = 2.0
     equivalence = Equivalence.EXACT
 
     silent = [

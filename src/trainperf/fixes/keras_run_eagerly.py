@@ -43,6 +43,7 @@ class RunAsGraph(Fix):
     """
 
     category = "host"
+    usual = 5.0
     equivalence = Equivalence.NUMERICS
 
     silent = [

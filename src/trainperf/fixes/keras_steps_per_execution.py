@@ -59,6 +59,7 @@ class StepsPerExecution(Fix):
     """
 
     category = "host"
+    usual = 2.5
     equivalence = Equivalence.EXACT
 
     silent = [

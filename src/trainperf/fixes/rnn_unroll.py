@@ -61,6 +61,7 @@ class RollUp(Fix):
     """
 
     category = "model"
+    usual = 1.3
     equivalence = Equivalence.EXACT
 
     silent = [

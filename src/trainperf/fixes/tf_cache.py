@@ -75,6 +75,7 @@ class Cache(Fix):
     """
 
     category = "input"
+    usual = 1.6
     equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one fills it
 

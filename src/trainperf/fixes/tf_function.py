@@ -48,6 +48,7 @@ class CompileStep(Fix):
     """
 
     category = "host"
+    usual = 5.0
     equivalence = Equivalence.NUMERICS
 
     silent = [

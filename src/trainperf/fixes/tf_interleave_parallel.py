@@ -50,6 +50,7 @@ class InterleaveParallel(Fix):
     """
 
     category = "input"
+    usual = 1.3
     equivalence = Equivalence.EXACT
 
     silent = [

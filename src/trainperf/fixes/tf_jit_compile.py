@@ -41,6 +41,7 @@ class CompileStepWithXla(Fix):
     """
 
     category = "model"
+    usual = 1.2
     equivalence = Equivalence.NUMERICS
 
     silent = [

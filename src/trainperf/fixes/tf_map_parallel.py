@@ -48,6 +48,7 @@ class MapParallel(Fix):
     """
 
     category = "input"
+    usual = 1.8
     equivalence = Equivalence.EXACT
 
     silent = [

@@ -67,6 +67,8 @@ class StopRetracing(Fix):
     """
 
     category = "host"
+    usual = 3.0
+    counted = True
     equivalence = Equivalence.NUMERICS
     lasting = False  # a shape or a number may stop changing
 

@@ -54,6 +54,7 @@ class WithoutStrategy(Fix):
     """
 
     category = "host"
+    usual = 1.8
     equivalence = Equivalence.NUMERICS
 
     silent = [

@@ -17,6 +17,8 @@ from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.reading import Reader, Reading, default_reader
 
+PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
+
 __all__ = ["Reader", "Script", "default_reader"]
 
 
@@ -58,6 +60,26 @@ class Script(Reading):
         if any(each.arg is None for each in call.keywords):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.plus(name, value))
+
+    def set_keyword_or_extend(
+        self, site: Site, name: str, value: str, position: int | None = None
+    ) -> None:
+        """Give the call at `site` a keyword argument, in its `**keywords` where it takes some.
+
+        `f(x, **how)` becomes `f(x, **{**how, "name": value})`, whatever `how` holds.
+        """
+        file = self._file(site.file)
+        call = file.source.call(site)
+        starred = [each.value for each in call.keywords if each.arg is None]
+        old = positional(call, position) if position is not None else None
+        if not starred or keyword(call, name) is not None or old is not None:
+            self.set_keyword(site, name, value, position)
+            return
+        check_expression(value)
+        if len(starred) > 1 or not isinstance(starred[0], PRIMARY):
+            raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
+        template = f'{{**{{}}, "{name}": {value}}}'
+        self._edit(file, layout.wrap(file.source, starred[0], template))
 
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""

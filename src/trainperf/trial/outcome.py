@@ -101,13 +101,13 @@ def trial(
     equivalence: Equivalence,
     bound: float | None,
     baseline: Baseline,
-    why_late: str = "out of budget",
+    why_late: str = "out of budget before it could be compared",
 ) -> Trial:
-    """What came of trying one fix alone; `why_late` says why there was no more time."""
+    """What came of trying one fix alone; `why_late` says why there was no time for it."""
     fix = measured.name
     if measured.ratio is None:
         outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
-        reason = f"{why_late} before it could be compared" if measured.late else measured.failure
+        reason = why_late if measured.late else measured.failure
         return Trial(fix, outcome, reason, bound=bound)
     found = measured.ratio
     parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)

@@ -63,7 +63,10 @@ def _check_neighbours(script: Script, moved: Site, statements: Sequence[ast.stmt
     around = script.around(moved)
     parent = around[-2] if len(around) > 1 else script.module(moved.file)
     blocks = [value for _, value in ast.iter_fields(parent) if isinstance(value, list)]
-    block = next(block for block in blocks if any(each is statements[0] for each in block))
+    holding = [block for block in blocks if any(each is statements[0] for each in block)]
+    if not holding:
+        raise CannotRewrite("the statements do not stand in a plain block")
+    (block,) = holding
     last = block.index(statements[0])
     names = set()
     for place, each in enumerate(statements):

@@ -118,6 +118,6 @@ def test_a_tape_that_is_no_part_of_a_loop_is_left_alone() -> None:
 
 
 def test_a_tape_below_a_condition_is_left_alone() -> None:
-    text = "for x in ds:\n    if x:\n        with ▸tf.GradientTape()◂ as tape:\n            loss = f(x)"
+    text = "for x in ds:\n    if x:\n        with ▸tf.GradientTape()◂ as tape:\n"
 
-    assert "body of the loop" in refused(f"{text}\n        {UPDATE}")
+    assert "body of the loop" in refused(f"{text}            loss = f(x)\n        {UPDATE}")

@@ -68,6 +68,7 @@ class CallDriver(LoopDriver):
 
     def __init__(self, loops: Loops) -> None:
         super().__init__(loops, (REAL, RESIDENT))
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
         self._anchor: Any = None
         self._last: Any = None
         self._keys: set[Any] = set()

@@ -170,8 +170,6 @@ def _any_batch(spec: Any) -> Any:
 def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
     """Time the user's eager step function against the same function compiled."""
     loops = driver.loops
-    if loops.marked:
-        return
     function = loops.tape.find_function()
     if function is None:
         reason = "the gradient tape does not stand in a function that is called once per step"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trainperf.event_files import training
 from trainperf.evidence.events import Observed, choose
-from trainperf.evidence.exchange import with_gpu_link, with_network_link
+from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
     device,
@@ -66,7 +66,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         use=usage(recording, observed),
         facts=_facts(observed.process)
         | of_all_ranks(recording)
-        | {"command_words": _words(recording)},
+        | {"command_words": _words(recording), "strategy": strategy(observed)},
         torch_=torch(observed, taken.real_, on.kind == "GPU"),
         parallel_=job,
         container=recording.container,

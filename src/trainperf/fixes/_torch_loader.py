@@ -23,6 +23,9 @@ SEEN_MAKING = 0.1
 """Share of the loop's own thread in those from which it is worth a word: it is as much
 waiting as makes a job input-bound."""
 
+WIDE_NOISE = 0.25
+"""Noise of the times, as a share of a step, above which they limit no gain."""
+
 WAITING = 0.5
 """Share of the cores below which those that make batches wait (for a disk, a network, a
 lock) rather than compute: as many more may wait at the same time as fill it."""
@@ -191,9 +194,11 @@ def likeliest_first(workers: int, offered: list[int]) -> list[int]:
 def waits_at_most(evidence: Evidence) -> float | None:
     """Return what a loop that never waits for its batch gains at most, None if not known.
 
-    That is at the favourable end of the times' noise; raises `NotMeasured` where even
-    there nothing is worth a word.
+    That is at the favourable end of the times' noise, and not known where that is wide;
+    raises `NotMeasured` where even there nothing is worth a word.
     """
+    if evidence.times.noise > WIDE_NOISE:
+        return None
     kind = evidence.favourable()
     try:
         bound = max(1.0, kind.times.real / max(kind.times.resident, 1e-9))

@@ -90,7 +90,7 @@ def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
     slower. Without one, or where noise left it wide, nothing limits it (None). Raises
     `NotMeasured` where not even a step that takes no time would matter.
     """
-    kind = evidence.favourable()
+    kind = replace(evidence, times=evidence.times.waiting_least())
     if not step_may_matter(kind):
         raise NotMeasured("the loop waits for its input, whatever the step takes")
     measured = taken_probe(evidence, probe)

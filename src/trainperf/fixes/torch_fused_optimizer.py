@@ -156,7 +156,7 @@ class FusedOptimizer(Fix):
         if part is not None and (bound is None or bound > 1):
             limited = bound is not None and measured is not None
             saved = part * (1 - 1 / measured.high) if measured and limited else part
-            bound = bound_if_saved(evidence.favourable(), saved)
+            bound = bound_if_saved(evidence, saved)
             basis = UPDATE if limited else PART
         return self._finding(evidence, part, measured, bound, basis)
 

@@ -7,8 +7,8 @@ import re
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes._pipeline import cores
-from trainperf.fixes._words import ms, worth
-from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
+from trainperf.model import Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
@@ -195,8 +195,14 @@ def waits_at_most(evidence: Evidence) -> float | None:
     """Return what a loop that never waits for its batch gains at most, None if not known.
 
     That is at the favourable end of the times' noise, and not known where that is wide;
-    raises `NotMeasured` where even there nothing is worth a word.
+    raises `NotMeasured` where even there nothing is worth a word. A loop that makes its
+    batches itself waits no longer than they take.
     """
+    times = evidence.times
+    if evidence.in_turn and isinstance(times.input_, Measure) and isinstance(times.real_, Measure):
+        taken = times.input_.high or times.input
+        if taken < SMALLEST_GAIN * (times.real_.low or times.real):
+            raise NotMeasured("making a batch takes next to nothing")
     if evidence.times.noise > WIDE_NOISE:
         return None
     kind = evidence.favourable()

@@ -191,7 +191,7 @@ class Autocast(Fix):
         bound, basis = to_try(evidence, "autocast")
         if measured is None and slow:
             bound, basis = 1.0, "this CPU has no instructions for bfloat16"
-        seen = _seen(measured, dtype) if measured is not None else ""
+        seen = _seen(measured, dtype) if measured is not None and bound is not None else ""
         return self._finding(
             evidence, "The model computes in float32 all through", dtype, bound, basis, seen
         )

@@ -133,6 +133,7 @@ def run(
             trials=settings.trials,
             sequential=settings.sequential,
             allow_semantic=settings.allow_semantic,
+            only=settings.only,
             price_per_hour=settings.price_per_hour,
         )
         for sentence in guarding.said(guarded) if first else ():

@@ -32,12 +32,12 @@ class Settings:
     `extra_s` the stages and probes; `stall_s` how long the script may show no sign of
     progress. `trials` says whether the fixes are tried on the script, `sequential` that
     it be in fresh processes one after another, `allow_semantic` that those that change
-    the experiment be tried as well. `fail_on` is "none", "any" (any finding) or the
-    speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
-    to report. `run_dir` is where the ranks of a job leave their records, None for a folder
-    of `output_dir` with the job's own name. `price_per_hour` is what the machine costs, US
-    dollars for one host. `output_format` are the formats of the report, each with the file
-    it goes to behind a "=", or without.
+    the experiment may be kept; `only` are the ids of those to try, all if it is empty.
+    `fail_on` is "none", "any" (any finding) or the speed-up from which a finding makes the
+    exit status 1. `ignore` are ids of fixes not to report. `run_dir` is where the ranks of a
+    job leave their records, None for a folder of `output_dir` with the job's own name.
+    `price_per_hour` is what the machine costs, US dollars for one host. `output_format` are
+    the formats of the report, each with the file it goes to behind a "=", or without.
     """
 
     steps: int | None = None
@@ -55,6 +55,7 @@ class Settings:
     patch: Path | None = None
     fail_on: FailOn = "none"
     ignore: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     color: Color = "auto"
     price_per_hour: float | None = None
     output_format: tuple[str, ...] = ()
@@ -270,6 +271,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "patch": _path,
     "fail_on": fail_on,
     "ignore": _ids,
+    "only": _ids,
     "color": _color,
     "price_per_hour": _price,
     "output_format": _formats,

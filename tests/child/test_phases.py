@@ -73,6 +73,9 @@ class Fake:
     def stale(self) -> bool:
         return False
 
+    def between(self) -> bool:
+        return False
+
     def profile_begins(self) -> None: ...
 
     def profile_ends(self) -> None:

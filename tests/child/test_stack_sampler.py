@@ -160,3 +160,67 @@ def test_stopping_ends_the_thread(samplers: list[StackSampler]) -> None:
     assert "trainperf-stacks" in [one.name for one in threading.enumerate()]
     sampler.stop()
     assert "trainperf-stacks" not in [one.name for one in threading.enumerate()]
+
+
+def test_short_stretches_of_plain_python_are_seen(samplers: list[StackSampler]) -> None:
+    """Between calls that let go of the interpreter, as those of a framework do."""
+    sampler = StackSampler(0.001)
+    samplers.append(sampler)
+    before = sys.getswitchinterval()
+    sampler.start()
+
+    def scores() -> int:
+        return sum(index % 7 for index in range(20_000))
+
+    end = time.monotonic() + 10.0
+    while sampler.samples < 60 and time.monotonic() < end:
+        scores()
+        time.sleep(0.001)
+    sampler.stop()
+
+    assert sys.getswitchinterval() == before
+    seen = {one["function"]: one["n"] for one in sampler.held()}
+    assert any(name.endswith("scores") for name in seen)
+
+
+def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_for(
+    samplers: list[StackSampler],
+) -> None:
+    library: dict[str, Any] = {"__name__": "torch.nn.modules.module"}
+    exec(compile("def _call_impl(seen): return seen()", "<library>", "exec"), library)
+    fetching: dict[str, Any] = {"__name__": "torch.utils.data.dataloader"}
+    exec(compile("def __next__(seen): return seen()", "<library>", "exec"), fetching)
+    sampler = StackSampler()
+    seen: list[FrameType] = []
+
+    def look() -> None:
+        seen.append(sys._getframe())
+
+    def train() -> None:
+        library["_call_impl"](look)
+        fetching["__next__"](look)
+
+    train()
+    for frame in seen:
+        sampler._hold(frame)
+
+    found = {(one["function"], one["within"], one["into"], one["leaf"]) for one in sampler.held()}
+    assert ("look", "model", "", True) in found
+    assert ("look", "input", "", True) in found
+    assert ("train", "", "_call_impl", False) in found
+    assert sampler.fetching == 1
+    assert any(
+        one["function"] == "train" and "def train" in one["text"] for one in sampler.sources()
+    )
+
+
+def test_what_passes_between_epochs_is_not_held_against_the_steps(
+    samplers: list[StackSampler],
+) -> None:
+    sampler = StackSampler(0.001, between=lambda: True)
+    samplers.append(sampler)
+    sampler.start()
+    busy(lambda: sampler.samples >= 5)
+    sampler.stop()
+    assert sampler.in_steps == 0
+    assert sampler.held() == []

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from trainperf.fixes import detect_all
 from trainperf.fixes._cases import SITE, evidence, measure, probe, stage
 from trainperf.model import (
     BetweenEpochs,
@@ -46,6 +47,17 @@ def test_what_lies_within_the_noise_is_dropped():
 def test_a_gpu_that_is_not_used_comes_before_everything():
     unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
     assert order(finding("a", 30.0), unused) == ["gpu_unused", "a"]
+
+
+def test_a_function_of_the_users_own_that_takes_the_step_comes_before_what_may_give_more():
+    own = finding("own_function", 1.5, "host")
+    unused = finding("gpu_unused", None, "environment", Equivalence.ENVIRONMENT)
+    assert order(finding("a", 30.0), own, unused) == ["gpu_unused", "own_function", "a"]
+
+
+def test_it_stands_behind_an_edit_that_is_to_be_tried_before_it():
+    own, edit = finding("own_function", 1.5, "input"), finding("torch_workers", 2.0)
+    assert order(own, replace(edit, rewritable=True)) == ["torch_workers", "own_function"]
 
 
 def test_other_findings_without_a_bound_come_last():
@@ -255,3 +267,40 @@ def test_the_culprit_of_the_input_is_the_users_own_function_where_there_is_one(
 
 def test_a_pipeline_that_was_not_taken_apart_has_no_culprit():
     assert input_culprit(evidence(stages_=Missing("no tf.data"))) == "its data"
+
+
+# --------------------------------------------------------- the noise of what it concerns
+
+
+def loud(real=0.1, resident=0.098, input=0.01, **fields):
+    """Evidence whose step varies by 40 %."""
+    made = evidence(**fields)
+    times = Times(
+        replace(measure(real), low=0.6 * real, high=1.4 * real),
+        replace(measure(resident), low=0.6 * resident, high=1.4 * resident),
+        measure(input),
+        0.001,
+    )
+    return replace(made, times=times)
+
+
+def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps():
+    between = BetweenEpochs(45.0, 3, epoch_steps=1000, restart_s=40.0)
+    quiet, noisy = evidence(between_epochs=between), loud(between_epochs=between)
+    ids = [one.id for one in ranked(detect_all(quiet), quiet)]
+    assert "keras_epoch_end" in ids
+    assert "keras_epoch_end" in [one.id for one in ranked(detect_all(noisy), noisy)]
+
+
+def test_an_input_finding_of_a_step_that_waits_for_its_input_is_not_dropped():
+    rounds = {"rounds": (0.1, 0.1, 0.1)}
+    made = loud(resident=0.06, input=0.08)
+    times = replace(
+        made.times,
+        real_=replace(made.times.real_, **rounds),
+        resident_=replace(made.times.resident_, rounds=(0.06,) * 3),
+    )
+    waits = replace(made, times=times)
+    assert waits.input_bound
+    found = [finding("tf_map_parallel", 1.3), finding("a", 1.3, "model")]
+    assert [one.id for one in ranked(found, waits)] == ["tf_map_parallel"]

@@ -183,6 +183,10 @@ class Driver(Driven):
         quiet = max(3.0, 20 * self.plan.step_estimate())
         return since is not None and self.clock() - since > quiet
 
+    def between(self) -> bool:
+        """Whether an epoch has ended, and the next has not begun."""
+        return self._gap_from is not None
+
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
         self._phases.end()

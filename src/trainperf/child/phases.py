@@ -82,7 +82,15 @@ class Phases:
             self._driver.profile_ends()
         finally:
             counts = stacks.stop()
-            self._driver.record.write("stacks", total=stacks.samples, counts=counts)
+            self._driver.record.write(
+                "stacks",
+                total=stacks.samples,
+                counts=counts,
+                held=stacks.held(),
+                sources=stacks.sources(),
+                steps=stacks.in_steps,
+                fetching=stacks.fetching,
+            )
 
     def end(self) -> None:
         """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""
@@ -105,7 +113,7 @@ class Phases:
                 driver.record.write("missing", what="resident", reason=reason)
                 plan.give_up(RESIDENT)
         if plan.phase == PROFILE and self._stacks is None:
-            self._stacks = StackSampler(over=driver.stale)
+            self._stacks = StackSampler(over=driver.stale, between=driver.between)
             self._stacks.start()
             driver.profile_begins()
         driver.record.write("phase", p=plan.phase, b=plan.block.index)

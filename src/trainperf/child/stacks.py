@@ -11,44 +11,73 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from .frames import WRAPPERS, is_users
 
 INTERVAL_S = 0.004
+SWITCH_S = 0.0002
+"""How long the interpreter lets Python code run on while we wait to look at it. With the usual
+5 ms we would see it only where a library lets go of the interpreter by itself, so never in a
+millisecond of plain Python."""
+
 INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 """Frames of comprehensions: their time is that of the function they stand in."""
 
 FROZEN = "<frozen "
 """How the file of a module that is frozen into Python begins: `importlib`, `posixpath`."""
 
+MODEL, INPUT = "model", "input"
+OF_THE_MODEL = ("_call_impl", "__call__")
+"""Library functions through which a framework runs the user's own layers."""
+
+OF_THE_INPUT = ("__next__", "_next_data", "fetch", "next")
+"""Library functions through which a loop gets its next batch."""
+
+FRAMEWORKS = ("torch.", "keras.", "tf_keras.", "tensorflow.")
+MOST_SOURCES, LONGEST = 16, 1500
+
 
 class StackSampler:
     """Counts, per thread role, the innermost frame of the user's every few ms.
 
     Nothing is counted while `over` says that the loop has ended: what runs then is not its.
+    What its steps hold is counted apart: not while `between` says that an epoch has ended.
     """
 
     def __init__(
-        self, interval_s: float = INTERVAL_S, over: Callable[[], bool] = lambda: False
+        self,
+        interval_s: float = INTERVAL_S,
+        over: Callable[[], bool] = lambda: False,
+        between: Callable[[], bool] = lambda: False,
     ) -> None:
         self._interval = interval_s
         self._over = over
+        self._between = between
         self._stop = threading.Event()
         self._started = False
+        self._switch = sys.getswitchinterval()
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
+        self._held: Counter[tuple[str, int, str, int, str, str, bool]] = Counter()
+        self._codes: dict[tuple[str, int, str], CodeType] = {}
+        self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
+        self.in_steps = 0  # those within a step
         self._thread = threading.Thread(target=self._run, name="trainperf-stacks", daemon=True)
 
     def start(self) -> None:
         """Begin to sample; until the thread runs, the one that waits for it does our work."""
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_S, self._switch))
         self._thread.start()
         self._started = True
 
     def stop(self) -> list[dict[str, Any]]:
         """Stop, and return the counts, most frequent first."""
+        if not self._stop.is_set():
+            sys.setswitchinterval(self._switch)
         self._stop.set()
         self._thread.join(2.0)
         return [
@@ -64,6 +93,38 @@ class StackSampler:
             for (thread, file, first, function, line, into), n in self._counts.most_common(200)
         ]
 
+    def held(self) -> list[dict[str, Any]]:
+        """Return how often each line of the user's was on the main thread's stack, once stopped.
+
+        Each function counts once a sample, at its innermost place. `within` says whether the
+        framework ran it as a part of the model or of the input, `leaf` whether nothing else of
+        the user's ran beneath it.
+        """
+        return [
+            {
+                "file": file,
+                "def": first,
+                "function": function,
+                "line": line,
+                "into": into,
+                "within": within,
+                "leaf": leaf,
+                "n": n,
+            }
+            for (file, first, function, line, into, within, leaf), n in self._held.most_common(300)
+        ]
+
+    def sources(self) -> list[dict[str, Any]]:
+        """Return the text of the functions that were seen most, as it runs, once stopped."""
+        seen: Counter[tuple[str, int, str]] = Counter()
+        for (file, first, function, *_), n in self._held.items():
+            seen[file, first, function] += n
+        return [
+            {"file": key[0], "def": key[1], "function": key[2], "text": text}
+            for key, _ in seen.most_common(MOST_SOURCES)
+            if (text := _text(self._codes[key]))
+        ]
+
     def _run(self) -> None:
         own = threading.get_ident()
         while not self._stop.wait(self._interval):
@@ -77,15 +138,19 @@ class StackSampler:
             self.samples += 1
 
     def _sample(self, own: int) -> None:
+        in_step = not self._between()
+        self.in_steps += in_step
         for ident, frame in sys._current_frames().items():
             if ident != own:
-                self._count("main" if ident == self._main else "worker", frame)
+                main = ident == self._main
+                if self._count("main" if main else "worker", frame) and main and in_step:
+                    self._hold(frame)
 
-    def _count(self, thread: str, frame: FrameType | None) -> None:
+    def _count(self, thread: str, frame: FrameType | None) -> bool:
         """Count the user's innermost frame, unless what runs beneath it is our own work.
 
-        That is known by what a hook of ours calls: imports and paths are modules frozen into
-        Python, and nothing that hooks are set around is.
+        Says whether there was one. Our work is known by what a hook of ours calls: imports and
+        paths are modules frozen into Python, and nothing that hooks are set around is.
         """
         into = below = ""
         while frame is not None:
@@ -94,14 +159,66 @@ class StackSampler:
                 name = code.co_qualname.rpartition("<locals>.")[2]
                 key = (thread, code.co_filename, code.co_firstlineno, name)
                 self._counts[(*key, frame.f_lineno, into)] += 1
-                return
+                return True
             ours = "_trainperf" in frame.f_globals.get("__name__", "")
             if ours and below.startswith(FROZEN):
-                return
+                return False
             if not ours and code.co_name not in WRAPPERS:
                 into = code.co_name
             below = code.co_filename
             frame = frame.f_back
+        return False
+
+    def _hold(self, frame: FrameType | None) -> None:
+        """Count every function of the user's on a stack, and what the framework ran it for."""
+        found: dict[tuple[str, int, str], tuple[int, str, bool]] = {}
+        within: dict[tuple[str, int, str], str] = {}
+        into, fetching = "", False
+        while frame is not None:
+            code = frame.f_code
+            name = code.co_name
+            if is_users(code.co_filename):
+                if name not in INLINE:
+                    function = code.co_qualname.rpartition("<locals>.")[2]
+                    key = (code.co_filename, code.co_firstlineno, function)
+                    self._codes.setdefault(key, code)
+                    found.setdefault(key, (frame.f_lineno, into, not found))
+                    into = ""
+            else:
+                module = str(frame.f_globals.get("__name__", ""))
+                if "_trainperf" not in module and name not in WRAPPERS:
+                    into = name
+                if module.startswith(FRAMEWORKS):
+                    takes = name in OF_THE_INPUT
+                    fetching = fetching or takes
+                    if takes or name in OF_THE_MODEL:
+                        for key in found:
+                            within.setdefault(key, INPUT if takes else MODEL)
+            frame = frame.f_back
+        self.fetching += fetching
+        for key, (line, called, leaf) in found.items():
+            self._held[(*key, line, called, within.get(key, ""), leaf)] += 1
+
+
+def _text(code: CodeType) -> str:
+    """The source of a function as it runs; "" where it cannot be read or is too long."""
+    import linecache
+
+    lines = linecache.getlines(code.co_filename)
+    if code.co_name == "<module>":
+        last = len(lines)
+    else:
+        last = max(_lines(code), default=code.co_firstlineno)
+    first = code.co_firstlineno
+    return "" if last - first > LONGEST else "".join(lines[max(0, first - 1) : last])
+
+
+def _lines(code: CodeType) -> Iterator[int]:
+    """The lines that a function and those that stand in it run."""
+    yield from (last for _, last, *_ in code.co_positions() if last)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _lines(inner)
 
 
 @contextmanager

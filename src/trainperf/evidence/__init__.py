@@ -17,6 +17,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
+from trainperf.evidence.own_work import own_work, seen
 from trainperf.evidence.parallel import joined, parallel, whole_job
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as file_reads
@@ -36,6 +37,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     observed = choose(recording)
     probe_values = probes(observed)
     taken = times(observed)
+    on = device(observed, machine)
     found = stages(observed, taken.input_)
     if ranks is None:
         job = parallel(recording, observed, machine)
@@ -44,7 +46,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
     return Evidence(
         framework=framework(observed),
-        device=device(observed, machine),
+        device=on,
         machine=machine,
         loop=whole_job(loop(observed), job),
         times=taken,
@@ -52,6 +54,8 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         stage_input_s=_pipeline(found),
         callbacks=callbacks(observed),
         functions=functions(observed),
+        own_work=own_work(observed),
+        seen=seen(observed),
         models=models(observed),
         step_function=step_function(observed),
         retracing=retracing(observed),
@@ -63,7 +67,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         facts=_facts(observed.process)
         | of_all_ranks(recording)
         | {"command_words": _words(recording)},
-        torch_=torch(observed),
+        torch_=torch(observed, taken.real_, on.kind == "GPU"),
         parallel_=job,
         container=recording.container,
         reads=file_reads(recording.reads, observed, taken.resident_, found),

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from trainperf.evidence.events import Observed, site
+from trainperf.fixes._words import ms
 from trainperf.model import (
     Evaluation,
     Event,
     Loader,
+    Measure,
     Missing,
     StepCalls,
     StepPart,
@@ -37,8 +39,18 @@ SPLIT = Missing("the run ended before the parts of a step were timed")
 UNTRACED = "the run ended before its operators were traced"
 
 
-def torch(observed: Observed) -> Torch | None:
-    """All that only PyTorch has; None where the loop is not one of PyTorch's."""
+HOOK_S = 20e-6
+"""What timing one call costs the code around it at most, on a busy core."""
+
+APART = 0.25
+"""Parts whose sum is further than this from the step, or than its noise, are not its parts."""
+
+
+def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False) -> Torch | None:
+    """All that only PyTorch has; None where the loop is not one of PyTorch's.
+
+    `real` is the step as it is, which its parts must add up to; `gpu` whether it runs on one.
+    """
     imported = {event["name"] for event in observed.process if event["e"] == "import"}
     if "torch" not in imported or observed.start.get("framework") != "torch":
         return None
@@ -51,7 +63,7 @@ def torch(observed: Observed) -> Torch | None:
         optimizers=tuple(_all(observed, TorchOptimizer)),
         calls=calls[-1] if calls else None,
         evaluation=max(evaluations, key=lambda one: one.seconds * one.calls, default=None),
-        split_=_split(observed),
+        split_=_split(observed) if gpu else adding_up(_split(observed), real),
         syncs=tuple(sorted(_all(observed, SyncPoint), key=lambda one: -one.seconds)),
         waits=tuple(sorted(_all(observed, DeviceWait), key=lambda one: -one.calls)),
         products=_products(observed),
@@ -122,6 +134,27 @@ def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:
                 site(where[0]) if where else before.where,
             )
     return tuple(parts.values())
+
+
+def adding_up(
+    split: tuple[StepPart, ...] | Missing, real: Measure | Missing
+) -> tuple[StepPart, ...] | Missing:
+    """The parts of a step if they add up to it, else why they are left out.
+
+    What timing each call costs is allowed for. Not for a GPU: each edge waits for it there, so
+    that parts which overlap in a real step add up to more.
+    """
+    if isinstance(split, Missing) or isinstance(real, Missing):
+        return split
+    whole = sum(part.seconds for part in split)
+    hooks = HOOK_S * sum(part.calls for part in split)
+    apart = max(whole - hooks - real.seconds, real.seconds - whole)
+    if apart <= max(APART, real.noise) * real.seconds:
+        return split
+    return Missing(
+        f"the steps that were taken apart took {ms(whole)} each, where a step takes "
+        f"{ms(real.seconds)}: their parts are not those of a usual step"
+    )
 
 
 def _last(observed: Observed, kind: str) -> dict[str, Any]:

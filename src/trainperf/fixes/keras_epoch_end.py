@@ -60,6 +60,7 @@ class ShorterEpochEnd(Fix):
     """
 
     category = "host"
+    counted = True
     equivalence = Equivalence.SEMANTICS
 
     silent = [

@@ -11,7 +11,7 @@ from trainperf.fixes._cases import OTHER_SITE, SITE, evidence, stage
 from trainperf.fixes._input_cases import LOAD
 from trainperf.fixes._moves import change_places
 from trainperf.fixes._pipeline import label
-from trainperf.fixes._words import at, ms, worth
+from trainperf.fixes._words import SMALLEST_GAIN, at, ms, worth
 from trainperf.fixes.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage
 
@@ -109,6 +109,30 @@ class ShuffleBuffer(Fix):
             between_epochs=BetweenEpochs(8.0, 2, epoch_steps=100, restart_s=7.0),
         ),
     ]
+    tries_not = [
+        # long epochs pay for it
+        evidence(stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=4.0))),
+        # what stands before it cannot go behind it
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("batch", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=1.5)),
+        ),
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=1.5)),
+            between_epochs=BetweenEpochs(0.1, 2, epoch_steps=100, restart_s=0.05),
+        ),
+    ]
+    tries = [
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(
+                stage("map", 0.01, first_s=0.2, function=LOAD),
+                stage("shuffle", 0.0, first_s=1.5, where=OTHER_SITE),
+            ),
+            between_epochs=BetweenEpochs(2.0, 2, epoch_steps=100, restart_s=1.8),
+        ),
+    ]
     examples = [
         Example(
             before="ds = ▸▸files.map(load)◂.shuffle(1000)◂.batch(32)\n",
@@ -136,6 +160,22 @@ class ShuffleBuffer(Fix):
         bound = 1 + fill / (steps * real)
         if fill < LONG_FILL * real or not worth(evidence, bound) or _cacheable(evidence):
             return None
+        return self._finding(evidence, shuffle, before, fill)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it on any buffer whose filling is a twentieth of an epoch."""
+        shuffle, before, fill = _slowest(evidence.stages)
+        real, steps = evidence.times.real, evidence.loop.epoch_steps
+        between = evidence.between_epochs
+        if steps is None or between is None or between.restart_s is None:
+            return None
+        fill = min(fill, between.restart_s)
+        if fill <= SMALLEST_GAIN * steps * real or _cacheable(evidence):
+            return None
+        return self._finding(evidence, shuffle, before, fill)
+
+    def _finding(self, evidence: Evidence, shuffle: Stage, before: Stage, fill: float) -> Finding:
+        real, steps = evidence.times.real, evidence.loop.epoch_steps or 1
         movable = before.op == "map" and before.by_user and not before.stateful_random
         sites = tuple(each.where for each in (shuffle, before) if each.where is not None)
         buffer = shuffle.arguments.get("buffer_size")
@@ -147,7 +187,7 @@ class ShuffleBuffer(Fix):
                 f"first element: as long as {fill / real:.0f} steps, and an epoch has {steps}. "
                 f"Each element goes through {label(before)} first."
             ),
-            bound=bound,
+            bound=1 + fill / (steps * real),
             bound_basis="filling costs nothing, once per epoch",
             where=sites if movable else sites[:1],
             advice=(
@@ -161,7 +201,7 @@ class ShuffleBuffer(Fix):
             ),
             equivalence=Equivalence.EXACT if movable else Equivalence.SEMANTICS,
             rewritable=movable and len(sites) == 2 and all(site.exact for site in sites),
-            data=_epoch(between, steps, real),
+            data=_epoch(evidence.between_epochs, steps, real),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

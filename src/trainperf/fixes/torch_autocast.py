@@ -95,6 +95,7 @@ class Autocast(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

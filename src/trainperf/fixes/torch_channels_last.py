@@ -49,6 +49,7 @@ class ChannelsLast(Fix):
     """
 
     category = "model"
+    usual = 1.3
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -105,6 +105,8 @@ class Compile(Fix):
     """
 
     category = "model"
+    usual = 1.0
+    starts_slowly = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -45,6 +45,7 @@ class EvaluationGrad(Fix):
     """
 
     category = "model"
+    counted = True
     equivalence = Equivalence.EXACT
     framework = "torch"
 

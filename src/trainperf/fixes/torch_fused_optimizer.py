@@ -50,6 +50,7 @@ class FusedOptimizer(Fix):
     """
 
     category = "model"
+    usual = 1.15
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -52,6 +52,7 @@ class LoaderRebuilt(Fix):
 
     framework = "torch"
     category = "input"
+    counted = True
     equivalence = Equivalence.NUMERICS
 
     silent = [

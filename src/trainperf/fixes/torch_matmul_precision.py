@@ -63,6 +63,7 @@ class MatmulPrecision(Fix):
     """
 
     category = "model"
+    usual = 1.2
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -96,6 +96,7 @@ class Workers(Fix):
 
     framework = "torch"
     category = "input"
+    usual = 2.0
     equivalence = Equivalence.EXACT
 
     silent = [

@@ -31,9 +31,11 @@ from trainperf.model.facts import (
     LayerFacts,
     Loop,
     ModelFacts,
+    OwnWork,
     Padding,
     PhaseUse,
     Retracing,
+    Seen,
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
@@ -123,6 +125,7 @@ __all__ = [
     "Outcome",
     "Overhead",
     "Overlap",
+    "OwnWork",
     "Padding",
     "Parallel",
     "Patch",
@@ -141,6 +144,7 @@ __all__ = [
     "Run",
     "Sample",
     "ScalingPoint",
+    "Seen",
     "Site",
     "Span",
     "Stack",

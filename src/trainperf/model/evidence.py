@@ -15,9 +15,11 @@ from trainperf.model.facts import (
     FunctionCost,
     Loop,
     ModelFacts,
+    OwnWork,
     Padding,
     PhaseUse,
     Retracing,
+    Seen,
     StepFunction,
 )
 from trainperf.model.machine import Machine
@@ -32,6 +34,9 @@ INPUT_BOUND_BELOW = 0.90
 
 LEAST_INPUT = 0.05
 """An input that takes less than this share of what a step loses is not what it loses it to."""
+
+LEAST_SAMPLES = 25
+"""Samples of the stack below which what they do not show may still be there."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Evidence:
     stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
+    own_work: tuple[OwnWork, ...] = ()
+    seen: Seen | None = None  # the loop's thread, by stack samples; None: it was not sampled
     models: tuple[ModelFacts, ...] = ()
     step_function: StepFunction | None = None
     retracing: Retracing | None = None
@@ -153,9 +160,12 @@ class Evidence:
         over, or to the cores that both want. Two things are told apart: an input so
         quick that it cannot be what was lost, and tracing (replayed batches have
         shapes that were traced before). Batches that are made in turn with the steps
-        cost what making them takes: there is nobody to hand over or to share cores.
+        cost what making them takes: there is nobody to hand over or to share cores. In a
+        loop over a dataset both must fit what was seen: see `_input_explains`.
         """
         if self.utilization >= INPUT_BOUND_BELOW or not self.waiting_is_real:
+            return False
+        if self.loop.kind == "iterator" and not self._input_explains():
             return False
         lost = self.times.real - self.times.resident
         if isinstance(self.times.input_, Measure):
@@ -168,6 +178,29 @@ class Evidence:
         if traced is None or not traced.steps:
             return True
         return traced.seconds / traced.steps < 0.5 * lost
+
+    def _input_explains(self) -> bool:
+        """Whether the input can be what a loop over a dataset loses its time to.
+
+        Not if making a step's data takes next to nothing of a step, on all cores that it was
+        seen to use. Where nobody else makes batches, nor if the loop's own thread was seen at
+        getting them in less than half of what it loses.
+        """
+        alone = self.times.input_
+        if isinstance(alone, Measure):
+            work = alone.seconds * (1.0 if self.in_turn else self._input_cores)
+            if work < LEAST_INPUT * self.times.real:
+                return False
+        seen = self.seen
+        if not self.in_turn or seen is None or seen.samples < LEAST_SAMPLES:
+            return True
+        return seen.input_high >= (1 - self.utilization) / 2
+
+    @property
+    def _input_cores(self) -> float:
+        """Cores that the input alone kept busy; all that there are where that is not known."""
+        used = next((use.cpu_cores for use in self.use if use.phase == "input"), None)
+        return max(1.0, self.machine.cores if used is None else used)
 
     def bound_if_input_saves(self, seconds: float) -> float:
         """Upper bound of the speed-up if the input of each step took `seconds` less.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,6 +66,64 @@ class FunctionCost:
     thread: Literal["main", "worker"]
     samples: int
     calls_into: str = ""
+
+
+WorkKind = Literal["optimizer", "recurrence", "evaluation", "metrics", "sample", "other"]
+"""Kinds of work that the source of the user's own code shows."""
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """A piece of the user's own code, and the share of a step's samples that passed in it.
+
+    `share` is of all `samples` of the loop's thread, what runs beneath the piece included
+    (for "sample" and "other": while nothing else of the user's ran beneath it). `where` is
+    the piece with the name of its function, "" on the module's level; `statement` says that
+    it is one statement of it. `calls_into` is the library function most often beneath it.
+    """
+
+    kind: WorkKind
+    where: Site
+    share: float
+    samples: int
+    statement: bool = False
+    calls_into: str = ""
+
+    @property
+    def low(self) -> float:
+        """The share at the low end of what so many samples can tell (95 %)."""
+        return max(0.0, self.share - _half(self.share, self.samples))
+
+    @property
+    def high(self) -> float:
+        """The share at the high end of what so many samples can tell (95 %)."""
+        return min(1.0, self.share + _half(self.share, self.samples))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the loop's thread was seen at: so many `samples`, `input` of them getting a batch."""
+
+    samples: int
+    input: float
+
+    @property
+    def input_low(self) -> float:
+        """The share at the low end of what so many samples can tell (95 %)."""
+        return max(0.0, self.input - _half(self.input, self.samples))
+
+    @property
+    def input_high(self) -> float:
+        """The share at the high end of what so many samples can tell (95 %)."""
+        return min(1.0, self.input + _half(self.input, self.samples))
+
+
+def _half(share: float, samples: int) -> float:
+    """Half the width of the 95 % interval of a share (Wilson's, for few samples as well)."""
+    if samples <= 0:
+        return 1.0
+    z = 1.96 / math.sqrt(samples)
+    return z * math.sqrt(share * (1 - share) + z * z / 4) / (1 + z * z)
 
 
 @dataclass(frozen=True)

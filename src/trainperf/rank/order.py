@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, undisturbed
 from trainperf.fixes._words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
 
@@ -14,6 +14,9 @@ MOST = 0.5
 UNREADABLE = ("tf_s3_paths",)
 """Without a bound, as the script cannot read its data at all."""
 
+OWN = "own_function"
+"""The user's own function that takes the step: it is told before what is lost to less."""
+
 _Order = tuple[int, float, int, str]
 
 
@@ -21,17 +24,17 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     """The findings worth a reader's time, best first; practices are left out.
 
     What has no bound comes first where it decides everything (a GPU that is not used at
-    all), else last: it costs no step anything. Those within the noise are dropped. Changes
+    all), else last: it costs no step anything. Next comes a function of the user's own that
+    takes a good part of the step. Those within the noise are dropped. Changes
     to the experiment count half: they cost more than an edit. New code of the user's
     stands behind the edit that is to be tried before it, and a sample's making behind the
     storage that takes most of it.
     """
-    noise = NOISES * evidence.times.noise
     kept = [
         finding
         for finding in findings
         if finding.category != "practice"
-        and (finding.bound is None or finding.bound > 1 + _least(finding, noise))
+        and (finding.bound is None or finding.bound > 1 + _least(finding, evidence))
     ]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
@@ -49,7 +52,9 @@ def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tupl
             return 1, 0.0
         if trial.kept:
             return 0, -(trial.speedup or 0.0)
-        return 2, 0.0
+        if trial.outcome is Outcome.CHANGES:
+            return 2, -(trial.speedup or 0.0)
+        return 3, 0.0
 
     return tuple(sorted(findings, key=order))
 
@@ -72,10 +77,11 @@ def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
     return max([(own, 0), *((one, 1) for one in ahead)])
 
 
-def _least(finding: Finding, noise: float) -> float:
-    """The smallest gain worth a word: beyond the noise, unless the cause was counted."""
-    fix = by_id().get(finding.id)
-    return SMALLEST_GAIN if fix is not None and fix.counted else max(SMALLEST_GAIN, noise)
+def _least(finding: Finding, evidence: Evidence) -> float:
+    """The smallest gain worth a word: beyond the noise of what the cause concerns."""
+    if undisturbed(by_id().get(finding.id), finding.category, evidence):
+        return SMALLEST_GAIN
+    return max(SMALLEST_GAIN, NOISES * evidence.times.noise)
 
 
 def _explains(one: Finding, finding: Finding) -> bool:
@@ -87,9 +93,11 @@ def _explains(one: Finding, finding: Finding) -> bool:
 
 def _order(finding: Finding) -> _Order:
     if finding.bound is None:
-        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 2
+        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 3
         return first, 0.0, 0, finding.id
+    if finding.id == OWN:
+        return 1, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
         gain *= 0.5
-    return 1, -round(gain, 2), 0 if finding.rewritable else 1, finding.id
+    return 2, -round(gain, 2), 0 if finding.rewritable else 1, finding.id

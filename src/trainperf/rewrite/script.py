@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import imports, layout, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, statements, wrapping
 from trainperf.rewrite.calls import CallChange, keyword, positional
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
@@ -224,6 +224,20 @@ class Script(Reading):
             raise CannotRewrite("the statements stand in different files")
         around = [file.source.around(site) for site in sites]
         self._edit(file, wrapping.under(file.source, around, header, until is not None))
+
+    def move_into_function(
+        self, first: Site, last: Site, head: str, result: str, call: str
+    ) -> None:
+        """Move the statements around `first` to `last` into a function ahead of all around them.
+
+        `head` are its lines up to `def …:`, `result` its last statement ("" for none), and
+        `call` the statement that is put in their place.
+        """
+        names_imported(f"{head}\n    pass")  # refuses what is no statement
+        names_imported(call)
+        file = self._file(first.file)
+        around = (file.source.around(first), file.source.around(last))
+        self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""

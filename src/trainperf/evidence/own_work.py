@@ -1,0 +1,151 @@
+"""What the user's own code does in each step, by stack samples and its source text."""
+
+from __future__ import annotations
+
+import ast
+import os
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trainperf.evidence.events import Observed
+from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
+from trainperf.model import OwnWork, Seen, Site
+from trainperf.model.facts import WorkKind
+
+LEAST_SHARE = 0.05
+"""Share of the samples below which work is not worth a word."""
+
+ALL = 0.95
+"""A function that is on the stack in so many of the samples holds the step, whatever it calls."""
+
+SAME = 0.8
+"""A statement is told as the function that it calls, if so much of its time passes there."""
+
+MODULE = "<module>"
+
+
+@dataclass(frozen=True)
+class _Function:
+    """The samples of one function, and the tree of its source where that could be read."""
+
+    file: str
+    first: int
+    name: str
+    counts: tuple[dict[str, Any], ...]
+    tree: ast.AST | None
+
+    def share(self, total: int, first: int = 0, last: int = 1 << 30, leaf: bool = False) -> float:
+        seen = sum(
+            int(each["n"])
+            for each in self.counts
+            if first <= each["line"] <= last and (each["leaf"] or not leaf)
+        )
+        return min(1.0, seen / total)
+
+    @property
+    def within(self) -> str:
+        """What the framework ran it for, most of the time: "model", "input" or nothing."""
+        seen: defaultdict[str, int] = defaultdict(int)
+        for each in self.counts:
+            seen[each["within"]] += each["n"]
+        return max(seen, key=lambda name: seen[name], default="")
+
+
+def seen(observed: Observed) -> Seen | None:
+    """How many samples of the loop's thread there are, and how many waited for a batch."""
+    total = fetching = 0
+    for event in observed.of("stacks"):
+        if "fetching" in event:
+            total += int(event["steps"])
+            fetching += int(event["fetching"])
+    return Seen(total, min(1.0, fetching / total)) if total else None
+
+
+def own_work(observed: Observed) -> tuple[OwnWork, ...]:
+    """The pieces of the user's own code that a step passes in, the dearest first.
+
+    A piece is a statement or a function whose source shows what kind of work it is, or a
+    function whose own lines take the time. What runs inside another piece is not told again.
+    """
+    total = sum(int(event["steps"]) for event in observed.of("stacks") if "held" in event)
+    if not total:
+        return ()
+    where = observed.facts.get("where") or observed.start.get("where") or {}
+    loop = (os.path.basename(str(where.get("file", ""))), str(where.get("function", "")))
+    found: list[OwnWork] = []
+    for function in _functions(observed):
+        found += _pieces(function, total, loop)
+    told = [one for one in found if one.share >= LEAST_SHARE and not _told_apart(one, found)]
+    return tuple(sorted(told, key=lambda one: (-one.share, one.kind == "other")))
+
+
+def _told_apart(one: OwnWork, others: list[OwnWork]) -> bool:
+    """Whether a statement only calls a function that is told by itself."""
+    return any(
+        each.kind == one.kind and each.where != one.where and not each.statement
+        for each in others
+        if one.statement and each.share >= SAME * one.share
+    )
+
+
+def _functions(observed: Observed) -> Iterator[_Function]:
+    groups: dict[tuple[str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    texts: dict[tuple[str, int, str], str] = {}
+    for event in observed.of("stacks"):
+        for count in event.get("held", ()):
+            groups[count["file"], count["def"], count["function"]].append(count)
+        for source in event.get("sources", ()):
+            texts[source["file"], source["def"], source["function"]] = source["text"]
+    for key, counts in groups.items():
+        yield _Function(*key, tuple(counts), _tree(texts.get(key, ""), key[1]))
+
+
+def _tree(text: str, first: int) -> ast.AST | None:
+    """The tree of a function's source, with the lines that it has in its file."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError):
+        return None
+    return ast.increment_lineno(tree, first - 1) if tree.body else None
+
+
+def _pieces(function: _Function, total: int, loop: tuple[str, str]) -> Iterator[OwnWork]:
+    holds = function.name == MODULE or _is_loop(function, loop)
+    holds = holds or (not function.within and function.share(total) >= ALL)
+    if function.tree is not None:
+        holds = holds or holds_the_step(function.tree)
+        told = False
+        for kind, node in statements(function.tree, holds):
+            if kind == "recurrence" and function.within != "model":
+                continue
+            told = True
+            first, last = node.lineno, node.end_lineno or node.lineno
+            yield _work(function, kind, total, function.share(total, first, last), first)
+        if told or holds:
+            return
+        whole = of_function(function.tree)
+        if whole is not None and not function.within:
+            yield _work(function, whole, total, function.share(total))
+            return
+    if not holds and function.within != "model":
+        share = function.share(total, leaf=True)
+        yield _work(function, "sample" if function.within else "other", total, share)
+
+
+def _work(
+    function: _Function, kind: WorkKind, total: int, share: float, line: int | None = None
+) -> OwnWork:
+    hot = max(function.counts, key=lambda each: each["n"])
+    name = "" if function.name == MODULE else function.name
+    statement = line is not None
+    where = Site(function.file, line or hot["line"], name)
+    into = "" if statement else str(hot["into"])
+    return OwnWork(kind, where, share, total, statement, into)
+
+
+def _is_loop(function: _Function, loop: tuple[str, str]) -> bool:
+    bare = function.name.rpartition(".")[2]
+    return (os.path.basename(function.file), bare) == loop

@@ -1,0 +1,160 @@
+"""A function of the user's own that takes the step: an optimizer, metrics, a cell, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._own_words import WORDS
+from trainperf.fixes._step import gpu_utilization
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes._words import at, ms, percent, worth_counted
+from trainperf.model import Equivalence, Evidence, Finding, OwnWork, Site, is_taken
+
+LEAST = 0.25
+"""Share of a step from which a function of the user's own is what it is lost to."""
+
+BACKWARD = 2.0
+"""A backward takes about twice its forward, where the two were not timed."""
+
+BUSY = 0.85
+"""A GPU that runs kernels so much of the time is what the step waits for, not Python."""
+
+MOST_TOLD = 3
+
+STEP = Site("optim.py", 25, "Adam.step")
+BY_HAND = OwnWork("optimizer", STEP, 0.47, 300, statement=True)
+SCORING = OwnWork("metrics", Site("train.py", 31, "f1_of"), 0.40, 300, calls_into="f1_score")
+CELL = OwnWork("recurrence", Site("model.py", 20, "Reader.forward"), 0.28, 300, statement=True)
+ITEM = OwnWork("sample", Site("data.py", 12, "Images.__getitem__"), 0.47, 200)
+
+
+def _work(work: OwnWork, **fields: object) -> Evidence:
+    return torch_evidence(own_work=(work,), **fields)  # type: ignore[arg-type]
+
+
+class OwnFunction(Fix):
+    """Replace the function of your own that takes the step.
+
+    ## Why it is slow
+    Python runs one operation at a time. A loop over hundreds of tensors, over the steps of
+    a sequence or over the elements of a batch costs microseconds for each turn, however
+    small its tensors are; work on the host keeps the device waiting.
+
+    ## What changes
+    The library's own call does the same in one go: for all tensors, the whole sequence,
+    the whole batch. Sums may be rounded in another order.
+
+    ## When not to
+    When what it computes is not what the library's call computes: compare the losses of a
+    few steps first. Code that is run once in a while costs nothing on the whole.
+    """
+
+    framework = "any"
+    category = "host"
+    equivalence = Equivalence.NUMERICS
+    counted = True
+    try_before = ("torch_step_logging", "keras_callback_per_batch", "torch_workers")
+
+    silent = [
+        evidence(),
+        torch_evidence(),
+        # too little of the step
+        _work(replace(BY_HAND, share=0.20)),
+        # too few samples to say so
+        _work(replace(BY_HAND, share=0.30, samples=30)),
+        # what makes the samples is told by the fixes of the input, where it is waited for
+        _work(ITEM, real=0.2, resident=0.1, input=0.1),
+        # a cell in a part of the model that takes little, its backward included
+        _work(replace(CELL, share=0.06)),
+    ]
+    fires = [
+        _work(BY_HAND),
+        _work(SCORING),
+        _work(CELL),
+        _work(ITEM),
+        _work(replace(SCORING, kind="other"), resident=None, input=None),
+        evidence(own_work=(replace(BY_HAND, where=SITE),)),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find the piece of the user's own code that takes most of a step."""
+        busy = gpu_utilization(evidence, "real") if evidence.device.kind == "GPU" else None
+        if busy is not None and busy >= BUSY:
+            return None
+        taking = sorted(_taking(evidence), key=lambda each: -each[1])
+        if not taking:
+            return None
+        work, share = taking[0]
+        bound = 1 / max(0.05, 1 - min(1.0, share * work.high / work.share))
+        if not worth_counted(bound):
+            return None
+        words = WORDS[work.kind]
+        name = _named(work)
+        finding = self.finding(
+            title=f"{name} {words.does}",
+            text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
+            bound=bound,
+            bound_basis="at most all of it, by samples of the stack",
+            where=tuple(dict.fromkeys(each.where for each, _ in taking[:MOST_TOLD])),
+            advice=words.advice,
+            snippet=words.snippet(evidence.framework.name),
+            equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
+            data={"kind": work.kind, "share": share, "name": name, "does": words.does},
+        )
+        return replace(finding, category=words.category)
+
+
+def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
+    """The pieces that surely take a quarter of a step, each with its share."""
+    for work in evidence.own_work:
+        if work.kind in ("sample", "other") and _input_bound(evidence):
+            continue
+        factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
+        if min(1.0, factor * work.low) >= LEAST:
+            yield work, min(1.0, factor * work.share)
+
+
+def _input_bound(evidence: Evidence) -> bool:
+    """Whether the times show it; then the fixes of the input tell what it passes in."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False
+
+
+def _backward(evidence: Evidence) -> float:
+    """How much longer the backward takes than the forward."""
+    try:
+        forward = evidence.torch.part("forward").seconds
+        return evidence.torch.part("backward").seconds / max(forward, 1e-9)
+    except NotMeasured:
+        return BACKWARD
+
+
+def _named(work: OwnWork) -> str:
+    """The function in backquotes, or the place where the module itself does it."""
+    return f"`{work.where.function}`" if work.where.function else f"The code at {at(work.where)}"
+
+
+def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]) -> str:
+    real = evidence.times.real_
+    step = f" of {ms(evidence.times.real)}" if is_taken(real) else ""
+    text = (
+        f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
+        f"samples of the loop's thread"
+    )
+    if work.kind == "recurrence":
+        text += f"; with its backward in proportion, {percent(share)} of each step{step}"
+    elif step:
+        text += f": about {ms(work.share * evidence.times.real)} of each step{step}"
+    if work.calls_into:
+        text += f", mostly in `{work.calls_into}`"
+    text += "."
+    if others:
+        also = ", ".join(f"{_named(one)} {percent(one.share)} ({at(one.where)})" for one in others)
+        text += f" Besides: {also}."
+    return text

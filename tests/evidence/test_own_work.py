@@ -1,0 +1,182 @@
+"""Which pieces of the user's own code a step passes in, by samples and by source."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+from recordings import FIT, observed
+from trainperf.evidence.own_work import own_work, seen
+from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
+
+LOOP = {**FIT, "where": {"file": "train.py", "line": 40, "function": "main"}}
+
+ADAM = """\
+def step(self):
+    self.t += 1
+    for p, m in zip(self.params, self.m):
+        m.mul_(0.9).add_(p.grad)
+        p.add_(m, alpha=-0.1)
+"""
+
+
+def held(function: str, line: int, n: int, first: int = 1, **fields: Any) -> dict[str, Any]:
+    count = {"file": "train.py", "def": first, "function": function, "line": line, "n": n}
+    return {**count, "into": "", "within": "", "leaf": True, **fields}
+
+
+def stacks(*counts: dict[str, Any], sources: dict[str, str] | None = None, **fields: Any) -> Any:
+    texts = [
+        {"file": "train.py", "def": 1, "function": name, "text": text}
+        for name, text in (sources or {}).items()
+    ]
+    event = {"e": "stacks", "total": 100, "steps": 100, "fetching": 0, "counts": []}
+    return {**event, "held": list(counts), "sources": texts, **fields}
+
+
+def kinds(source: str, holds: bool = False) -> list[str]:
+    return [kind for kind, _ in statements(ast.parse(source), holds)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for layer in self.layers:\n    x = layer(x)",  # another thing each time
+        "for i in range(3):\n    x = self.layers[i](x)",
+        "for t in range(steps):\n    x = self.net(x, t)",  # rounds on the same input
+        "for p in model.parameters():\n    total += p.norm()",  # changes nothing
+        "for x, y in loader:\n    h = model(x, h)\n    loss(h).backward()",  # the step itself
+        "for k, v in params.items():\n    print(k, v)",
+    ],
+)
+def test_loops_that_are_no_work_of_a_known_kind(source: str) -> None:
+    assert kinds(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (ADAM, "optimizer"),
+        ("for p in model.parameters():\n    p.data -= lr * p.grad", "optimizer"),
+        (
+            "for a, b in zip(ema.parameters(), now):\n    a.lerp_(b, 0.1)",
+            "optimizer",
+        ),
+        ("for g, v in zip(grads, weights):\n    v.assign_sub(lr * g)", "optimizer"),
+        ("for t in range(n):\n    h, c = self.cell(x[:, t], (h, c))", "recurrence"),
+        ("for t in range(n):\n    xt = x[:, t]\n    h = cell(xt, h)", "recurrence"),
+        ("for xt in x.unbind(1):\n    h = self.cell(xt, h)", "recurrence"),
+    ],
+)
+def test_loops_whose_kind_the_source_shows(source: str, kind: str) -> None:
+    assert kinds(source) == [kind]
+
+
+def test_what_stands_beside_the_step_is_told_statement_by_statement() -> None:
+    source = (
+        "for x, y in loader:\n"
+        "    loss = f(model(x), y)\n"
+        "    loss.backward()\n"
+        "    scores.append(f1_score(y.cpu().numpy(), model(x).argmax(1).cpu().numpy()))\n"
+        "    if step % 10 == 0:\n"
+        "        model.eval()\n"
+        "        for a, b in held_out:\n"
+        "            total += f(model(a), b).item()\n"
+    )
+    assert holds_the_step(ast.parse(source))
+    assert kinds(source, holds=True) == ["metrics", "evaluation"]
+    assert kinds(source) == []
+
+
+def test_the_kind_of_a_whole_function() -> None:
+    judged = "def f(o, y):\n    return sum(a == b for a, b in zip(o.numpy(), y.numpy()))"
+    assert of_function(ast.parse(judged)) == "metrics"
+    evaluated = "def f(m):\n    with torch.no_grad():\n        for x in d:\n            m(x)"
+    assert of_function(ast.parse(evaluated)) == "evaluation"
+    assert of_function(ast.parse("def f(x):\n    return x + 1")) is None
+
+
+def test_a_loop_over_tensors_has_its_share_and_its_line() -> None:
+    found = own_work(
+        observed(
+            LOOP,
+            stacks(
+                held("main", 44, 100, first=30, leaf=False),
+                held("Adam.step", 4, 40),
+                held("Adam.step", 5, 10),
+                held("Adam.step", 2, 1),
+                sources={"Adam.step": ADAM},
+            ),
+        )
+    )
+    (work,) = found
+    assert (work.kind, work.where.line, work.where.function) == ("optimizer", 3, "Adam.step")
+    assert work.share == pytest.approx(0.5)
+    assert work.low == pytest.approx(0.40, abs=0.01)
+
+
+def test_what_calls_the_loop_and_what_the_framework_runs_is_no_work_of_its_own() -> None:
+    found = own_work(
+        observed(
+            LOOP,
+            stacks(
+                held("run", 3, 98, first=90, leaf=False),  # calls `main`, which holds the loop
+                held("main", 44, 90, first=30),
+                held("Net.forward", 12, 50, first=10, within="model"),
+            ),
+        )
+    )
+    assert found == ()
+
+
+def test_items_made_on_the_loops_thread_are_samples_and_the_rest_is_other_work() -> None:
+    found = own_work(
+        observed(
+            LOOP,
+            stacks(
+                held("Images.__getitem__", 12, 47, within="input", into="open"),
+                held("report", 70, 20, first=60),
+                fetching=52,
+            ),
+        )
+    )
+    assert [(work.kind, work.share) for work in found] == [("sample", 0.47), ("other", 0.20)]
+    assert found[0].calls_into == "open"
+
+
+def test_a_statement_that_only_calls_a_function_is_told_as_that_function() -> None:
+    evaluate = "def evaluate(m):\n    with torch.no_grad():\n        for x in d:\n            m(x)"
+    main = "def main():\n    m().backward()\n    if s % 9 == 0:\n        evaluate(m)"
+    found = own_work(
+        observed(
+            LOOP,
+            stacks(
+                held("main", 4, 40, leaf=False),
+                held("evaluate", 24, 39, first=21),
+                sources={"main": main, "evaluate": evaluate},
+            )
+            | {
+                "sources": [
+                    {"file": "train.py", "def": 1, "function": "main", "text": main},
+                    {"file": "train.py", "def": 21, "function": "evaluate", "text": evaluate},
+                ]
+            },
+        )
+    )
+    assert [(work.kind, work.where.function) for work in found] == [("evaluation", "evaluate")]
+
+
+def test_how_often_the_loops_thread_was_getting_a_batch() -> None:
+    found = seen(observed(LOOP, stacks(fetching=30)))
+    assert found is not None
+    assert (found.samples, found.input) == (100, 0.3)
+    assert found.input_low < 0.25 < 0.35 < found.input_high
+    assert seen(observed(LOOP)) is None
+
+
+def test_recordings_of_before_have_no_work_and_fail_nothing() -> None:
+    old = {"e": "stacks", "total": 100, "counts": []}
+    assert own_work(observed(LOOP, old)) == ()
+    assert seen(observed(LOOP, old)) is None

@@ -104,6 +104,18 @@ class Times:
             resident = replace(resident, seconds=max(0.1 * resident.seconds, resident.low))
         return replace(self, real_=real, resident_=resident).as_if_exact()
 
+    def waiting_least(self) -> Times:
+        """The same times at the end of their intervals at which a faster step gains the most.
+
+        The opposite end: the less of the real step is waiting, the more of it is the step.
+        """
+        real, resident = self.real_, self.resident_
+        if isinstance(real, Measure) and real.low is not None:
+            real = replace(real, seconds=max(0.1 * real.seconds, real.low))
+        if isinstance(resident, Measure) and resident.high is not None:
+            resident = replace(resident, seconds=resident.high)
+        return replace(self, real_=real, resident_=resident).as_if_exact()
+
 
 def _exact(measure: Measure | Missing) -> Measure | Missing:
     if isinstance(measure, Missing):

@@ -118,6 +118,7 @@ class _Following(EventFiles):
         self.started = self.last_event = time.monotonic()
         self.extras_from: float | None = None
         self.measured: float | None = None
+        self.patience = BETWEEN_EPOCHS_S
         self.done = False
 
     def _take(self, pid: int, event: Event) -> None:
@@ -127,6 +128,8 @@ class _Following(EventFiles):
             self.extras_from = now
         elif kind == "measured":
             self.measured = now
+        elif kind == "cycles":
+            self.patience += float(event["limit_s"])
         elif kind == "done":
             self.done = True
         super()._take(pid, event)
@@ -136,7 +139,7 @@ class _Following(EventFiles):
         now = time.monotonic()
         if self.done or self.lost:
             return Ending.MEASURED
-        if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
+        if self.measured is not None and now - self.measured > self.patience:
             return Ending.MEASURED
         if self.extras_from is not None and self.measured is None:
             late = now - self.extras_from > self.run.extra_s + GRACE_S

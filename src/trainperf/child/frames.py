@@ -119,26 +119,33 @@ def definition(code: CodeType) -> dict[str, Any]:
 
 
 def another_turn() -> bool:
-    """Whether a loop around the innermost one of the user's surely has another turn.
+    """Whether a loop around the innermost one of the user's surely has another turn."""
+    return loop_around()[1]
+
+
+def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
+    """Where the loop around the training stands, and whether one surely has another turn.
 
     Reads the source: of each of the user's frames, the loops that hold the current
     line. Only `for NAME in range(…)`, `tqdm(range(…))` and the like, whose end can be
-    worked out from the variables at hand, count as sure; the innermost loop, which
-    iterates the data, is left out.
+    worked out from the variables at hand, count as sure. With `own`, the innermost loop
+    is the training's own, which iterates the data: it is left out.
     """
     import ast
 
     frame, _ = users_frame()
-    innermost = True
+    first = None
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             for loop in _loops_at(frame):
-                if innermost:
-                    innermost = False
-                elif isinstance(loop, ast.For) and _has_next(loop, frame):
-                    return True
+                if own:
+                    own = False
+                    continue
+                first = first or definition(frame.f_code) | {"line": loop.lineno}
+                if isinstance(loop, ast.For) and _has_next(loop, frame):
+                    return first, True
         frame = frame.f_back
-    return False
+    return first, False
 
 
 def _loops_at(frame: FrameType) -> list[Any]:

@@ -7,7 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from .keras_callbacks import time_callbacks
-from .keras_calls import remember_call, remember_compile, remember_site, time_evaluation
+from .keras_calls import (
+    count_calls,
+    remember_call,
+    remember_compile,
+    remember_site,
+    time_evaluation,
+)
 from .keras_epochs import Epochs
 from .keras_steps import drive_train_function, make_train_on_batch, watch_apply
 from .observer import Observer
@@ -73,4 +79,5 @@ def _trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
+    count_calls(loops, trainer)
     replace(module.TFEpochIterator, "__next__", make_next)

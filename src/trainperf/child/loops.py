@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .calls import Calls
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Loops:
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
         self.losses = observer.losses
+        self.calls = Calls(observer)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.applying = 0

@@ -39,6 +39,7 @@ from trainperf.model.facts import (
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine import Gpu, Machine
+from trainperf.model.outside import Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -121,6 +122,7 @@ __all__ = [
     "Objects",
     "Operator",
     "Outcome",
+    "Outside",
     "Overhead",
     "Overlap",
     "Padding",
@@ -143,6 +145,7 @@ __all__ = [
     "ScalingPoint",
     "Site",
     "Span",
+    "Spent",
     "Stack",
     "Stage",
     "StartUp",

@@ -18,6 +18,7 @@ from trainperf.model import (
 from trainperf.rank import outside, torch
 from trainperf.rank.culprit import input_culprit
 from trainperf.rank.sync import hidden_share, sync_bound
+from trainperf.rank.turns import beside_the_steps, mostly_outside
 
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
@@ -44,6 +45,8 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
             return Verdict("none", _unsettled(evidence), utilization)
         if (hidden := hidden_share(evidence)) > NOISY:
             return Verdict("none", _exchange_unsettled(hidden), utilization)
+        if beside := beside_the_steps(evidence):
+            return Verdict("none", beside, utilization)
         return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
     if bottleneck != "environment":
         text += outside.also_stopped(evidence, findings)
@@ -59,7 +62,7 @@ def _bottleneck(
         found = _between(evidence)
         if found is not None:
             return found
-    found = sync_bound(evidence)
+    found = mostly_outside(evidence) or sync_bound(evidence)
     if found is not None:
         return found
     if utilization is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes._words import ms, percent
-from trainperf.model import Evidence, Measure, Recording
+from trainperf.model import Evidence, Measure, Missing, Recording
 from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
@@ -52,10 +52,10 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
         whole = loop.epochs * loop.epoch_steps
         if whole < real.steps:
-            yield (
-                f"this `fit` has {whole} steps in all and was continued to be timed; if the "
-                f"script trains again after it, that was not looked at"
-            )
+            note = f"this `fit` has {whole} steps in all and was continued to be timed"
+            unseen = isinstance(evidence.outside_, Missing)
+            again = "; if the script trains again after it, that was not looked at"
+            yield note + (again if unseen else "")
     calls = None if evidence.torch_ is None else evidence.torch_.calls
     if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
         yield (

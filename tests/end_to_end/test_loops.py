@@ -241,7 +241,7 @@ def test_a_users_callback_is_priced_with_its_place(run):
 
 
 def test_what_stands_between_two_fits_is_seen_with_its_share(run):
-    recording, found = run(str(LOOPS / "several_fits.py"))
+    _, found = run(str(LOOPS / "several_fits.py"))
     turn = found.outside
     assert (turn.turn, turn.steps, turn.whole) == ("fit", 50, True)
     assert text_at(turn.loop).startswith("for round_ in range")

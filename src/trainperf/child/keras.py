@@ -41,7 +41,16 @@ def hook(observer: Observer, module: ModuleType) -> None:
         remember_site(loops, any_module.PyDataset, "__init__")
     elif name == "trainers.trainer":
         remember_compile(loops, any_module.Trainer)
+        _name_backend(observer)
     observer.record.write("hook", name=module.__name__)
+
+
+def _name_backend(observer: Observer) -> None:
+    """Say which backend Keras trains with, where that is none that is observed."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    backend = config.backend() if config is not None else "tensorflow"
+    if backend not in ("tensorflow", "torch"):
+        observer.record.write("unsupported", name=f"Keras on {backend}", version="")
 
 
 def _loops(observer: Observer) -> Any:

@@ -207,3 +207,21 @@ def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module)
     where, sure = made.other([1])
     assert (where["line"], sure) == (8, False)
     assert made.fit() == (None, False)
+
+
+def test_how_often_a_line_is_reached_is_read_off_the_source(module):
+    made = module(
+        """
+        def validate():
+            return frames.every()
+        def train(interval, turn=0):
+            if turn % interval == 0 and turn >= 0:
+                return validate()
+        def other(interval, turn=0):
+            if turn % interval() == 0:
+                return validate()
+        """
+    )
+    assert made.train(250) == 250
+    assert made.other(lambda: 5) is None, "it would have to be called"
+    assert made.validate() is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recordings import FIT, block, observed
+from recordings import FIT, block, observed, steps
 from trainperf.evidence.outside import around, outside
 from trainperf.model import Event, Measure, Missing, Outside
 
@@ -131,3 +131,44 @@ def test_an_epoch_with_what_follows_it_is_a_turn_too():
 def test_without_a_step_time_nothing_is_known():
     value = outside(observed(FIT, cycle()), Missing("no steps"))
     assert value == Missing("no steps")
+
+
+def evaluation(at: float, seconds: float = 2.0, every: int | None = None) -> Event:
+    where = {**HERE, "function": "estimate_loss"}
+    return {"e": "evaluation", "s": at, "seconds": seconds, "where": where, "every": every}
+
+
+def test_evaluations_within_a_loop_are_counted_in_its_steps():
+    # ten steps of 0.1 s, of which the third and the eighth evaluate for two seconds more
+    durations = [0.1, 0.1, 2.1, 0.1, 0.1, 0.1, 0.1, 2.1, 0.1, 0.1]
+    made = steps("real", durations)
+    turn = found(*made, evaluation(100.25), evaluation(102.75))
+    assert (turn.turn, turn.steps) == ("evaluation", 5)
+    assert turn.training_s == pytest.approx(0.5)
+    (spent,) = turn.spent
+    assert (spent.what, spent.name, spent.seconds) == ("evaluation", "estimate_loss", 2.0)
+
+
+def test_an_evaluation_before_the_first_step_comes_back_as_the_source_says():
+    loop = {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"]}
+    events = (evaluation(50.0, every=250), loop, *steps("real", [0.1] * 5))
+    turn = outside(observed(*events), REAL)
+    assert isinstance(turn, Outside)
+    assert (turn.steps, turn.training_s, turn.seconds) == (250, 25.0, 27.0)
+    unknown = outside(observed(evaluation(50.0), *events[1:]), REAL)
+    assert isinstance(unknown, Missing)
+
+
+def test_epochs_before_whose_first_the_model_was_evaluated_are_left_alone():
+    loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
+    events = (evaluation(50.0, every=1), loop, *steps("real", [0.1] * 5))
+    assert isinstance(outside(observed(*events), REAL), Missing)
+
+
+def test_an_evaluation_of_a_pytorch_script_between_epochs_is_told_from_the_rest():
+    gaps = [{"e": "between", "s": at, "seconds": 4.0} for at in (0.0, 50.0)]
+    turn = found(*gaps, evaluation(51.0, 3.0))
+    assert [(one.what, one.name, one.seconds) for one in turn.spent] == [
+        ("evaluation", "estimate_loss", 3.0),
+        ("other", "", pytest.approx(1.0)),
+    ]

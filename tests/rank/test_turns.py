@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from trainperf.fixes import detect_all
 from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.evaluation_between import OFTEN
 from trainperf.fixes.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import Evidence, Missing, Outside, Verdict
 from trainperf.rank import ranked, verdict
@@ -57,3 +59,13 @@ def test_a_function_of_the_users_is_named():
     own = replace(CALLED, what="other", name="sample", calls=None)
     text = answered(evidence(outside_=replace(BETWEEN_FITS, spent=(own,)))).text
     assert text.endswith("92 % goes into `sample` (train.py:27).")
+
+
+def test_the_verdict_names_what_the_first_finding_is_about():
+    case = torch_evidence(outside_=replace(OFTEN, seconds=12.0, training_s=6.5))
+    said = answered(case)
+    assert ranked(detect_all(case), case)[0].id == "evaluation_between"
+    assert said.text == (
+        "Held up outside the training steps: they take 54 % of what passes from one evaluation to "
+        "the next (12.00 s); 60 % goes into `estimate_loss` (train.py:40)."
+    )

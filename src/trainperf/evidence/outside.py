@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.timing import between_epochs
-from trainperf.model import Event, Measure, Missing, Outside, Site, Spent
+from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import NOTHING_SEEN, SpentOn
 
 KINDS: dict[str, SpentOn] = {
@@ -31,6 +32,10 @@ LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
 
 
+_Part = tuple[SpentOn, float, str, float | None, Site | None]
+"""What for, seconds in a turn, the name, calls in a turn, and where."""
+
+
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
     """What one turn of the script is made of besides its steps, or why that is not known."""
     if isinstance(real, Missing):
@@ -38,7 +43,12 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
     found = _fits(observed, real.seconds)
     if found is not None:
         return found
-    return _steps(observed, real.seconds) or _epochs(observed, real.seconds) or NOTHING_SEEN
+    return (
+        _steps(observed, real.seconds)
+        or _evaluations(observed, real.seconds)
+        or _epochs(observed, real.seconds)
+        or NOTHING_SEEN
+    )
 
 
 def around(observed: Observed) -> Site | None:
@@ -110,6 +120,73 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 
+def _evaluations(observed: Observed, real: float) -> Outside | None:
+    """The steps from one evaluation to the next, in a loop that evaluates now and then.
+
+    How many they are is counted where two were seen, else read off the source.
+    """
+    steps = list(observed.of("step"))
+    seen = [one for one in _evaluated(observed) if not _between(observed, one)]
+    if not steps or not seen:
+        return None
+    within = [one for one in seen if one["s"] > steps[0]["s"]]
+    every = _apart(observed, within, seen)
+    if every < 1:
+        return None
+    used = within[1:] or within or seen
+    taken = statistics.median(one["seconds"] for one in used)
+    training = every * _plain(observed, within, real)
+    seconds = training + taken
+    spent = _spent([_evaluation(taken, used[-1])], seconds)
+    return Outside("evaluation", seconds, every, training, spent, turns=len(used))
+
+
+def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
+    """How many steps lie between two evaluations; 0 if that is not known.
+
+    Of one before the first step of an epoch it is not known whether steps are meant.
+    """
+    starts = [one["s"] for one in within]
+    counts = [
+        sum(1 for step in observed.of("step") if first <= step["t"] < second)
+        for first, second in pairwise(starts)
+    ]
+    if counts:
+        return round(statistics.median(counts) * observed.steps_per_call)
+    if within or observed.start["kind"] in ("update", "call"):
+        return int(seen[-1]["every"] or 0)
+    return 0
+
+
+def _evaluated(observed: Observed) -> list[Event]:
+    """The times in which a PyTorch model was one that evaluates, in the whole process."""
+    return [event for event in observed.process if event["e"] == "evaluation"]
+
+
+def _between(observed: Observed, one: Event) -> bool:
+    """Whether an evaluation stands between two epochs."""
+    gaps = observed.of("between")
+    return any(gap["s"] <= one["s"] <= gap["s"] + gap["seconds"] for gap in gaps)
+
+
+def _evaluation(seconds: float, event: Event) -> _Part:
+    where = site(event["where"])
+    name = "" if where is None or where.function == "<module>" else where.function
+    return "evaluation", seconds, name, None, where
+
+
+def _plain(observed: Observed, within: list[Event], real: float) -> float:
+    """Seconds of a step without an evaluation in it; those that have one are in `real`."""
+    if not within:
+        return real
+    plain = [
+        step["t"] - step["s"]
+        for step in observed.of("step")
+        if step["p"] == "real" and not any(step["s"] <= one["s"] < step["t"] for one in within)
+    ]
+    return statistics.median(plain) / observed.steps_per_call if plain else real
+
+
 def _epochs(observed: Observed, real: float) -> Outside | None:
     """An epoch with what follows it, where one was seen to end."""
     gaps = between_epochs(observed)
@@ -120,7 +197,7 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     asides = list(observed.of("aside"))
     calls = list(_called(asides, max(1, sum(1 for _ in observed.of("between")))))
     parts: list[_Part] = [
-        ("evaluation", gaps.validation_s or 0.0, "", None, None),
+        _validation(observed, gaps),
         ("opening", gaps.restart_s or 0.0, "", None, None),
         *calls,
     ]
@@ -131,8 +208,15 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
 
 
-_Part = tuple[SpentOn, float, str, float | None, Site | None]
-"""What for, seconds in a turn, the name, calls in a turn, and where."""
+def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
+    """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
+    if gaps.validation_s is not None:
+        return "evaluation", gaps.validation_s, "", None, None
+    seen = [one for one in _evaluated(observed) if _between(observed, one)]
+    if not seen:
+        return "evaluation", 0.0, "", None, None
+    taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
+    return _evaluation(min(taken, gaps.seconds), seen[-1])
 
 
 def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes._words import at, ms, percent
-from trainperf.model import Bottleneck, Evidence, Missing, Outside, Spent
+from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
 
 MOST_OF_IT = 0.5
 """From this share of a turn on, what is no training step is what the training is bound by."""
@@ -23,10 +23,18 @@ CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 """What is a method of the model."""
 
 
-def mostly_outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
-    """The verdict where most of the time is no training step; None elsewhere."""
+FIXES = ("evaluation_between", "keras_predict_in_loop")
+"""Fixes of what is no training step: where one comes first, that is the verdict."""
+
+
+def mostly_outside(
+    evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Bottleneck, str] | None:
+    """The verdict where most of the time is no training step, or the first finding is of that."""
     turn = evidence.outside_
-    if isinstance(turn, Missing) or turn.share <= MOST_OF_IT or not turn.spent:
+    if isinstance(turn, Missing) or not turn.spent:
+        return None
+    if turn.share <= MOST_OF_IT and not (findings and findings[0].id in FIXES):
         return None
     first = turn.spent[0]
     least = "" if turn.whole else "at least "

@@ -62,7 +62,7 @@ def _bottleneck(
         found = _between(evidence)
         if found is not None:
             return found
-    found = mostly_outside(evidence) or sync_bound(evidence)
+    found = mostly_outside(evidence, findings) or sync_bound(evidence)
     if found is not None:
         return found
     if utilization is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import completing, cycles, ranks
+from . import completing, cycles, other_loops, ranks
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
@@ -256,7 +256,7 @@ class Driver(Driven):
         self._closed = True
         completing.describe(self)
         completing.measure(self, self._extras())
-        self.cycles = cycles.wanted(self)
+        self._look_around()
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=ALONE)
         elif (self.epochs_ended or self.cycles is not None) and self.can_end():
@@ -270,6 +270,15 @@ class Driver(Driven):
             self.ending_begins()
             return
         self.observer.finish()
+
+    def _look_around(self) -> None:
+        """What the script does besides this loop, as far as its source tells."""
+        try:
+            for one in other_loops.other_loops():
+                self.record.write("other", **one)
+            self.cycles = cycles.wanted(self)
+        except Exception as error:
+            self.observer.failed("what stands around the loop", error)
 
     def _gaps_seen(self) -> None:
         """What passes between epochs was timed; where `fit` is called again, that comes next.

@@ -88,7 +88,7 @@ def site(frame: FrameType | None) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _lines(path: str) -> list[str]:
+def lines_of(path: str) -> list[str]:
     """The lines that run, each with its end: those of `sources.py`, if it has any."""
     import linecache
 
@@ -97,7 +97,7 @@ def _lines(path: str) -> list[str]:
 
 def _characters(path: str, line: int, column: int) -> int:
     """Turn a column in bytes of UTF-8, as code objects have it, into characters."""
-    lines = _lines(path)
+    lines = lines_of(path)
     if line > len(lines) or lines[line - 1].isascii():
         return column
     return len(lines[line - 1].encode()[:column].decode(errors="replace"))
@@ -183,7 +183,7 @@ def _around(frame: FrameType, kinds: Any) -> list[Any]:
 
     path = os.path.abspath(frame.f_code.co_filename)
     try:
-        tree = ast.parse("".join(_lines(path)))
+        tree = ast.parse("".join(lines_of(path)))
     except SyntaxError:
         return []
     first, line = frame.f_code.co_firstlineno, frame.f_lineno

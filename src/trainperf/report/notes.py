@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes._words import ms, percent
-from trainperf.model import Evidence, Measure, Missing, Recording
+from trainperf.fixes._words import at, ms, percent
+from trainperf.model import Evidence, Measure, Missing, Recording, Site
 from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
@@ -61,10 +61,27 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
         yield (
             f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
         )
+    yield from _other_loops(recording, evidence)
     if evidence.parallel_ is not None:
         yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    """Where the script trains besides the loop that was measured: it is said nothing of."""
+    seen = [event for events in recording.events.values() for event in events]
+    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
+    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
+    own = evidence.loop.where
+    told = set()
+    for what, where in found:
+        place = (where["file"], where["line"])
+        if own is None or place == (own.file, own.line) or place in told:
+            continue
+        told.add(place)
+        name = "call of `fit`" if what == "fit" else "loop"
+        yield f"another {name} at {at(Site(*place))} was not measured"
 
 
 def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:

@@ -121,6 +121,7 @@ class _Following(EventFiles):
         self.budget = Budget(asdict(run), self.last_event)
         self.extras_from: float | None = None
         self.measured: float | None = None
+        self.patience = BETWEEN_EPOCHS_S
         self.done = False
 
     def _take(self, pid: int, event: Event) -> None:
@@ -130,6 +131,8 @@ class _Following(EventFiles):
             self.extras_from = now
         elif kind == "measured":
             self.measured = now
+        elif kind == "cycles":
+            self.patience += float(event["limit_s"])
         elif kind == "done":
             self.done = True
         super()._take(pid, event)
@@ -139,7 +142,7 @@ class _Following(EventFiles):
         now = time.monotonic()
         if self.done or self.lost:
             return Ending.MEASURED
-        if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
+        if self.measured is not None and now - self.measured > self.patience:
             return Ending.MEASURED
         if self.extras_from is not None and self.measured is None:
             late = now > self.budget.extra_by(self.extras_from) + GRACE_S

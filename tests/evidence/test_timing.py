@@ -284,3 +284,16 @@ def test_without_tracing_the_first_step_is_part_of_the_set_up():
     )
     assert (found.to_first_step_s, found.imports_s, found.setup_s) == (7.0, 2.0, 5.0)
     assert (found.tracing_s, found.first_step_s) == (None, None)
+
+
+def test_an_evaluation_before_the_first_step_is_told_within_the_set_up():
+    found = startup(
+        observed(
+            {"e": "hello", "t": 0.0},
+            {"e": "evaluation", "t": 5.0, "s": 2.0, "seconds": 3.0},
+            {"e": "first_update", "t": 8.0},
+            {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"], "t": 9.0},
+            {"e": "evaluation", "t": 30.0, "s": 27.0, "seconds": 3.0},
+        )
+    )
+    assert (found.setup_s, found.evaluation_s) == (8.0, 3.0)

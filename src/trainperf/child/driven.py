@@ -58,6 +58,10 @@ class Driven:
     def profile_ends(self) -> None:
         """Steps whose times enter no figure are over."""
 
+    def calls(self) -> list[dict[str, Any]]:
+        """What the script called besides its steps since the last time this was asked."""
+        return []
+
     def can_end(self) -> bool:
         """Whether the loop can be let end here, to see what comes between epochs."""
         return True

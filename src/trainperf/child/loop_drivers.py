@@ -43,6 +43,11 @@ class LoopDriver(Driver):
         """As in every loop; last what the framework's loops know to measure of the device."""
         return [*super()._extras(), *self.loops.last_extras(self)]
 
+    def calls(self) -> list[dict[str, Any]]:
+        """Those of a model's methods that do not train."""
+        found: list[dict[str, Any]] = self.loops.calls.take()
+        return found
+
     def find_exchange(self) -> Any:
         """What the framework's loops know of it."""
         return self.loops.exchange

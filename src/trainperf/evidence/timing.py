@@ -188,6 +188,8 @@ def startup(observed: Observed) -> StartUp | None:
     imports = sum(event["seconds"] for event in _before(observed, "import", update))
     before = [event for event in _before(observed, "trace", update) if event["in_step"]]
     tracing = sum(event["d"] for event in before)
+    evaluated = sum(event["seconds"] for event in _before(observed, "evaluation", update))
+    evaluated += sum(event["seconds"] for event in _before(observed, "evaluate", update))
     first = update["t"] - min((event["s"] for event in before), default=update["t"])
     return StartUp(
         to_first_step_s=total,
@@ -196,6 +198,7 @@ def startup(observed: Observed) -> StartUp | None:
         tracing_s=tracing if before else None,
         first_step_s=first if before else None,
         warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
+        evaluation_s=evaluated or None,
     )
 
 

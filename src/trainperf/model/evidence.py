@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, is_taken, taken
+from trainperf.model.basics import Missing, Site, is_taken, taken
 from trainperf.model.container import ContainerUse
 from trainperf.model.facts import (
     CallbackCost,
@@ -23,6 +23,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.machine import Machine
+from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
 from trainperf.model.storage import Channel, Objects, Reads
@@ -64,6 +65,8 @@ class Evidence:
     padding: Padding | None = None
     probes: dict[str, Probe | Missing] = field(default_factory=dict)
     between_epochs: BetweenEpochs | None = None
+    outside_: Outside | Missing = NOTHING_SEEN
+    around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
@@ -82,6 +85,11 @@ class Evidence:
     def probe(self, name: str) -> Probe:
         """Return the probe `name`; raises `NotMeasured` if it was not run."""
         return taken(self.probes.get(name, Missing(f"the {name} probe was not run")))
+
+    @property
+    def outside(self) -> Outside:
+        """What the script does between its training steps; raises `NotMeasured`."""
+        return taken(self.outside_)
 
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""

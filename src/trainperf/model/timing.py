@@ -174,7 +174,8 @@ class StartUp:
 
     `imports_s` is the framework's import, `setup_s` what the script did before its
     first step besides, `tracing_s` the tracing (and compiling) of the step function,
-    `first_step_s` the first step with its tracing.
+    `first_step_s` the first step with its tracing; `evaluation_s` is the part of the set-up in
+    which the model was evaluated before it had trained.
     """
 
     to_first_step_s: float
@@ -183,3 +184,4 @@ class StartUp:
     tracing_s: float | None = None
     first_step_s: float | None = None
     warm_up_steps: int = 0
+    evaluation_s: float | None = None

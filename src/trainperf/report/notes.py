@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes._words import ms, percent
-from trainperf.model import Evidence, Measure, PhaseUse, Recording
+from trainperf.fixes._words import at, ms, percent
+from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
 from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
@@ -54,15 +54,16 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
         whole = loop.epochs * loop.epoch_steps
         if whole < real.steps:
-            yield (
-                f"this `fit` has {whole} steps in all and was continued to be timed; if the "
-                f"script trains again after it, that was not looked at"
-            )
+            note = f"this `fit` has {whole} steps in all and was continued to be timed"
+            unseen = isinstance(evidence.outside_, Missing)
+            again = "; if the script trains again after it, that was not looked at"
+            yield note + (again if unseen else "")
     calls = None if evidence.torch_ is None else evidence.torch_.calls
     if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
         yield (
             f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
         )
+    yield from _other_loops(recording, evidence)
     if evidence.parallel_ is not None:
         yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
@@ -78,6 +79,22 @@ def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
     if use.waited is not None and use.waited >= WAITED:
         kept = f", and kept its threads from them for {percent(use.waited)} of the time"
     yield f"{took} while the steps were timed{kept}: expect times to vary"
+
+
+def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    """Where the script trains besides the loop that was measured: it is said nothing of."""
+    seen = [event for events in recording.events.values() for event in events]
+    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
+    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
+    own = evidence.loop.where
+    told = set()
+    for what, where in found:
+        place = (where["file"], where["line"])
+        if own is None or place == (own.file, own.line) or place in told:
+            continue
+        told.add(place)
+        name = "call of `fit`" if what == "fit" else "loop"
+        yield f"another {name} at {at(Site(*place))} was not measured"
 
 
 def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:

@@ -148,7 +148,7 @@ class _Following(EventFiles):
             late = now > self.budget.extra_by(self.extras_from) + GRACE_S
             return Ending.MEASURED if late or now > self.budget.end else None
         if now > self.budget.end:
-            return Ending.OUT_OF_BUDGET
+            return Ending.OUT_OF_BUDGET if self.measured is None else Ending.MEASURED
         if now - self.last_event > self.run.stall_s:
             return Ending.STALLED
         return None

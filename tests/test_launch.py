@@ -225,7 +225,7 @@ def test_what_follows_a_fit_has_time_of_its_own(following, tmp_path):
 
 
 def test_a_run_that_was_measured_is_no_run_out_of_budget(tmp_path):
-    run = Run(("x",), ".", "x", budget_s=0.0)
+    run = Run(("x",), ".", "x", budget_s=1e-6)
     following = _Following(run, tmp_path, lambda event: None)
     assert following.must_stop() is Ending.OUT_OF_BUDGET
     append(tmp_path, '{"e": "measured", "t": 1}\n{"e": "cycles", "t": 1, "limit_s": 30.0}\n')

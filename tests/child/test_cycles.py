@@ -141,6 +141,14 @@ def test_without_a_loop_nothing_is_said(driver: Any) -> None:
     assert driver.record.of("repeats") == []
 
 
+def test_nothing_is_followed_when_the_budget_is_over(driver: Any) -> None:
+    driver.observer.settings |= {"began": driver.clock() - 180.0, "budget_s": 180.0}
+    for _ in range(2):
+        assert cycles.wanted(driver) is None
+        break
+    assert driver.record.of("repeats")[-1]["reason"] == "the budget was over"
+
+
 def test_a_fit_of_hours_is_not_followed() -> None:
     driver: Any = Fake(step_s=100.0)
     for _ in range(2):

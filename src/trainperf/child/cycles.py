@@ -10,6 +10,7 @@ from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
 from . import frames
+from .budget import Budget
 from .stacks import StackSampler
 
 if TYPE_CHECKING:
@@ -138,15 +139,18 @@ def wanted(driver: Driver) -> Cycles | None:
     loop, sure = frames.loop_around(own=False)
     if loop is None:
         return None
+    left = Budget.of(driver).end - driver.clock()
     reason = ""
-    if driver.world is not None:
+    if left < 1.0:
+        reason = "the budget was over"
+    elif driver.world is not None:
         reason = "not looked at where several processes train together"
     elif not sure:
         reason = "it is not sure that the loop around `fit` has another turn"
     elif TOO_LONG * limit < expected(driver) < float("inf"):
         reason = f"a whole `fit` takes more than {TOO_LONG * limit:.0f} s: it was not waited for"
     driver.record.write("repeats", where=loop, reason=reason)
-    return None if reason else Cycles(driver, limit)
+    return None if reason else Cycles(driver, min(limit, left))
 
 
 def expected(driver: Driver) -> float:

@@ -34,9 +34,19 @@ class LoopDriver(Driver):
         facts: dict[str, Any] = self.loops.facts(self)
         return facts
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        names: tuple[str, ...] = self.loops.probe_names()
+        return names
+
     def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
         """As in every loop; last what the framework's loops know to measure of the device."""
         return [*super()._extras(), *self.loops.last_extras(self)]
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Those of a model's methods that do not train."""
+        found: list[dict[str, Any]] = self.loops.calls.take()
+        return found
 
     def find_exchange(self) -> Any:
         """What the framework's loops know of it."""

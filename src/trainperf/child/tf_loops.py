@@ -60,6 +60,10 @@ class TensorFlowLoops(Loops):
 
         tf_stages.record(driver, deadline)
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The variations of a step of the user's own."""
+        return () if self.marked else ("compiled",)
+
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
         from . import tf_call_probes, tf_probes

@@ -71,6 +71,8 @@ class Fix:
     usual: ClassVar[float] = 1.1
     """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
     which fixes are tried of which nothing was measured."""
+    starts_slowly: ClassVar[bool] = False
+    """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

@@ -7,8 +7,8 @@ import re
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes._pipeline import cores
-from trainperf.fixes._words import ms, worth
-from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
+from trainperf.model import Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
@@ -22,6 +22,9 @@ MAKES = re.compile(r"\b(__getitem__|__getitems__|__next__|\w*collate\w*)\b")
 SEEN_MAKING = 0.1
 """Share of the loop's own thread in those from which it is worth a word: it is as much
 waiting as makes a job input-bound."""
+
+WIDE_NOISE = 0.25
+"""Noise of the times, as a share of a step, above which they limit no gain."""
 
 WAITING = 0.5
 """Share of the cores below which those that make batches wait (for a disk, a network, a
@@ -191,9 +194,17 @@ def likeliest_first(workers: int, offered: list[int]) -> list[int]:
 def waits_at_most(evidence: Evidence) -> float | None:
     """Return what a loop that never waits for its batch gains at most, None if not known.
 
-    That is at the favourable end of the times' noise; raises `NotMeasured` where even
-    there nothing is worth a word.
+    That is at the favourable end of the times' noise, and not known where that is wide;
+    raises `NotMeasured` where even there nothing is worth a word. A loop that makes its
+    batches itself waits no longer than they take.
     """
+    times = evidence.times
+    if evidence.in_turn and isinstance(times.input_, Measure) and isinstance(times.real_, Measure):
+        taken = times.input_.high or times.input
+        if taken < SMALLEST_GAIN * (times.real_.low or times.real):
+            raise NotMeasured("making a batch takes next to nothing")
+    if evidence.times.noise > WIDE_NOISE:
+        return None
     kind = evidence.favourable()
     try:
         bound = max(1.0, kind.times.real / max(kind.times.resident, 1e-9))

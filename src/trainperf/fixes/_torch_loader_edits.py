@@ -19,8 +19,7 @@ change are keyword-only (PyTorch 2.13)."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 GETS = '.get("num_workers")'
-REFERENCE = re.compile(r"[A-Za-z_][\w.]*(\[['\"\w.]+\])*")
-"""A name, an attribute of one, or an entry of either: `cfg.data["workers"]`."""
+ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 
 
 def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
@@ -59,9 +58,9 @@ def set_setting(
     named = old is not None and not _literal(old)
     if (named or old is None) and _set_default(script, site, name, value, seen):
         return
-    if named and not ("now" in seen and REFERENCE.fullmatch(old or "")):
+    if named and ("now" not in seen or ENVIRONMENT.search(old or "")):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    option = f"--{(old or '').rpartition('.')[2]}"
+    option = f"--{(old or '').rpartition('.')[2].rstrip(')')}"
     if named and option_given(seen.get("given") or (), (option, option.replace("_", "-"))):
         raise CannotRewrite(f"{option} sets {name}: change it in the command")
     script.set_keyword_or_extend(site, name, value, position=POSITIONS.get(name))

@@ -28,7 +28,18 @@ from trainperf.fixes._torch_step import (
     to_try,
 )
 from trainperf.fixes._words import ms, percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Gpu, Missing, PhaseUse, Probe, Site
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Gpu,
+    Measure,
+    Missing,
+    PhaseUse,
+    Probe,
+    Site,
+    Times,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -48,6 +59,12 @@ P100 = machine(gpus=(Gpu(0, "Tesla P100-PCIE-16GB", compute_capability="6.0"),))
 BF16_CPU = {"bf16_cpu": True}
 FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
 PERCEPTRON = replace(MODEL, modules={"Linear": 24, "LayerNorm": 12}, image_input=False)
+NOISY = Times(
+    Measure(2.86, 4, (1.0, 4.7), low=0.0, high=26.6),
+    Measure(0.89, 2, (0.89,)),
+    Measure(0.016, 22, (0.016,)),
+    Missing("not measured in this case"),
+)
 STEP_SITE = Site("train.py", 23, "main", col=8, end_line=23, end_col=24)
 UPDATED = replace(CALLS, step=STEP_SITE)
 
@@ -134,6 +151,7 @@ class Autocast(Fix):
         torch_evidence(flags=BF16_CPU, calls=None),
         # nothing the step does matters
         torch_evidence(flags=BF16_CPU, resident=0.002, input=0.099),
+        torch_evidence(flags=BF16_CPU, model=None),
     ]
     tries = [
         # no probe, whatever the CPU
@@ -145,6 +163,8 @@ class Autocast(Fix):
         torch_evidence(flags=BF16_CPU, probes={"autocast": probe(0.5)}),
         # the backward is called by a library
         torch_evidence(flags=BF16_CPU, calls=replace(CALLS, backward=None)),
+        # noise that would hide all the step
+        replace(torch_evidence(flags=BF16_CPU), times=NOISY),
         # a GPU that waits for its kernels
         torch_evidence(device=GPU, machine=A100, use=_busy(25)),
     ]
@@ -172,7 +192,7 @@ class Autocast(Fix):
         bound, basis = to_try(evidence, "autocast")
         if measured is None and slow:
             bound, basis = 1.0, "this CPU has no instructions for bfloat16"
-        seen = _seen(measured, dtype) if measured is not None else ""
+        seen = _seen(measured, dtype) if measured is not None and bound is not None else ""
         return self._finding(
             evidence, "The model computes in float32 all through", dtype, bound, basis, seen
         )

@@ -210,7 +210,8 @@ def train(net):
         if not _applies(evidence.torch.model):
             return None
         measured = taken_probe(evidence, "channels_last")
-        return self._finding(evidence, measured, *to_try(evidence, "channels_last"))
+        bound, basis = to_try(evidence, "channels_last")
+        return self._finding(evidence, None if bound is None else measured, bound, basis)
 
     def _finding(
         self, evidence: Evidence, measured: Probe | None, bound: float | None, basis: str

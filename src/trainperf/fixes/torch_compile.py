@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,11 @@ from trainperf.model import (
     Finding,
     Framework,
     Loop,
+    Operator,
     PhaseUse,
     Probe,
     TorchModel,
+    Trace,
     is_taken,
 )
 
@@ -41,6 +44,18 @@ if TYPE_CHECKING:
 
 MANY_CALLS = 30
 """Kernels of one forward below which there is little to fuse."""
+
+MOSTLY = 0.75
+"""Share of the operators' time outside `PRODUCT` from which a CPU is worth compiling for
+without a probe. Below, compiled code is often slower there: a small GPT, with half of its
+time in products, ran at 0.90 of its speed."""
+
+PRODUCT = re.compile(
+    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
+    r"|scatter|sort|topk|fft|cholesky|solve",
+    re.IGNORECASE,
+)
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups."""
 
 BUSY = 0.70
 """Utilisation of the GPU above which the kernels, not starting them, take the time."""
@@ -56,6 +71,11 @@ FASTER = replace(probe(1.8, one_off_s=12.0), base_s=0.09)
 COMPILER = {"cpp_compiler": True}
 SHORT = Loop("iterator", where=SITE, epochs=1, epoch_steps=100)
 SLOW_TO_PAY = replace(probe(1.6, one_off_s=40.0), base_s=0.09)
+
+
+TINY = (Operator("aten::mul", 60, 0.030), Operator("aten::add_", 60, 0.030))
+TRACE = Trace("cpu", 3, (*TINY, Operator("aten::addmm", 6, 0.005)), 0.010, 240)
+CHAIN = replace(TRACE, operators=(*TINY, Operator("aten::addmm", 24, 0.060)))
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
@@ -86,6 +106,7 @@ class Compile(Fix):
 
     category = "model"
     usual = 1.0
+    starts_slowly = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -99,6 +120,9 @@ class Compile(Fix):
         torch_evidence(model=replace(SMALL, shapes=12), probes={"compile": FASTER}),
         # many kernels on a CPU say nothing of the time they take
         torch_evidence(model=SMALL),
+        # matrix products take much of the time; a trace, and no compiler
+        torch_evidence(model=SMALL, torch={"trace": CHAIN}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}, flags={"cpp_compiler": False}),
         # the GPU waits for something else
         torch_evidence(
             device=GPU,
@@ -128,6 +152,7 @@ class Compile(Fix):
     fires = [
         torch_evidence(device=GPU, model=SMALL, use=_busy(31)),
         torch_evidence(model=SMALL, probes={"compile": FASTER}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}),
         # a loop without a DataLoader
         torch_evidence(
             model=SMALL, probes={"compile": FASTER}, loader=None, resident=None, input=None
@@ -211,7 +236,7 @@ class Compile(Fix):
             return self._probed(evidence, evidence.torch.model, measured)
         if evidence.device.kind == "GPU":
             return self._gaps(evidence, evidence.torch.model)
-        raise NotMeasured("what compiling saves on a CPU takes a probe to say")
+        return self._small_operators(evidence, evidence.torch.model)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try any model that can be compiled; on a CPU it is often slower, so late."""
@@ -222,7 +247,7 @@ class Compile(Fix):
         bound, basis = to_try(evidence, "compile")
         measured, model = taken_probe(evidence, "compile"), evidence.torch.model
         text = f"Python starts each operation of {model.cls} by itself."
-        if measured is not None:
+        if measured is not None and bound is not None:
             text += f" {_seen(measured)}"
         return self._finding(evidence, model, text, bound, basis)
 
@@ -264,6 +289,27 @@ class Compile(Fix):
             self._finding(evidence, model, text, bound, basis) if worth(evidence, bound) else None
         )
 
+    def _small_operators(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a CPU by the time of its operators: at most all of it outside products can go."""
+        trace = evidence.torch.trace
+        if trace is None:
+            raise NotMeasured("what compiling saves on a CPU takes a probe or a trace to say")
+        total = trace.others_s + sum(one.seconds for one in trace.operators)
+        products = sum(one.seconds for one in trace.operators if PRODUCT.search(one.name))
+        share = 1 - products / max(total, 1e-9)
+        if share < MOSTLY:
+            return None
+        compute = compute_seconds(evidence)
+        text = (
+            f"Forward and backward take {ms(compute)} of the {ms(evidence.times.real)} step. "
+            f"When they were traced, {percent(share)} of their operators' time was in others than "
+            "products, convolutions and look-ups, which compiling can put together."
+        )
+        bound = bound_if_saved(evidence, compute * share)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, model, text, bound, "no time left in these operators")
+
     def _finding(
         self, evidence: Evidence, model: TorchModel, text: str, bound: float | None, basis: str
     ) -> Finding:
@@ -302,6 +348,8 @@ def _compilable(evidence: Evidence) -> bool:
     if torch.model.compiled or torch.model.shapes > MOST_SHAPES:
         return False
     if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
+        return False
+    if evidence.device.kind != "GPU" and torch.flags.get("cpp_compiler") is False:
         return False
     return at_least(evidence.framework.version, *IN_PLACE_FROM)
 

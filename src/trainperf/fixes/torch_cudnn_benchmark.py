@@ -127,7 +127,8 @@ class CudnnBenchmark(Fix):
         if not _applies(evidence):
             return None
         measured = taken_probe(evidence, "cudnn_benchmark")
-        return self._finding(evidence, measured, *to_try(evidence, "cudnn_benchmark"))
+        bound, basis = to_try(evidence, "cudnn_benchmark")
+        return self._finding(evidence, None if bound is None else measured, bound, basis)
 
     def _finding(
         self, evidence: Evidence, measured: Probe | None, bound: float | None, basis: str

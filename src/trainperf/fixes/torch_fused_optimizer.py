@@ -155,9 +155,10 @@ class FusedOptimizer(Fix):
         except NotMeasured:
             pass
         if part is not None and (bound is None or bound > 1):
-            saved = part if measured is None else part * (1 - 1 / measured.high)
-            bound = bound_if_saved(evidence.favourable(), saved)
-            basis = PART if measured is None else UPDATE
+            limited = bound is not None and measured is not None
+            saved = part * (1 - 1 / measured.high) if measured and limited else part
+            bound = bound_if_saved(evidence, saved)
+            basis = UPDATE if limited else PART
         return self._finding(evidence, part, measured, bound, basis)
 
     def _finding(

@@ -162,7 +162,7 @@ class PinMemory(Fix):
         try:
             copies = evidence.torch.part("transfer")
             site, basis = copies.where, COPIES
-            bound = bound_if_saved(evidence.favourable(), copies.seconds)
+            bound = bound_if_saved(evidence, copies.seconds)
         except NotMeasured:
             pass
         text = f"{named(evidence.torch.loader)} is loaded without `pin_memory`, for "

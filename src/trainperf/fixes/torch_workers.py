@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes._cases import machine
 from trainperf.fixes._pipeline import upper
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
@@ -33,6 +33,7 @@ from trainperf.fixes._torch_loader import (
 )
 from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
 from trainperf.fixes._torch_step import UNTRIED
+from trainperf.fixes._torch_workers_examples import EXAMPLES
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Loader, Missing, StartUp
 
@@ -172,84 +173,7 @@ class Workers(Fix):
         starved(replace(LOADER, random=None, shared_state=None), resident=None),
         starved(WITH_WORKERS, stages=made(None)),
     ]
-    examples = [
-        Example(
-            before="loader = ▸DataLoader(dataset, batch_size=32, shuffle=True)◂\n",
-            after="loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=4)\n",
-            data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
-        ),
-        Example(
-            before="loader = ▸data.DataLoader(\n    dataset,\n    num_workers=0,\n)◂\n",
-            after="loader = data.DataLoader(\n    dataset,\n    num_workers=2,\n)\n",
-            data={"workers": 2},
-        ),
-        Example(
-            before="loader = ▸DataLoader(dataset, 32, True, None, None, 1)◂\n",
-            after="loader = DataLoader(dataset, 32, True, None, None, 8)\n",
-            data={"workers": 8},
-        ),
-        Example(  # the user chooses it elsewhere
-            before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
-            after="loader = DataLoader(dataset, num_workers=args.workers)\n",
-            data={"workers": 4},
-        ),
-        Example(  # by an option, whose default it was
-            before='p.add_argument("--workers", type=int, default=0)\nargs = p.parse_args()\n'
-            "loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
-            after='p.add_argument("--workers", type=int, default=4)\nargs = p.parse_args()\n'
-            "loader = DataLoader(dataset, num_workers=args.workers)\n",
-            data={"workers": 4, "now": 0, "given": ["--epochs"]},
-        ),
-        Example(
-            before='loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n',
-            after='loader = DataLoader(data, num_workers=int(os.environ.get("N", "0")))\n',
-            data={"workers": 4},
-        ),
-        Example(  # settings that cannot be seen
-            before="loader = ▸DataLoader(dataset, **settings)◂\n",
-            after='loader = DataLoader(dataset, **{**settings, "num_workers": 4})\n',
-            data={"workers": 4},
-        ),
-        Example(  # that depend on the machine
-            before="""\
-how = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
-loader = ▸torch.utils.data.DataLoader(
-    dataset,
-    batch_size=size,
-    **how
-)◂
-""",
-            after="""\
-how = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
-loader = torch.utils.data.DataLoader(
-    dataset,
-    batch_size=size,
-    **{**how, "num_workers": 2}
-)
-""",
-            data={"workers": 2, "now": 0},
-        ),
-        Example(  # from a configuration
-            before="loader = ▸DataLoader(dataset, num_workers=self.config.data.workers)◂\n",
-            after="loader = DataLoader(dataset, num_workers=2)\n",
-            data={"workers": 2, "now": 0, "given": []},
-        ),
-        Example(
-            before='loader = ▸DataLoader(dataset, num_workers=cfg["workers"])◂\n',
-            after="loader = DataLoader(dataset, num_workers=2)\n",
-            data={"workers": 2, "now": 0, "given": []},
-        ),
-        Example(  # settings from two places
-            before="loader = ▸DataLoader(dataset, **one, **two)◂\n",
-            after="loader = DataLoader(dataset, **one, **two)\n",
-            data={"workers": 4},
-        ),
-        Example(  # a class of the user's, with arguments of its own
-            before="loader = ▸Batches(dataset, 32)◂\n",
-            after="loader = Batches(dataset, 32)\n",
-            data={"workers": 4},
-        ),
-    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a loader that cannot keep up, and whose workers are fewer than may pay."""

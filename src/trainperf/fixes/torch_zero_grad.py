@@ -108,7 +108,7 @@ class SetToNone(Fix):
             return None
         to_try(evidence)  # raises where no step matters
         try:
-            return self._finding(evidence, *_bound(evidence.favourable()))
+            return self._finding(evidence, *_bound(evidence))
         except NotMeasured:
             return self._finding(evidence, None, None)
 

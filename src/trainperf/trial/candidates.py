@@ -29,8 +29,9 @@ class Candidate:
     Of a fix that can be made in several ways (so many workers), `variant` says which,
     and `finding` is the finding with that choice; both are empty for all else. One with
     an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
-    others if `in_steps`. One that stands `apart` changes the experiment: it is tried after all
-    others, and goes into no patch. Its step does `work` times what the unchanged script's does.
+    others if `in_steps`. One that `starts_slowly` starts alone. One that stands `apart` changes
+    the experiment: it is tried after all others, and goes into no patch. Its step does `work`
+    times what the unchanged script's does.
     """
 
     fixes: tuple[str, ...]
@@ -42,6 +43,7 @@ class Candidate:
     finding: Finding | None = None
     epoch: Epoch | None = None
     in_steps: bool = False
+    starts_slowly: bool = False
     apart: bool = False
     work: float = 1.0
 
@@ -119,6 +121,7 @@ def candidates(
                 finding=with_choice if variant else None,
                 epoch=epoch_of(finding),
                 in_steps=fix is None or not fix.between_epochs,
+                starts_slowly=fix is not None and fix.starts_slowly,
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
                 work=float(finding.data.get("samples_per_step", 1.0)),
             )

@@ -12,10 +12,10 @@ from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-from trainperf.trial.side_by_side import Bench, Keep, first_step_s, nothing
+from trainperf.trial.side_by_side import Bench, Keep, nothing, start_of
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import take
 from trainperf.trial.warming import warm_up
@@ -23,11 +23,11 @@ from trainperf.trial.warming import warm_up
 
 @dataclass(frozen=True)
 class Process:
-    """What one process did: its slices, losses, and the time to its first update."""
+    """What one process did: its slices, losses, and its start to the first update."""
 
     slices: tuple[Slice, ...]
     losses: Losses | None
-    first_step_s: float | None
+    start: Start | None
     failure: str = ""
 
 
@@ -109,7 +109,7 @@ class OneAfterAnother:
             leg.failure = str(failed)
         finally:
             leg.end()
-        return Process(tuple(slices), read_losses(leg.trained), first_step_s(leg), leg.failure)
+        return Process(tuple(slices), read_losses(leg.trained), start_of(leg), leg.failure)
 
     def baseline(self) -> Baseline:
         """What the unchanged script was measured to be; raises `LegFailed` without slices."""
@@ -120,7 +120,7 @@ class OneAfterAnother:
         twins = len(self._unchanged) > 1
         band = control(first.losses, last.losses if twins else None)
         against = _compare(first, [last], first) if twins else None
-        starts = [one.first_step_s for one in self._unchanged]
+        starts = [one.start for one in self._unchanged]
         return baseline(slices, first.losses, band, control_of(against, band), starts)
 
 
@@ -135,7 +135,7 @@ def _measured(
         ratio=_compare(before, changed, after) if complete and after is not None else None,
         losses=changed[0].losses,
         failure=failure,
-        first_step_s=changed[0].first_step_s,
+        start=changed[0].start,
     )
 
 

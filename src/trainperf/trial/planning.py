@@ -147,15 +147,15 @@ def in_order(chosen: Sequence[Candidate], costs: Costs, left: float) -> list[Can
     """The candidates in the order in which they are tried: what pays most next.
 
     The best bound first; what no rule gives a bound, by what it usually gives. Values of one
-    fix, which race, start together. What waits for a long epoch to pass comes after the
-    others, and last what changes the experiment.
+    fix, which race, start together. What takes long to start, or waits for a long epoch to pass,
+    comes after the others, and last what changes the experiment.
     """
 
-    def order(one: Candidate) -> tuple[bool, bool, float]:
+    def order(one: Candidate) -> tuple[bool, bool, bool, float]:
         fix = by_id().get(one.fixes[0])
         hope = one.bound if one.bound is not None else (fix.usual if fix is not None else 1.0)
         long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
-        return one.apart, long, -hope
+        return one.apart, long, one.starts_slowly, -hope
 
     return sorted(chosen, key=order)
 

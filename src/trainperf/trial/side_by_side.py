@@ -13,7 +13,7 @@ from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, end_all
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, beaten, enough
@@ -124,8 +124,10 @@ class SideBySide:
         return Contest(self._leg(candidate.name, candidate.run, candidate.work), race=race)
 
     def _next(self, waiting: Sequence[Candidate], clock: Clock) -> list[Candidate]:
-        """Those that start now: a few, as many as there is time for."""
+        """Those that start now: a few, as many as there is time for; a slow one by itself."""
         fresh = list(waiting[: max(WAVE, self._at_once)])
+        slow = next((n for n, one in enumerate(fresh) if one.starts_slowly), len(fresh))
+        fresh = fresh[: max(1, slow)]
         first = 0 if self._base.ready_s is not None else 2
         while fresh:
             epochs = max(one.warm_up_epochs for one in fresh)
@@ -227,7 +229,7 @@ class SideBySide:
         losses = read_losses(self._base.trained)
         other = read_losses(self._control.leg.trained)
         band = control(losses, other)
-        starts = [first_step_s(leg) for leg in (self._base, self._control.leg)]
+        starts = [start_of(leg) for leg in (self._base, self._control.leg)]
         ratio = control_of(self._control.ratio, band)
         return baseline(self._slices, losses, band, ratio, starts)
 
@@ -242,16 +244,16 @@ def _measured(contest: Contest) -> Measured:
         ratio=contest.ratio,
         losses=read_losses(contest.leg.trained),
         failure=contest.failure,
-        first_step_s=first_step_s(contest.leg),
+        start=start_of(contest.leg),
         pairs=tuple(contest.pairs),
     )
 
 
-def first_step_s(leg: Leg) -> float | None:
-    """Seconds from the start of a leg to its first update of the weights."""
+def start_of(leg: Leg) -> Start | None:
+    """What a leg took from its start to its first update of the weights."""
     for event in leg.trained:
         if event["e"] == "first_update":
-            return float(event["t"]) - leg.started_s
+            return Start(float(event["t"]) - leg.started_s, event.get("cpu"))
     return None
 
 

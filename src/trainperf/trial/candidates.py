@@ -123,7 +123,7 @@ def candidates(
                 in_steps=fix is None or not fix.between_epochs,
                 starts_slowly=fix is not None and fix.starts_slowly,
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
-                work=float(finding.data.get("samples_per_step", 1.0)),
+                work=float(with_choice.data.get("samples_per_step", 1.0)),
             )
             for variant, one, with_choice in made
             if isinstance(one, Candidate)

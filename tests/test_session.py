@@ -177,7 +177,7 @@ class Told:
 
 def test_trials_are_shown_as_they_go():
     told = Told()
-    show = _Shown(told, "train.py", Settings())
+    show = _Shown(told, "train.py")
     for text, fraction, expected_s in [
         ("starting 3 legs", None, 20.0),
         ("starting 3 legs", 0.5, 20.0),

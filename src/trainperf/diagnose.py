@@ -68,7 +68,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     began = time.monotonic()
     machine = request.inspect()
     with interruptible() as interrupted:
-        recording = launch(request.run, request.folder, on_event, interrupted)
+        run = replace(request.run, began=began, trials=request.trials)
+        recording = launch(run, request.folder, on_event, interrupted)
         try:
             machine = caught_up(machine)
             recording = surroundings.looked_at(recording, machine, interrupted)
@@ -83,7 +84,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
-    diagnosis = first if tried is None else _proven(first, hidden, tried)
+    diagnosis = first if tried is None else _proven(first, evidence, hidden, tried)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -150,7 +151,9 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
     return tuple(one for one in kept if one.id not in request.ignore)
 
 
-def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diagnosis:
+def _proven(
+    first: Diagnosis, evidence: Evidence, hidden: tuple[Finding, ...], tried: Tried
+) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = (*first.findings, *(one for one in hidden if one.id in kept))
@@ -163,9 +166,11 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         before = patch.skipped if patch is not None else ()
         left_out = (one for one in before if one.what not in tried.patch.findings)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
+    findings = rank.after_trials(shown, tried.trials)
     return replace(
         first,
-        findings=rank.after_trials(shown, tried.trials),
+        verdict=rank.verdict_after(evidence, findings, tried.trials),
+        findings=findings,
         trials=tried.trials,
         trying=tried.trying,
         stack=tried.stack,
@@ -173,7 +178,7 @@ def _proven(first: Diagnosis, hidden: tuple[Finding, ...], tried: Tried) -> Diag
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
-        notes=(*first.notes, *_passing(tried)),
+        notes=(*first.notes, *_passing(tried), *rank.exceeded(findings, tried.trials)),
     )
 
 

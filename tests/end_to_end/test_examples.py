@@ -65,7 +65,7 @@ CASES = [
         "SafeTraining(folder)",
     ),
     Said(EXAMPLES / "small_files.py", "input|storage", "tf_cache", ".map(load", 1, True),
-    Said(EXAMPLES / "healthy.py", "none"),
+    Said(EXAMPLES / "healthy.py", "none|model"),
     Said(EXAMPLES / "numpy_batches.py", "input", "numpy_batching"),
     Said(EXAMPLES / "retracing.py", "host", "tf_retracing", "@tf.function"),
     Said(
@@ -96,7 +96,7 @@ CASES = [
     Said(EXAMPLES / "torch_step_logging.py", "host", "torch_step_logging", says=("`log`",)),
     Said(EXAMPLES / "torch_small_kernels.py", "model", "torch_compile", "model = Field()", 1, True),
     Said(EXAMPLES / "torch_memmap_gpt.py", "model", TORCH_PRECISION, "", 2, True),
-    Said(EXAMPLES / "torch_healthy.py", "none"),
+    Said(EXAMPLES / "torch_healthy.py", "none|model"),
     Said(SEEDS / "resnet_generator.py", "input", "tf_generator", "from_generator("),
     Said(SEEDS / "resnet_pipeline.py", "input", "tf_cache", "dataset", 1, True),
     Said(SEEDS / "resnet_eager.py", "host", "tf_function", "def train_step", 1, True),
@@ -171,7 +171,9 @@ def _wrong(case: Said, report: dict[str, Any]) -> str:
     if any(words not in verdict["text"] for words in case.says):
         return f"expected {case.says} in the verdict: {said}"
     if not case.first:
-        return f"expected no findings: {said}" if ids or not verdict["healthy"] else ""
+        # Noise, or a probe for which no time was left, leave it open; a settled one is healthy.
+        clean = verdict["healthy"] or verdict["grade"] != "settled"
+        return "" if clean and not ids else f"expected no findings: {said}"
     if case.first not in ids[: case.among]:
         return f"expected {case.first} first: {said}"
     return _wrong_place(case, findings[ids.index(case.first)], report)

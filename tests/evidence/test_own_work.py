@@ -91,6 +91,8 @@ def test_what_stands_beside_the_step_is_told_statement_by_statement() -> None:
 
 
 def test_the_kind_of_a_whole_function() -> None:
+    predicted = "def on_train_batch_end(self, b):\n    self.model.predict_on_batch(self.x)"
+    assert of_function(ast.parse(predicted)) == "evaluation"
     judged = "def f(o, y):\n    return sum(a == b for a, b in zip(o.numpy(), y.numpy()))"
     assert of_function(ast.parse(judged)) == "metrics"
     evaluated = "def f(m):\n    with torch.no_grad():\n        for x in d:\n            m(x)"

@@ -36,6 +36,12 @@ def test_the_call_that_holds_the_loop_is_left_out():
     assert [cost.name for cost in functions(made)] == ["load"]
 
 
+def test_a_method_that_holds_the_loop_is_left_out_as_well():
+    where = {"file": "train.py", "line": 20, "end_line": 22, "function": "fit"}
+    seen = stacks(count("Trainer.fit", 90, 21, into="__next__"), count("load", 9))
+    assert [cost.name for cost in functions(observed({**FIT, "where": where}, seen))] == ["load"]
+
+
 def test_the_function_of_the_loop_stays_where_its_own_lines_take_the_time():
     where = {"file": "train.py", "line": 20, "end_line": 20, "function": "main"}
     made = observed({**FIT, "where": where}, stacks(count("main", 10, 20), count("main", 80, 30)))

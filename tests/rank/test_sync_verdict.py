@@ -87,7 +87,7 @@ def test_an_exchange_that_the_noise_hides_is_not_called_healthy() -> None:
     unsure = replace(exchange(), seconds_=Measure(0.030, 30, (), low=0.0, high=0.08))
     answer = said(parallel={"exchange": unsure})
     assert not answer.healthy
-    assert "the exchange of gradients may take anything up to 80 % of a step" in answer.text
+    assert "the exchange of gradients: it may take anything up to 80 % of a step" in answer.text
 
 
 def test_a_healthy_step_says_what_the_exchange_may_be_of_it() -> None:

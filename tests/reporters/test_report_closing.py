@@ -21,7 +21,7 @@ from reporters.samples_tried import (
     TRIALS_INTERRUPTED,
     TRIED,
 )
-from trainperf.model import Diagnosis, Ending, Outcome, Overhead
+from trainperf.model import Diagnosis, Ending, Outcome, Overhead, Verdict
 
 TOGETHER = "The kept changes together"
 
@@ -172,3 +172,10 @@ def test_the_tools_own_cost_is_told() -> None:
     assert f"trainperf: 21.2 s observing, 48.3 s trying; {hooks}" in text(TRIED, 100)
     unknown = replace(TRIED, overhead=Overhead(None, None, 21.2, 0.0))
     assert "\ntrainperf: 21.2 s observing.\n" in text(unknown)
+
+
+def test_a_verdict_that_leaves_it_open_is_not_followed_by_none_of_the_causes() -> None:
+    open_ = Verdict("none", "Not examined: …", 0.95, grade="not examined")
+    bare = replace(INPUT_BOUND, findings=(), practices=(), patch=None, verdict=open_)
+    assert "None of the causes" not in text(bare)
+    assert "None of the causes" in text(replace(bare, verdict=replace(open_, grade="settled")))

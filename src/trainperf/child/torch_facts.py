@@ -7,7 +7,15 @@ import statistics
 import sys
 from typing import Any
 
-from . import gpu_build, torch_batches, torch_exchange, torch_flags, torch_models, torch_optimizers
+from . import (
+    gpu_build,
+    torch_batches,
+    torch_exchange,
+    torch_flags,
+    torch_models,
+    torch_optimizers,
+    torch_padding,
+)
 from .torch_built import watch_checkpointing, watch_modules, watch_optimizers
 from .torch_flags import watch_flags
 
@@ -125,6 +133,7 @@ def record(driver: Any) -> None:
         ("flags", torch_flags.record),
         ("the exchange of gradients", torch_exchange.record),
         ("the build", gpu_build.record_torch),
+        ("padding", torch_padding.record),
     ):
         try:
             part(driver)

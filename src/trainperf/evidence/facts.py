@@ -281,5 +281,6 @@ def padding(observed: Observed) -> Padding | None:
             padded_length=event["padded"],
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
+            longest_length=event.get("longest"),
         )
     return None

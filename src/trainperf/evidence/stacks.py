@@ -38,7 +38,8 @@ def _is_loop(
     key: tuple[str, str, int, str], counts: list[dict[str, Any]], where: dict[str, Any]
 ) -> bool:
     thread, file, _, name = key
-    if thread != "main" or file != where.get("file") or name != where.get("function"):
+    bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
+    if thread != "main" or file != where.get("file") or bare != where.get("function"):
         return False
     first, last = where["line"], max(where["line"], where.get("end_line") or 0)
     beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)

@@ -30,7 +30,7 @@ from trainperf.model import (
     TorchOptimizer,
     Trace,
 )
-from trainperf.model.torch import DeviceWait
+from trainperf.model.torch import HOOK_S, DeviceWait
 from trainperf.model.torch_products import Products, WideProduct
 
 T = TypeVar("T")
@@ -38,9 +38,6 @@ T = TypeVar("T")
 SPLIT = Missing("the run ended before the parts of a step were timed")
 UNTRACED = "the run ended before its operators were traced"
 
-
-HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core."""
 
 APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""

@@ -40,7 +40,7 @@ SCORES = frozenset(
 TRAINS = frozenset(["backward", "GradientTape", "apply_gradients", "train_on_batch", "fit"])
 """Calls by which a function shows that it makes the training step itself."""
 
-PREDICTS = frozenset(["evaluate", "predict", "eval"])
+PREDICTS = frozenset(["eval", "evaluate", "predict", "predict_on_batch", "test_on_batch"])
 WITHOUT_GRADIENTS = frozenset(["no_grad", "inference_mode"])
 COUNTS = ("range", "enumerate", "trange", "tqdm")
 

@@ -90,7 +90,7 @@ dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.dat
     ),
     "other": Words(
         "host",
-        "works in Python between the parts of the step",
+        "takes time of its own beside the model",
         "Do it more rarely, in array operations instead of loops, or on another thread while the "
         "next step runs.",
     ),

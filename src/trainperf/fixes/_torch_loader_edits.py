@@ -32,10 +32,14 @@ def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
     others = [one for one in evidence.torch.loaders if one.role != "training"]
     if any((one.iterable and not one.sharded) or one.shared_state for one in others):
         return {}
+    return {"now": now, "given": options_given(evidence)}
+
+
+def options_given(evidence: Evidence) -> list[str]:
+    """Return the options of the run's command, "@" for a file of further ones."""
     words = [str(word) for word in evidence.facts.get("command_words") or ()]
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
-    given |= {"@" for word in words if word.startswith("@")}  # a file of further options
-    return {"now": now, "given": sorted(given)}
+    return sorted(given | {"@" for word in words if word.startswith("@")})
 
 
 def set_setting(
@@ -57,7 +61,7 @@ def set_setting(
     if named and ("now" not in seen or ENVIRONMENT.search(old or "")):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
     option = f"--{(old or '').rpartition('.')[2].rstrip(')')}"
-    if named and _gives(seen.get("given") or (), (option, option.replace("_", "-"))):
+    if named and option_given(seen.get("given") or (), (option, option.replace("_", "-"))):
         raise CannotRewrite(f"{option} sets {name}: change it in the command")
     script.set_keyword_or_extend(site, name, value, position=POSITIONS.get(name))
 
@@ -82,7 +86,7 @@ def _set_default(
     if found.choices is not None and wanted not in found.choices:
         raise CannotRewrite(f"{option}, which sets {name}, does not take {value}")
     used = "now" in seen and seen["now"] == found.value
-    if used and not _gives(seen.get("given") or (), found.options):
+    if used and not option_given(seen.get("given") or (), found.options):
         script.replace_call(where, value)
         return True
     if option and type(wanted) is int:
@@ -90,7 +94,7 @@ def _set_default(
     return False
 
 
-def _gives(given: Iterable[str], options: Iterable[str]) -> bool:
+def option_given(given: Iterable[str], options: Iterable[str]) -> bool:
     """Say whether a command may set an option: by its name, by how that begins, or by a file.
 
     `argparse` takes `--work 4` for `--workers`, `-vj4` for `-v -j 4`, and `@file`.

@@ -70,6 +70,7 @@ class MixedPrecision(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.NUMERICS
 
     silent = [

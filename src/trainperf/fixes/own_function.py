@@ -14,14 +14,20 @@ from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._words import at, ms, percent, worth_counted
 from trainperf.model import Equivalence, Evidence, Finding, OwnWork, Site, is_taken
 
-LEAST = 0.25
+MOST = 0.25
 """Share of a step from which a function of the user's own is what it is lost to."""
+
+LEAST = 0.10
+"""Share from which work is worth a word whose kind the source shows."""
 
 BACKWARD = 2.0
 """A backward takes about twice its forward, where the two were not timed."""
 
 BUSY = 0.85
 """A GPU that runs kernels so much of the time is what the step waits for, not Python."""
+
+NOISY = 0.25
+"""Noise of a step's times from which a share is not put into seconds."""
 
 MOST_TOLD = 3
 
@@ -63,17 +69,19 @@ class OwnFunction(Fix):
         evidence(),
         torch_evidence(),
         # too little of the step
-        _work(replace(BY_HAND, share=0.20)),
+        _work(replace(BY_HAND, share=0.10)),
+        _work(replace(SCORING, share=0.30, kind="other")),
         # too few samples to say so
-        _work(replace(BY_HAND, share=0.30, samples=30)),
+        _work(replace(BY_HAND, share=0.20, samples=30)),
         # what makes the samples is told by the fixes of the input, where it is waited for
         _work(ITEM, real=0.2, resident=0.1, input=0.1),
         # a cell in a part of the model that takes little, its backward included
-        _work(replace(CELL, share=0.06)),
+        _work(replace(CELL, share=0.03)),
     ]
     fires = [
         _work(BY_HAND),
         _work(SCORING),
+        _work(replace(SCORING, share=0.17)),
         _work(CELL),
         _work(ITEM),
         _work(replace(SCORING, kind="other"), resident=None, input=None),
@@ -93,6 +101,7 @@ class OwnFunction(Fix):
         if not worth_counted(bound):
             return None
         words = WORDS[work.kind]
+        takes = share * work.low / work.share >= MOST
         name = _named(work)
         finding = self.finding(
             title=f"{name} {words.does}",
@@ -103,18 +112,25 @@ class OwnFunction(Fix):
             advice=words.advice,
             snippet=words.snippet(evidence.framework.name),
             equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
-            data={"kind": work.kind, "share": share, "name": name, "does": words.does},
+            data={
+                "kind": work.kind,
+                "share": share,
+                "name": name,
+                "does": words.does,
+                "takes": takes,
+            },
         )
         return replace(finding, category=words.category)
 
 
 def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
-    """The pieces that surely take a quarter of a step, each with its share."""
+    """The pieces that surely take a good part of a step, each with its share."""
     for work in evidence.own_work:
         if work.kind in ("sample", "other") and _input_bound(evidence):
             continue
         factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
-        if min(1.0, factor * work.low) >= LEAST:
+        shown = work.kind not in ("sample", "other")
+        if min(1.0, factor * work.low) >= (LEAST if shown else MOST):
             yield work, min(1.0, factor * work.share)
 
 
@@ -142,7 +158,8 @@ def _named(work: OwnWork) -> str:
 
 def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]) -> str:
     real = evidence.times.real_
-    step = f" of {ms(evidence.times.real)}" if is_taken(real) else ""
+    known = is_taken(real) and evidence.times.noise <= NOISY
+    step = f" of {ms(evidence.times.real)}" if known else ""
     text = (
         f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
         f"samples of the loop's thread"

@@ -21,7 +21,7 @@ from trainperf.model.diagnosis import (
     ReportedTimes,
     Verdict,
 )
-from trainperf.model.evidence import INPUT_BOUND_BELOW, Evidence
+from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
@@ -41,6 +41,7 @@ from trainperf.model.facts import (
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine import Gpu, Machine
+from trainperf.model.outside import Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -75,6 +76,7 @@ from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials
 __all__ = [
     "FORMAT_VERSION",
     "INPUT_BOUND_BELOW",
+    "LEAST_SAMPLES",
     "AllReduce",
     "Answer",
     "BetweenEpochs",
@@ -123,6 +125,7 @@ __all__ = [
     "Objects",
     "Operator",
     "Outcome",
+    "Outside",
     "Overhead",
     "Overlap",
     "OwnWork",
@@ -147,6 +150,7 @@ __all__ = [
     "Seen",
     "Site",
     "Span",
+    "Spent",
     "Stack",
     "Stage",
     "StartUp",

@@ -12,6 +12,7 @@ from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost,
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.instance import Cost
 from trainperf.model.machine import Machine
+from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
@@ -24,6 +25,10 @@ from trainperf.model.trials import Control, Stack, Trial, Trials
 FORMAT_VERSION = 1
 
 
+Grade = Literal["settled", "probable", "not examined"]
+"""How sure a verdict is. A probable one rests on times that vary, or on what no clock disturbs;
+of one that was not examined, the text says what was not, and what would examine it."""
+
 Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "none"]
 
 
@@ -31,14 +36,16 @@ Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "env
 class Verdict:
     """The answer in one sentence, and which side of the step it points to.
 
-    `healthy` means that nothing worth repairing was found. `utilization` is the
-    accelerator utilisation against the 90 % line, None if not measured.
+    `healthy` means that nothing worth repairing was found, by all probes and trials that
+    apply. `utilization` is the accelerator utilisation against the 90 % line, None if not
+    measured. `grade` says how sure the answer is.
     """
 
     bottleneck: Bottleneck
     text: str
     utilization: float | None = None
     healthy: bool = False
+    grade: Grade = "settled"
 
 
 @dataclass(frozen=True)
@@ -204,5 +211,6 @@ class Diagnosis:
     channels: tuple[Channel, ...] = ()  # the inputs of its SageMaker job
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
+    outside: Outside | None = None  # None: it was not seen, or there is nothing
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked

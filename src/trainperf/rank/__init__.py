@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from trainperf.rank.after import exceeded, verdict_after
 from trainperf.rank.culprit import input_culprit
 from trainperf.rank.order import after_trials, practices, ranked
 from trainperf.rank.verdict import verdict
 
-__all__ = ["after_trials", "input_culprit", "practices", "ranked", "verdict"]
+__all__ = [
+    "after_trials",
+    "exceeded",
+    "input_culprit",
+    "practices",
+    "ranked",
+    "verdict",
+    "verdict_after",
+]

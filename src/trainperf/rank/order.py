@@ -15,7 +15,7 @@ UNREADABLE = ("tf_s3_paths",)
 """Without a bound, as the script cannot read its data at all."""
 
 OWN = "own_function"
-"""The user's own function that takes the step: it is told before what is lost to less."""
+"""The user's own function; one that takes the step is told before what is lost to less."""
 
 _Order = tuple[int, float, int, str]
 
@@ -95,7 +95,7 @@ def _order(finding: Finding) -> _Order:
     if finding.bound is None:
         first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 3
         return first, 0.0, 0, finding.id
-    if finding.id == OWN:
+    if finding.id == OWN and finding.data.get("takes"):
         return 1, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":

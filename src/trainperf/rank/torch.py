@@ -14,13 +14,10 @@ from trainperf.model import (
     Site,
     SyncPoint,
 )
+from trainperf.model.torch import HOOK_S
 
 OUTSIDE_SHARE = 0.10
 """Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""
-
-HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core: two readings of the
-clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 SLOWED = 1 / 3
 """So much of what else made the steps slower that were taken apart is added to the line."""
@@ -67,14 +64,10 @@ def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
     return f"{text}."
 
 
-def healthy(evidence: Evidence) -> str:
-    """What to say of it where there is nothing to repair."""
+def own_share(evidence: Evidence) -> float:
+    """The share of a step that is forward, backward and optimizer."""
     parts = _shares(evidence)
-    own = sum(parts.get(name, 0.0) for name in MODEL)
-    return (
-        f"Healthy: {percent(own)} of each step is forward, backward and optimizer, and nothing "
-        f"that trainperf knows would make it faster than the noise of this machine."
-    )
+    return sum(parts.get(name, 0.0) for name in MODEL)
 
 
 def taken_apart(evidence: Evidence) -> bool:
@@ -169,15 +162,16 @@ def _culprit(evidence: Evidence, own: float) -> FunctionCost | None:
         cost
         for cost in evidence.functions
         if cost.thread == "main"
-        and _bare(cost.name) != "forward"
-        and not _holds_the_step(cost, evidence)
+        and not of_the_step(cost, evidence)
         and EXPLAINS * own <= cost.share <= 1.5 * own
     ]
     return max(fitting, key=lambda cost: cost.share, default=None)
 
 
-def _holds_the_step(cost: FunctionCost, evidence: Evidence) -> bool:
-    """Whether the model is called from this function, so that its time is the model's."""
+def of_the_step(cost: FunctionCost, evidence: Evidence) -> bool:
+    """Whether it is a part of the model, or calls it, so that its time is the model's."""
+    if _bare(cost.name) in ("forward", "call"):
+        return True
     calls = None if evidence.torch_ is None else evidence.torch_.calls
     places = [evidence.loop.where]
     if calls is not None:

@@ -2,63 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainperf.errors import NotMeasured
 from trainperf.fixes._words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Bottleneck,
+    Category,
     Evidence,
     Finding,
     Measure,
     Missing,
     Probe,
-    Site,
+    Trial,
     Verdict,
 )
 from trainperf.rank import outside, torch
 from trainperf.rank.culprit import input_culprit
+from trainperf.rank.healthy import sound
+from trainperf.rank.order import OWN
+from trainperf.rank.probable import hedged, probably
 from trainperf.rank.sync import hidden_share, sync_bound
+from trainperf.rank.turns import beside_the_steps, mostly_outside
 
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
 
 NOISY = 0.25
-"""Noise of a step beyond which nothing is called healthy: gains of half as much again hide."""
+"""Noise of a step beyond which what its times say is probable: gains of half as much again hide."""
+
+_Answer = tuple[Bottleneck, str]
+
+SIDES: dict[Category, str] = {
+    "input": "Input-bound",
+    "storage": "Storage-bound",
+    "model": "Model-bound",
+    "host": "Host-bound",
+    "sync": "Sync-bound",
+    "memory": "Held up by memory",
+    "environment": "Held back by the machine",
+    "practice": "Host-bound",
+}
+"""How a verdict begins, by the category of what it names."""
 
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
 
-def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
-    """The answer in one sentence: what the step is bound by, and whose work that is."""
+def verdict(
+    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial] = ()
+) -> Verdict:
+    """The answer in one sentence: what the step is bound by, and whose work that is.
+
+    `trials` are those that were made on the script, and came to nothing.
+    """
     try:
         utilization: float | None = evidence.utilization
     except NotMeasured:
         utilization = None
-    bottleneck, text = _bottleneck(evidence, findings, utilization)
     if isinstance(evidence.times.real_, Missing):
-        return Verdict(bottleneck, text, utilization)
+        text = "Nothing was measured: the loop made too few steps."
+        return Verdict("none", text, utilization, grade="not examined")
+    if (found := _counted(evidence, findings, utilization)) is not None:
+        return Verdict(*found, utilization)
+    found = _timed(evidence, findings, utilization)
+    if found is None:
+        return probably(evidence, findings)
+    bottleneck, text = found
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not findings and settled and bottleneck in ("model", "none"):
-        if evidence.times.noise > NOISY:
-            return Verdict("none", _unsettled(evidence), utilization)
-        if (hidden := hidden_share(evidence)) > NOISY:
-            return Verdict("none", _exchange_unsettled(hidden), utilization)
-        return Verdict("none", _healthy(evidence, utilization), utilization, healthy=True)
+        if beside := beside_the_steps(evidence):
+            return Verdict("none", beside, utilization, grade="not examined")
+        return sound(evidence, trials)
     if bottleneck != "environment":
         text += outside.also_stopped(evidence, findings)
+    if bottleneck != "environment" and evidence.times.noise > NOISY:
+        return Verdict(bottleneck, hedged(text, evidence), utilization, grade="probable")
     return Verdict(bottleneck, text, utilization)
 
 
-def _bottleneck(
+def _counted(
     evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
-) -> tuple[Bottleneck, str]:
-    if findings and findings[0].category == "environment" and findings[0].bound is None:
-        return "environment", f"{findings[0].title}: nothing else matters until that is repaired."
-    if utilization is not None and findings and findings[0].id in ENDS_OF_EPOCHS:
-        found = _between(evidence)
-        if found is not None:
-            return found
+) -> _Answer | None:
+    """What the noise of the times does not touch: a machine set up wrong, pauses, own code."""
+    first = findings[0] if findings else None
+    if first is not None and first.category == "environment" and first.bound is None:
+        return "environment", f"{first.title}: nothing else matters until that is repaired."
+    if (found := mostly_outside(evidence, findings)) is not None:
+        return found
+    if first is None:
+        return None
+    if utilization is not None and first.id in ENDS_OF_EPOCHS:
+        return _between(evidence)
+    return _own(first) if first.id == OWN else None
+
+
+def side_of(finding: Finding) -> Bottleneck:
+    """Which side of the step a finding concerns."""
+    return "host" if finding.category == "practice" else finding.category
+
+
+def _own(first: Finding) -> _Answer:
+    """The step passes in the user's own function, and what that does."""
+    share, side = percent(float(first.data["share"])), SIDES[first.category]
+    also = ", its backward included," if first.data["kind"] == "recurrence" else ""
+    return side_of(first), (
+        f"{side}: {share} of each step{also} passes in {first.data['name']}, {at(first.where[0])}, "
+        f"which {first.data['does']}."
+    )
+
+
+def _timed(
+    evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
+) -> _Answer | None:
+    """What the step is bound by, by its times; None where they do not tell."""
     found = sync_bound(evidence)
     if found is not None:
         return found
@@ -71,9 +129,7 @@ def _bottleneck(
         if found is not None:
             return found
     if utilization < INPUT_BOUND_BELOW:
-        if findings and findings[0].category == "input":
-            return _input(evidence)
-        return outside.counted(evidence, findings) or ("none", _unsettled(evidence))
+        return outside.counted(evidence, findings)
     if (found := outside.held_back(evidence, findings)) is not None:
         return found
     return "model", _model(evidence, findings, utilization)
@@ -194,51 +250,12 @@ def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float
     return f"{text}."
 
 
-def _healthy(evidence: Evidence, utilization: float | None) -> str:
-    if utilization is None and torch.taken_apart(evidence):
-        return torch.healthy(evidence)
-    if utilization is None:
-        return "Nothing to repair was found in what could be measured."
-    hidden = hidden_share(evidence)
-    also = f" (the exchange of gradients is up to {percent(hidden)})" if hidden else ""
-    return (
-        f"Healthy: {percent(utilization)} of each step is the step itself{also}, and nothing that "
-        f"trainperf knows would make it faster than the noise of this machine."
-    )
-
-
-def _exchange_unsettled(hidden: float) -> str:
-    return (
-        f"Not settled: the exchange of gradients may take anything up to {percent(hidden)} of a "
-        f"step, as step times varied; run again on a quieter machine or with more --steps."
-    )
-
-
-def _unsettled(evidence: Evidence) -> str:
-    real = evidence.times.real_
-    known = isinstance(real, Measure) and real.low is not None
-    by = f" by ±{percent(evidence.times.noise)}" if known else ""
-    return (
-        f"Not settled: step times varied{by}, which hides what the step loses; run again on a "
-        f"quieter machine or with more --steps."
-    )
-
-
-def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottleneck, str]:
-    if isinstance(evidence.times.real_, Missing):
-        return "none", "Nothing was measured: the loop made too few steps."
+def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> _Answer | None:
     if torch.taken_apart(evidence):
         found = torch.outside(evidence)
         return found or ("model", torch.model_bound(evidence, findings))
-    real = evidence.times.real
-    own = [cost for cost in evidence.functions if cost.thread == "main"]
-    text = f"Each step takes {ms(real)}; how much of it is the model could not be measured."
-    if findings:
-        category = findings[0].category
-        text = f"{findings[0].title}. Each step takes {ms(real)}."
-        return ("host" if category == "practice" else category), text
-    if own and own[0].share >= 0.25:
-        place = at(Site(own[0].file, own[0].line))
-        text = f"{percent(own[0].share)} of each step passes in `{own[0].name}`, {place}."
-        return "host", text
-    return "none", text
+    if not findings:
+        return None
+    first = findings[0]
+    text = f"{first.title}. Each step takes {ms(evidence.times.real)}."
+    return side_of(first), text

@@ -5,7 +5,16 @@ from __future__ import annotations
 from rich.text import Text
 
 from trainperf.judging import rejected
-from trainperf.model import Diagnosis, Ending, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import (
+    Diagnosis,
+    Ending,
+    Equivalence,
+    Finding,
+    Outcome,
+    Trial,
+    Verdict,
+    by_fix,
+)
 from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import places
@@ -31,11 +40,9 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
     if not diagnosis.findings:
         complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
         if complete and diagnosis.times.real_s is not None and not diagnosis.verdict.healthy:
-            paper.line()
-            known = "None of the causes that trainperf knows shows in what was measured."
-            if diagnosis.verdict.bottleneck in HELD_UP:
-                known = "No repair that trainperf knows stands out of the noise of this run."
-            paper.prose(known)
+            if known := _none(diagnosis.verdict):
+                paper.line()
+                paper.prose(known)
             remains(diagnosis, paper)
         return
     trials = by_fix(diagnosis.trials)
@@ -58,6 +65,14 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
         if trial is not None and rejected(trial):
             _in_short(finding, trial, diagnosis, paper)
     remains(diagnosis, paper)
+
+
+def _none(verdict: Verdict) -> str:
+    """Say that there is no finding, where the verdict itself does not leave it open."""
+    if verdict.bottleneck in HELD_UP:
+        return "No repair that trainperf knows stands out of the noise of this run."
+    settled = verdict.grade == "settled"
+    return "None of the causes that trainperf knows shows in what was measured." if settled else ""
 
 
 def practices(diagnosis: Diagnosis, paper: Paper) -> None:

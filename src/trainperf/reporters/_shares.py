@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainperf.model import ReportedTimes
+from trainperf.model import Diagnosis, ReportedTimes, Verdict
 from trainperf.model.reported_parallel import ReportedParallel
 
 WORTH_NAMING = 0.05
@@ -16,17 +16,27 @@ UNMEASURED = "ranks not measured"
 EXPOSED = 0.10
 """An exchange of up to this share of a step is not worth naming where the noise hides it."""
 
+NOT_DATA = 0.10
+"""Share of a step from which a loss that nothing explains is not called waiting for data."""
+
+BESIDE = ("optimizer", "metrics", "evaluation", "other")
+"""Kinds of the user's own work that are no part of the model, nor of its input."""
+
 Part = tuple[str, float, str, str]
 """Name, seconds, sign and style of a part of the bar."""
 
 
-def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Part]:
-    """Split the real step into parts; empty if it cannot be split.
+def shares(diagnosis: Diagnosis) -> list[Part]:
+    """Split the real step into parts, as the verdict has it; empty if it cannot be split.
 
-    The resident step of a job of several ranks holds their exchange, and the wait for a
-    rank whose own work takes longer; the wait for one whose input is late is in the real
-    step only.
+    What a step loses is put down to the data only where it was found to wait for that: not
+    under a verdict that is merely probable and names something else. The user's own function
+    that takes most of a step is a part of its own.
+
+    The resident step of a job of several ranks holds their exchange, and the wait for a rank
+    whose own work takes longer; the wait for one whose input is late is in the real step only.
     """
+    times, job = diagnosis.times, diagnosis.parallel
     real, resident = times.real_s, times.resident_s
     if real is None or resident is None or real <= 0:
         return []
@@ -34,26 +44,47 @@ def shares(times: ReportedTimes, job: ReportedParallel | None = None) -> list[Pa
     host = None if times.host_s is None else min(times.host_s, busy)
     gap = real - busy
     waiting = gap if times.input_s is None else min(gap, times.input_s)
+    open_ = job is None and gap >= NOT_DATA * real and not _blamed(diagnosis.verdict)
+    waiting = 0.0 if open_ else waiting
     in_gap, in_step, late = _waits(times, job)
     others = min(gap - waiting, in_gap)
-    if gap - waiting - others < WORTH_NAMING * real:
+    if gap - waiting - others < WORTH_NAMING * real and not open_:
         waiting = gap - others
     model = busy - (host or 0.0)
     beside = others if late == UNMEASURED else 0.0  # counted in the exchange by difference
     exchange = min(max(0.0, _exchange(job) - beside), model)
     held_up = min(in_step, model - exchange)
     name = "model and exchange" if _mixed(job, real) else "model"
-    parts: list[Part] = [(name, model - exchange - held_up, "█", "green")]
+    own, seconds = _own(diagnosis) if host is None else ("", 0.0)
+    known = real - max(0.0, gap - waiting - others)  # a pause of the machine is nobody's share
+    seconds = min(seconds * known, model - exchange - held_up)
+    parts: list[Part] = [(name, model - exchange - held_up - seconds, "█", "green")]
+    if seconds > 0:
+        parts.append((f"your own {own}", seconds, "▒", "blue"))
     if host is not None:
         parts.append(("host work: Python, callbacks", host, "▒", "blue"))
     if exchange > 0:
         parts.append((_exchanging(job), exchange, "▓", "red"))
     if others + held_up > 0:
         parts.append((f"waiting for {late}", others + held_up, "▞", "magenta"))
-    parts.append(("waiting for data", waiting, "░", "yellow"))
+    if not open_:
+        parts.append(("waiting for data", waiting, "░", "yellow"))
     if gap - waiting - others > 1e-9:
         parts.append(("not explained", gap - waiting - others, "▚", "magenta"))
     return parts
+
+
+def _blamed(verdict: Verdict) -> bool:
+    """Whether the data may be what a step loses its time to."""
+    return verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
+
+
+def _own(diagnosis: Diagnosis) -> tuple[str, float]:
+    """The user's own function beside the model that takes most of a step, with its share."""
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    if first is None or first.id != "own_function" or first.data.get("kind") not in BESIDE:
+        return "", 0.0
+    return str(first.data["name"]), float(first.data["share"])
 
 
 def _mixed(job: ReportedParallel | None, real: float) -> bool:

@@ -138,6 +138,15 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.swap_calls(file.source, file.source.call(site)))
 
+    def move_call(self, site: Site, ahead_of: Site) -> None:
+        """Move the last call of the chain at `site` ahead of another: `x.a().b().c()` → `x.c()…`.
+
+        Raises `CannotRewrite` where a comment would go astray.
+        """
+        file = self._file(site.file)
+        calls = file.source.call(site), file.source.call(ahead_of)
+        self._edit(file, layout.move_call(file.source, *calls))
+
     # ------------------------------------------------------------------ statements
 
     def swap_statements(self, one: Site, other: Site) -> None:

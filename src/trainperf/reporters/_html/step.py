@@ -93,7 +93,7 @@ _TIMES = (
 
 def bar(diagnosis: Diagnosis) -> list[Piece]:
     """The real step split as in the terminal; empty where it cannot be split."""
-    parts = shares(diagnosis.times, diagnosis.parallel)
+    parts = shares(diagnosis)
     if len(parts) < 2:
         return []
     return _pieces(

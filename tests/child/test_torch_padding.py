@@ -1,0 +1,69 @@
+"""How long the sequences of a batch really are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from trainperf.child import torch_padding  # noqa: E402
+
+
+class Driver:
+    """A driver with some batches at hand; what it writes is kept."""
+
+    def __init__(self, *batches: Any) -> None:
+        self.batches = list(batches)
+        self.written: list[dict[str, Any]] = []
+        self.record = self
+
+    def recent_batches(self) -> list[Any]:
+        return self.batches
+
+    def write(self, kind: str, **fields: Any) -> None:
+        assert kind == "padding"
+        self.written.append(fields)
+
+
+def recorded(*batches: Any) -> dict[str, Any] | None:
+    driver = Driver(*batches)
+    torch_padding.record(driver)
+    return driver.written[0] if driver.written else None
+
+
+def tokens(*lengths: int, padded: int = 20, pad: int = 0) -> Any:
+    rows = torch.full((len(lengths), padded), pad)
+    for row, length in zip(rows, lengths, strict=True):
+        row[:length] = torch.arange(1, length + 1)
+    return rows
+
+
+def test_what_is_not_padded_sequences_is_left_alone() -> None:
+    assert recorded((torch.rand(16, 3, 32, 32), torch.arange(16))) is None
+    assert recorded((torch.rand(16, 20, 4), torch.arange(16))) is None
+    assert recorded(torch.rand(16, 64)) is None
+    assert recorded((torch.randint(0, 9, (16, 2)),)) is None
+    assert recorded() is None
+
+
+def test_the_lengths_of_token_rows_are_counted() -> None:
+    found = recorded((tokens(5, 7, 3, 4, 10, 2, 9, 1), torch.zeros(8)))
+    assert found is not None
+    assert found["lengths"] == [1, 2, 3, 4, 5, 7, 9, 10]
+    assert (found["padded"], found["longest"], found["batch"]) == (20, 10, 8)
+
+
+def test_any_value_may_be_the_padding() -> None:
+    found = recorded(tokens(5, 7, 3, 4, 10, 2, 9, 1, pad=-100))
+    assert found is not None
+    assert max(found["lengths"]) == 10
+
+
+def test_features_end_with_zeros() -> None:
+    batch = torch.zeros(8, 20, 4)
+    batch[:, :6] = 1.0
+    found = recorded({"x": batch})
+    assert found is not None
+    assert found["lengths"] == [6] * 8

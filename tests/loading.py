@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ class Record:
 class Observer:
     def __init__(self) -> None:
         self.off = False
+        self.settings: dict[str, Any] = {}
         self.record = Record()
         self.failures: list[str] = []
         self.quieted = 0
@@ -52,3 +54,4 @@ class Driver:
         self.record = self.observer.record
         self.loader = loader
         self.batches_per_step = batches_per_step
+        self.clock = time.monotonic

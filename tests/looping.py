@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trainperf.child.budget import Budget
+
 STEP_S = 0.01
 MOST = 2000
 """No loop of a test needs so many batches from one iterator."""
+
+
+def within(seconds: float) -> Budget:
+    """A budget whose only limit is that measuring takes at most so many seconds."""
+    return Budget({"measure_s": seconds}, 0.0)
 
 
 class Clock:

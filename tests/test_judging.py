@@ -63,5 +63,6 @@ def test_practices_are_notes_whatever_fails() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_a_fix_that_was_tried_in_vain_is_a_note(outcome: Outcome) -> None:
     tried = replace(INPUT_BOUND, trials=(Trial("tf_map_parallel", outcome, ""),))
-    wanted = "warning" if outcome in (Outcome.KEPT, Outcome.NOT_TRIED) else "note"
+    worth = (Outcome.KEPT, Outcome.CHANGES, Outcome.NOT_TRIED)
+    wanted = "warning" if outcome in worth else "note"
     assert Judgement().level(PARALLEL_MAP, tried) == wanted

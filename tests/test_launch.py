@@ -213,3 +213,12 @@ def test_an_epochs_end_that_takes_for_ever_is_ended(following, tmp_path):
     following.read()
     following.measured -= 11.0
     assert following.must_stop() is Ending.MEASURED
+
+
+def test_what_follows_a_fit_has_time_of_its_own(following, tmp_path):
+    append(tmp_path, '{"e": "measured", "t": 1}\n{"e": "cycles", "t": 1, "limit_s": 30.0}\n')
+    following.read()
+    following.measured -= 11.0
+    assert following.must_stop() is None
+    following.measured -= 30.0
+    assert following.must_stop() is Ending.MEASURED

@@ -130,15 +130,25 @@ def test_what_was_measured_is_not_called_missing():
     assert "the step as it is" not in said
 
 
-def busy(own, all_):
-    return (PhaseUse("real", 30, cpu_cores=own, machine_cpu_cores=all_),)
+def busy(others, waited=None):
+    return (PhaseUse("real", 30, cpu_cores=2.0, others_cores=others, waited=waited),)
 
 
 def test_busy_neighbours_are_said():
-    loud = report.notes(recording(FIT), evidence(use=busy(2.0, 6.0), machine=machine(8)))
-    assert any("4.0 of the machine's 8 cores" in note for note in loud)
-    quiet = report.notes(recording(FIT), evidence(use=busy(2.0, 2.2), machine=machine(8)))
-    assert quiet == ()
+    (loud,) = report.notes(recording(FIT), evidence(use=busy(4.0, 0.3), machine=machine(8)))
+    assert loud.startswith("neighbours took about 4.0 of 8 cores while the steps were timed")
+    assert "kept its threads from them for 30 % of the time" in loud
+    (idle,) = report.notes(recording(FIT), evidence(use=busy(4.0, 0.0), machine=machine(8)))
+    assert "kept its threads" not in idle
+    for others in (0.2, None):
+        assert report.notes(recording(FIT), evidence(use=busy(others), machine=machine(8))) == ()
+
+
+def test_rounds_that_do_not_count_are_said():
+    some = replace(Measure(0.1, 30, (0.1,) * 5, 0.095, 0.105), disturbed=4)
+    found = replace(evidence(), times=Times(some, *[Missing("x")] * 3))
+    (note,) = report.notes(recording(FIT), found)
+    assert note.startswith("4 rounds of timing beside busy neighbours")
 
 
 def test_rough_and_loud_times_are_said():
@@ -328,15 +338,15 @@ def test_a_job_says_what_of_its_exchange_was_not_measured():
 
 
 def test_other_ranks_of_the_host_are_no_other_processes():
-    busy = (PhaseUse("real", 20, cpu_cores=1.0, machine_cpu_cores=3.0),)
+    busy = (PhaseUse("real", 20, cpu_cores=1.0, others_cores=2.0),)
     job = parallel_evidence(parallel={"processes": (rank(0), rank(1))})
     found = replace(job, use=busy)
     event = {"e": "hello"}
     alone, both = recording(event), recording(event)
     both = replace(both, events={1000: (event,), 1001: (event,)})
     alone = replace(alone, events={1000: (event,)})
-    assert any("other processes" in note for note in report.notes(both, found))
-    assert not any("other processes" in note for note in report.notes(alone, found))
+    assert any("neighbours" in note for note in report.notes(both, found))
+    assert not any("neighbours" in note for note in report.notes(alone, found))
 
 
 def test_what_is_odd_about_ranks_is_noted():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -120,10 +121,32 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_could_mean_another_value_is_left_alone(text):
+    """What the call takes is overruled in the call itself, or nothing is done."""
     script, (site,) = script_of(text)
-    with pytest.raises(CannotRewrite):
+    plain = text.replace("▸", "").replace("◂", "").splitlines()
+    with contextlib.suppress(CannotRewrite):
         set_setting(script, site, "num_workers", "2", SEEN)
+    after = (result(script) or "\n".join(plain)).splitlines()
+
+    changed = [one for one, other in zip(plain, after, strict=True) if one != other]
+    assert all("DataLoader(data" in line for line in changed)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_without_what_the_run_had_a_name_is_left_alone(text):
+    script, (site,) = script_of(text)
+    if "**" in text.rpartition("DataLoader")[2]:
+        return
+    with pytest.raises(CannotRewrite):
+        set_setting(script, site, "num_workers", "2")
     assert result(script) is None
+
+
+@pytest.mark.parametrize("given", ["--workers", "--work", "@"])
+def test_an_option_of_another_file_that_the_command_gives_is_not_overruled(given):
+    with pytest.raises(CannotRewrite, match="change it in the command"):
+        set_to_two("from settings import args\n" + LOADER, {"now": 0, "given": [given]})
+    assert "num_workers=2" in set_to_two("from settings import args\n" + LOADER)
 
 
 GIVEN = ["--workers", "--work", "--w", "-j", "-j4", "-vj", "@"]
@@ -188,15 +211,18 @@ def test_the_default_is_edited_just_where_argparse_itself_would_take_it(command)
 def test_a_default_that_the_run_did_not_have_is_left_alone(seen):
     with pytest.raises(CannotRewrite, match="--workers sets num_workers: change it in the command"):
         set_to_two(OPTION + PARSED + LOADER, seen)
-    with pytest.raises(CannotRewrite, match="num_workers is n: make that 2"):
-        set_to_two("n = 0\nloader = ▸DataLoader(data, num_workers=n)◂\n", seen)
+    constant = "n = 0\nloader = ▸DataLoader(data, num_workers=n)◂\n"
+    if seen:
+        assert set_to_two(constant, seen) == "n = 0\nloader = DataLoader(data, num_workers=2)\n"
+    else:
+        with pytest.raises(CannotRewrite, match="num_workers is n: make that 2"):
+            set_to_two(constant, seen)
 
 
 def test_a_number_and_a_truth_are_not_each_others_default():
     script, (site,) = script_of("pin = 0\nloader = ▸DataLoader(data, pin_memory=pin)◂\n")
-    with pytest.raises(CannotRewrite, match="make that True"):
-        set_setting(script, site, "pin_memory", "True", {"now": False})
-    assert result(script) is None
+    set_setting(script, site, "pin_memory", "True", {"now": False})
+    assert result(script) == "pin = 0\nloader = DataLoader(data, pin_memory=True)\n"
 
 
 SEVERAL = Loader(role="evaluation", iterable=True, sharded=False)

@@ -148,12 +148,14 @@ def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "run_diagnosis", stop)
     changed = {"trials": False, "sequential": True, "allow_semantic": True, "steps": 9}
+    changed |= {"only": ("tf_cache",)}
     for settings in (Settings(output_dir=tmp_path), Settings(output_dir=tmp_path, **changed)):
         with pytest.raises(TrainperfError, match="enough"):
             session.run(Target(("true",), "true", tmp_path), settings, Console(quiet=True))
     one, other = seen
     assert (one.trials, one.sequential, one.allow_semantic) == (True, False, False)
     assert (other.trials, other.sequential, other.allow_semantic) == (False, True, True)
+    assert (one.only, other.only) == ((), ("tf_cache",))
     assert (one.run.steps, other.run.steps) == (None, 9)
 
 
@@ -175,7 +177,7 @@ class Told:
 
 def test_trials_are_shown_as_they_go():
     told = Told()
-    show = _Shown(told, "train.py", Settings())
+    show = _Shown(told, "train.py")
     for text, fraction, expected_s in [
         ("starting 3 legs", None, 20.0),
         ("starting 3 legs", 0.5, 20.0),

@@ -110,6 +110,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         patch = "/elsewhere/fix.patch"
         fail-on = 1.2
         ignore = ["tf_prefetch", "tf-map-parallel"]
+        only = ["tf_cache"]
         color = "never"
         price-per-hour = 1.21
         output-format = ["terminal", "html=report.html"]
@@ -133,6 +134,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         patch=Path("/elsewhere/fix.patch"),
         fail_on=1.2,
         ignore=("tf_prefetch", "tf_map_parallel"),
+        only=("tf_cache",),
         color="never",
         price_per_hour=1.21,
         output_format=("terminal", f"html={tmp_path / 'report.html'}"),

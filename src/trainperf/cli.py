@@ -43,8 +43,9 @@ def cli() -> None:
               help="Do not try the fixes: the first verdict only.")  # fmt: skip
 @click.option("--sequential", is_flag=True, default=None, help="Try fixes in fresh processes, one "
               "after another, not side by side.")  # fmt: skip
-@click.option("--allow-semantic", is_flag=True, default=None, help="Also try fixes that change "
-              "the experiment.")  # fmt: skip
+@click.option("--allow-semantic", is_flag=True, default=None, help="Fixes that change the "
+              "experiment may go into the patch.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="FIX", help="Try no fix but this one, by its id.")
 @click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
 @click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "

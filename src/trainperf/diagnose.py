@@ -38,7 +38,8 @@ class Request:
     """What to diagnose: the run, the folder for its files, findings to leave out.
 
     `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
-    one after another, `allow_semantic` that those that change the experiment be tried.
+    one after another, `allow_semantic` that those that change the experiment may be kept;
+    `only` are the ids of those to be tried, all if it is empty.
     `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
     of its instances.
     """
@@ -49,6 +50,7 @@ class Request:
     trials: bool = True
     sequential: bool = False
     allow_semantic: bool = False
+    only: tuple[str, ...] = ()
     price_per_hour: float | None = None
 
     def inspect(self) -> Machine:
@@ -66,7 +68,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
     began = time.monotonic()
     machine = request.inspect()
     with interruptible() as interrupted:
-        recording = launch(request.run, request.folder, on_event, interrupted)
+        run = replace(request.run, began=began, trials=request.trials)
+        recording = launch(run, request.folder, on_event, interrupted)
         try:
             machine = caught_up(machine)
             recording = surroundings.looked_at(recording, machine, interrupted)
@@ -122,6 +125,8 @@ def _try(
 ) -> Tried | None:
     """Try the fixes on the script, if that was asked for and the run was measured."""
     complete = recording.ending in (Ending.MEASURED, Ending.FINISHED)
+    if request.only:
+        findings = tuple(one for one in findings if one.id in request.only)
     if not request.trials or not complete or not findings:
         return None
     subject = Subject(

@@ -52,7 +52,8 @@ def failing(diagnosis: Diagnosis, fail_on: str | float) -> frozenset[str]:
 
 def rejected(trial: Trial | None) -> bool:
     """Whether a fix was tried and is not worth its edit."""
-    return trial is not None and trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)
+    worth = (Outcome.KEPT, Outcome.CHANGES, Outcome.NOT_TRIED)
+    return trial is not None and trial.outcome not in worth
 
 
 def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:

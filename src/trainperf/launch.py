@@ -7,8 +7,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
+from trainperf.child.budget import Budget
 from trainperf.event_files import EventFiles
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.samplers.container import ContainerWatch
@@ -115,9 +117,11 @@ class _Following(EventFiles):
     def __init__(self, run: Run, folder: Path, on_event: OnEvent) -> None:
         super().__init__(folder, on_event)
         self.run = run
-        self.started = self.last_event = time.monotonic()
+        self.last_event = time.monotonic()
+        self.budget = Budget(asdict(run), self.last_event)
         self.extras_from: float | None = None
         self.measured: float | None = None
+        self.patience = BETWEEN_EPOCHS_S
         self.done = False
 
     def _take(self, pid: int, event: Event) -> None:
@@ -127,6 +131,8 @@ class _Following(EventFiles):
             self.extras_from = now
         elif kind == "measured":
             self.measured = now
+        elif kind == "cycles":
+            self.patience += float(event["limit_s"])
         elif kind == "done":
             self.done = True
         super()._take(pid, event)
@@ -136,13 +142,12 @@ class _Following(EventFiles):
         now = time.monotonic()
         if self.done or self.lost:
             return Ending.MEASURED
-        if self.measured is not None and now - self.measured > BETWEEN_EPOCHS_S:
+        if self.measured is not None and now - self.measured > self.patience:
             return Ending.MEASURED
         if self.extras_from is not None and self.measured is None:
-            late = now - self.extras_from > self.run.extra_s + GRACE_S
-            over = now - self.started > self.run.budget_s
-            return Ending.MEASURED if late or over else None
-        if now - self.started > self.run.budget_s:
+            late = now > self.budget.extra_by(self.extras_from) + GRACE_S
+            return Ending.MEASURED if late or now > self.budget.end else None
+        if now > self.budget.end:
             return Ending.OUT_OF_BUDGET
         if now - self.last_event > self.run.stall_s:
             return Ending.STALLED

@@ -30,7 +30,7 @@ MEASURE_S = 2.5
 WARM_UP_S = 6.0
 """A warm-up that does not settle ends after so many seconds, as `child.loop` has it."""
 MARGIN_S = 3.0
-BUDGET_SHARE = 0.4
+BUDGET_SHARE = 0.6
 """So much of the budget may be over when the last run on fewer devices ends."""
 NPROC = ("--nproc-per-node", "--nproc_per_node")
 NP = ("-np", "-n", "--np", "-c")
@@ -154,7 +154,8 @@ def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int) -> Callabl
 
 
 def _short(run: Run, left: float) -> Run:
-    return replace(run, steps=None, measure_s=MEASURE_S, extra_s=0.0, budget_s=left)
+    brief = replace(run, steps=None, measure_s=MEASURE_S, extra_s=0.0)
+    return replace(brief, budget_s=left, began=None, trials=False)
 
 
 def _measured(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 REPORT = "diagnosis.json"
 RECORDING = "recording.json"
+USUAL_S = 15.0
+"""What timing a loop, its stages and its probes take where the machine is quiet."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,13 @@ def run(
             trials=settings.trials,
             sequential=settings.sequential,
             allow_semantic=settings.allow_semantic,
+            only=settings.only,
             price_per_hour=settings.price_per_hour,
         )
         for sentence in guarding.said(guarded) if first else ():
             progress.note(sentence)
         progress.phase(f"{named}: starting")
-        show = _Shown(progress, named, settings)
+        show = _Shown(progress, named)
         diagnosis, recording = run_diagnosis(request, show)
     try:
         store.save(diagnosis, folder / REPORT)
@@ -186,10 +189,9 @@ class _Shown:
         "done": "done",
     }
 
-    def __init__(self, progress: Progress, label: str, settings: Settings) -> None:
+    def __init__(self, progress: Progress, label: str) -> None:
         self._progress = progress
         self._label = label
-        self._settings = settings
         self._timing = False
         self._trial = ""
 
@@ -205,8 +207,7 @@ class _Shown:
         round_ = f", round {event['b'] + 1}" if event["p"] in ("real", "resident", "input") else ""
         if event["p"] == "real" and not self._timing:
             self._timing = True
-            whole = self._settings.measure_s + self._settings.extra_s
-            self._progress.phase(f"{self._label}: {text}", expected_s=whole)
+            self._progress.phase(f"{self._label}: {text}", expected_s=USUAL_S)
         else:
             self._say(text + round_)
 

@@ -28,12 +28,13 @@ class Settings:
     """The settings of one diagnosis; times in seconds.
 
     `steps` is the number of real steps to time, None to let the time decide;
-    `budget_s` what the whole diagnosis may take, `measure_s` the three times,
-    `extra_s` the stages and probes; `stall_s` how long the script may show no sign of
-    progress. `trials` says whether the fixes are tried on the script, `sequential` that
-    it be in fresh processes one after another, `allow_semantic` that those that change
-    the experiment be tried as well. `fail_on` is "none", "any" (any finding) or the
-    speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
+    `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
+    it and `extra_s` the stages and probes, None for as long as the budget lets them;
+    `stall_s` how long the script may show no sign of progress. `trials` says whether the
+    fixes are tried on the script, `sequential` that it be in fresh processes one after
+    another, `allow_semantic` that those that change the experiment may be kept; `only` are
+    the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
+    the speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
     to report. `run_dir` is where the ranks of a job leave their records, None for a folder
     of `output_dir` with the job's own name. `price_per_hour` is what the machine costs, US
     dollars for one host. `output_format` are the formats of the report, each with the file
@@ -42,8 +43,8 @@ class Settings:
 
     steps: int | None = None
     budget_s: float = 180.0
-    measure_s: float = 6.0
-    extra_s: float = 4.5
+    measure_s: float | None = None
+    extra_s: float | None = None
     stall_s: float = 300.0
     trials: bool = True
     sequential: bool = False
@@ -55,6 +56,7 @@ class Settings:
     patch: Path | None = None
     fail_on: FailOn = "none"
     ignore: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     color: Color = "auto"
     price_per_hour: float | None = None
     output_format: tuple[str, ...] = ()
@@ -270,6 +272,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "patch": _path,
     "fail_on": fail_on,
     "ignore": _ids,
+    "only": _ids,
     "color": _color,
     "price_per_hour": _price,
     "output_format": _formats,

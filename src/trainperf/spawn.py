@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,9 @@ LOGS = "PET_LOG_DIR"
 """Where torchrun makes a folder for each of its runs, in the temporary one unless it is told;
 `--log-dir` in its command is followed all the same."""
 
+CYCLE_SHARE = 1 / 6
+"""The share of the budget that what stands between two calls of `fit` may be waited for."""
+
 Interrupted = Callable[[], bool]
 """Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
 
@@ -53,6 +57,10 @@ def prepare(run: Run, folder: Path) -> str:
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
+        "budget_s": run.budget_s,
+        "began": time.monotonic() if run.began is None else run.began,
+        "trials": run.trials,
+        "cycle_s": run.budget_s * CYCLE_SHARE,
         "sources": overlay,
         "guarded": list(run.guarded),
         "seed": run.seed,

@@ -1,5 +1,6 @@
 """Alternating blocks: both sides do equally many steps, and neither always goes first."""
 
+import itertools
 from types import SimpleNamespace
 
 from trainperf.child import alternating
@@ -12,7 +13,7 @@ def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=
 
     def side(name, seconds):
         def call():
-            now[0] += seconds
+            now[0] += seconds() if callable(seconds) else seconds
             called.append(name)
 
         return call
@@ -49,6 +50,26 @@ def test_a_candidate_that_does_several_steps_is_told_per_step(monkeypatch):
     assert round(fields["candidate"][0] / fields["base"][0], 9) == 0.5
 
 
-def test_blocks_end_early_when_the_time_is_up_but_not_before_four(monkeypatch):
+def test_blocks_end_early_when_the_time_is_up_but_not_before_five(monkeypatch):
     fields, _ = _alternated(monkeypatch, 1.0, 1.0, deadline=0.0)
-    assert len(fields["base"]) == len(fields["candidate"]) == 4
+    assert len(fields["base"]) == len(fields["candidate"]) == 5
+
+
+def test_turns_go_on_while_their_ratio_is_not_decided(monkeypatch):
+    noise = itertools.cycle([0.7, 1.4, 1.0, 1.3, 0.8])
+    fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.09)
+    assert len(fields["base"]) > 3 * BLOCKS
+
+
+def test_a_ratio_that_noise_leaves_open_takes_no_longer_than_its_share(monkeypatch):
+    noise = itertools.cycle([0.2, 3.0, 1.0])
+    fields, called = _alternated(monkeypatch, lambda: 0.2 * next(noise), 0.2, deadline=1e6)
+    assert BLOCKS < len(fields["base"]) <= alternating.MOST_BLOCKS
+    usual = 2 * BLOCKS * 0.2
+    assert 0.2 * len(called) < 2 * alternating.NOISY * usual
+
+
+def test_a_clear_gain_is_decided_at_once_beside_noise(monkeypatch):
+    noise = itertools.cycle([0.9, 1.1, 1.0])
+    fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.02)
+    assert len(fields["base"]) == BLOCKS

@@ -20,12 +20,16 @@ class Fake:
         self.reads = NoReads()
         self.settings = {"extra_s": 1.0}
         self.off = False
+        self.names = ("all",)
         self.faults: list[str] = []
         self.extras: list[Any] = []
         self.facts: dict[str, Any] = {"batch": 8}
 
     def failed(self, what: str, error: BaseException) -> None:
         self.faults.append(f"{what}: {error}")
+
+    def probe_names(self) -> tuple[str, ...]:
+        return self.names
 
     def describe(self) -> dict[str, Any]:
         return {"batch": self.facts["batch"]}
@@ -53,7 +57,8 @@ def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_ta
     taken: list[float] = []
     extras = [("stages", driver.slow), ("probes", driver.slow), ("facts", taken.append)]
     completing.measure(driver, extras)
-    assert missing(driver) == {"probes": "no time was left for it"}
+    reason = "too little time was left: `extra` allows 1 s for all of this"
+    assert missing(driver) == {"probe all": reason}
     assert taken == [1001.0], "it is told the deadline"
     assert not driver.off
     assert driver.record.events[-1]["e"] == "measured"
@@ -81,3 +86,15 @@ def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
     completing.describe(driver)
     assert driver.record.of("facts") == [{"e": "facts"}]
     assert driver.faults == ["describing the loop: 'batch'"]
+
+
+def test_each_probe_that_there_is_no_time_for_is_missing_by_its_name(driver: Any) -> None:
+    driver.names = ("autocast", "fused")
+    completing.measure(driver, [("stages", driver.slow), ("probes", driver.slow)])
+    assert set(missing(driver)) == {"probe autocast", "probe fused"}
+
+
+def test_of_probes_that_fail_as_a_whole_each_is_missing(driver: Any) -> None:
+    driver.names = ("compiled",)
+    completing.measure(driver, [("probes", driver.spoilt)])
+    assert missing(driver) == {"probe compiled": "ValueError: no such stage"}

@@ -187,3 +187,41 @@ def test_an_outer_while_loop_is_never_sure(module):
         """
     )
     assert made.train() is False
+
+
+def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
+    made = module(
+        """
+        def fit():
+            return frames.loop_around(own=False)
+        def main(data):
+            for epoch in range(2):
+                return fit()
+        def other(data):
+            for epoch in data:
+                return fit()
+        """
+    )
+    where, sure = made.main([1])
+    assert (where["function"], where["line"], sure) == ("main", 5, True)
+    where, sure = made.other([1])
+    assert (where["line"], sure) == (8, False)
+    assert made.fit() == (None, False)
+
+
+def test_how_often_a_line_is_reached_is_read_off_the_source(module):
+    made = module(
+        """
+        def validate():
+            return frames.every()
+        def train(interval, turn=0):
+            if turn % interval == 0 and turn >= 0:
+                return validate()
+        def other(interval, turn=0):
+            if turn % interval() == 0:
+                return validate()
+        """
+    )
+    assert made.train(250) == 250
+    assert made.other(lambda: 5) is None, "it would have to be called"
+    assert made.validate() is None

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from looping import Watcher
+from looping import Watcher, within
 from trainperf.child import ranks
 from trainperf.child.boards import FileBoard
 from trainperf.child.loop import INPUT, LOCAL, REAL, RESIDENT
@@ -41,14 +41,16 @@ def train(folder, size, apart, seed, silent=()):
     def one(rank):
         chance = random.Random(seed * 100 + rank)
         world = World(rank, size, FileBoard(folder))
-        plan = RankPlan(time.monotonic, 0.05, None, (*PHASES, LOCAL), world.agreement("iterator"))
+        plan = RankPlan(
+            time.monotonic, within(0.05), None, (*PHASES, LOCAL), world.agreement("iterator")
+        )
         try:
             while plan.wants_more:
                 if plan.arrived() and plan.phase != INPUT:
                     plan.advance()
                     began[rank].append((plan.phase, plan.block.index, plan.begun))
                 while plan.phase == INPUT:
-                    plan.drained()
+                    plan.advance()
                     began[rank].append((plan.phase, plan.block.index, plan.begun))
                 plan.begin_if_settled()
                 time.sleep(chance.random() * 0.002)
@@ -104,7 +106,7 @@ def test_an_agreement_of_one_loop_is_not_taken_for_the_next(tmp_path):
 def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
     world = World(0, 3, FileBoard(str(tmp_path)))
-    plan = RankPlan(time.monotonic, 0.05, None, PHASES, world.agreement("fit"))
+    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world.agreement("fit"))
     began = []
     for _ in range(400):
         if not plan.wants_more:
@@ -143,7 +145,7 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
         }
     )
     leader.ask()
-    plan = RankPlan(time.monotonic, 1.0, None, PHASES, world.agreement("fit"))
+    plan = RankPlan(time.monotonic, within(1.0), None, PHASES, world.agreement("fit"))
     assert plan.arrived()
     plan.advance()
     plan.give_up(RESIDENT)
@@ -257,7 +259,7 @@ def test_steps_that_a_device_has_still_to_do_are_in_the_estimate(tmp_path):
 
     world = World(0, 2, FileBoard(str(tmp_path)))
     World(1, 2, FileBoard(str(tmp_path)))
-    plan = RankPlan(lambda: now[0], 6.0, None, PHASES, world.agreement("iterator"))
+    plan = RankPlan(lambda: now[0], within(6.0), None, PHASES, world.agreement("iterator"))
     plan.sync = sync
     FileBoard(str(tmp_path)).put("loop-1-iterator-answer-1", "1")
     while plan.phase == "warmup":

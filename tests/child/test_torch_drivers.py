@@ -142,7 +142,7 @@ def measured(watcher: Watcher) -> list[str]:
 
 
 def all_three(watcher: Watcher) -> bool:
-    return watcher.finished and measured(watcher) == ["real", "resident", "input"] * 3
+    return watcher.finished and measured(watcher) == ["real", "resident", "input"] * 5
 
 
 # ------------------------------------------------------------------ loaders, reopened
@@ -326,7 +326,7 @@ def test_a_loop_that_makes_its_own_batches_is_driven_by_its_updates(loops, watch
     assert watcher.finished
     assert (watcher.driver.kind, watcher.driver.loader) == ("update", None)
     assert isinstance(watcher.driver, TorchDriver)
-    assert measured(watcher) == ["real"] * 3
+    assert measured(watcher) == ["real"] * 5
     assert [detail.running for detail in details] == [[True, False]]
 
 

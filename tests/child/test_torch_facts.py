@@ -128,6 +128,38 @@ def test_without_a_loader_the_batch_is_what_the_model_was_called_with():
     assert "epoch_steps" not in facts
 
 
+TIME, SAMPLES = 35, 20
+TOKENS = torch.zeros(TIME, SAMPLES, dtype=torch.int64)
+STATE = torch.zeros(2, SAMPLES, 7)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "samples"),
+    [
+        # time first: the state says which dimension has the samples, else nobody does
+        (torch.nn.LSTM(7, 7), (TOKENS, (STATE, STATE)), SAMPLES),
+        (torch.nn.LSTM(7, 7), (torch.zeros(TIME, SAMPLES, 7),), None),
+        (torch.nn.TransformerEncoderLayer(8, 2), (torch.zeros(TIME, SAMPLES, 8),), None),
+        (torch.nn.TransformerEncoderLayer(8, 2, batch_first=True), (X, Y), 8),
+        # tokens alone, and with what is to come
+        (torch.nn.Linear(3, 2), (TOKENS,), None),
+        (torch.nn.Linear(3, 2), (TOKENS, TOKENS), TIME),
+        # tensors that agree in nothing
+        (torch.nn.Linear(3, 2), (torch.zeros(5, 3), torch.zeros(6, 2)), None),
+        (torch.nn.Linear(3, 2), (X,), 8),
+    ],
+)
+def test_the_samples_are_those_that_the_arguments_agree_on(model, arguments, samples):
+    facts = torch_facts.loop_facts(made_driver(calls=[(model, arguments, {})]))
+    assert facts["batch_size"] == samples
+
+
+def test_a_loader_says_which_dimension_has_the_samples():
+    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_size=SAMPLES)
+    facts = torch_facts.loop_facts(made_driver((TOKENS, TOKENS), loader))
+    assert facts["batch_size"] == SAMPLES
+
+
 def test_where_no_batch_was_seen_nothing_is_said_of_it():
     facts = torch_facts.loop_facts(made_driver())
     assert not {"batch_size", "batch_bytes", "batch_dtypes", "epoch_steps"} & facts.keys()
@@ -145,7 +177,7 @@ def recorded():
 
 def test_what_is_recorded_fits_the_values_it_becomes(recorded):
     model = msgspec.convert(recorded["torch_model"], TorchModel, strict=False)
-    assert (model.cls, model.trained, model.graph_calls) == ("Sequential", True, 1)
+    assert (model.cls, model.trained, model.graph_calls) == ("Sequential", True, None)
     optimizer = msgspec.convert(recorded["torch_optimizer"], TorchOptimizer, strict=False)
     assert (optimizer.cls, optimizer.can_fuse) == ("AdamW", True)
 

@@ -114,13 +114,21 @@ def own(monkeypatch):
 
 def probed(
     model=None, *args, optimizers=(), batch_size=None, seconds=300.0, autocast="", clock=time,
+    settings=None,
     **kwargs,
 ):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
     calls = {} if model is None else {id(model): (model, args, kwargs)}
     loops = SimpleNamespace(model_calls=calls, optimizers=optimizers, autocast=autocast)
     loader = SimpleNamespace(batch_size=batch_size)
-    driver = SimpleNamespace(loops=loops, loader=loader, record=Record(), sync=lambda: None)
+    driver = SimpleNamespace(
+        loops=loops,
+        loader=loader,
+        record=Record(),
+        sync=lambda: None,
+        clock=clock.monotonic,
+        observer=SimpleNamespace(settings=settings or {}),
+    )
     torch_probes.record(driver, clock.monotonic() + seconds)
     return {
         event.get("name") or event["what"].removeprefix("probe "): event
@@ -155,7 +163,7 @@ def test_each_probe_is_recorded_once_or_missing_with_a_reason_unless_nothing_cou
     assert recorded == {"autocast", "fused", "double_batch"}, reasons
     for name in recorded:
         event = events[name]
-        assert len(event["base"]) == len(event["candidate"]) == 2
+        assert len(event["base"]) == len(event["candidate"]) >= 5
         assert all(each > 0 for each in event["base"] + event["candidate"] + [event["one_off"]])
     assert events["autocast"]["detail"] == {"dtype": "bfloat16", "model": "Sequential"}
     assert events["fused"]["detail"] == {"optimizer": "AdamW", "tensors": 4}
@@ -417,10 +425,12 @@ def test_a_model_of_several_processes_is_left_alone(monkeypatch):
     assert "several processes" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
 
 
-def test_compiling_is_left_to_the_trial_where_time_is_short(monkeypatch):
+def test_compiling_is_left_to_the_trial_where_one_follows_or_time_is_short(monkeypatch):
     monkeypatch.setenv("CXX", "true")
+    events = probed(mlp(), torch.ones(3, 4), settings={"trials": True})
+    assert "a trial does it" in reason(events, "compile")
     events = probed(mlp(), torch.ones(3, 4))
-    assert "longer than there was time for" in reason(events, "compile")
+    assert "compiling takes up to a minute: too little time" in reason(events, "compile")
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert "no C++ compiler" in reason(probed(mlp(), torch.ones(3, 4)), "compile")
 
@@ -428,6 +438,13 @@ def test_compiling_is_left_to_the_trial_where_time_is_short(monkeypatch):
 def test_without_time_no_probe_begins():
     events = probed(mlp(), torch.ones(3, 4), seconds=-1.0)
     assert {event["reason"] for event in events.values()} == {"too little time was left"}
+
+
+def test_a_probe_without_time_names_the_budget_that_would_do():
+    asked = {"began": time.monotonic() - 100.0, "budget_s": 180.0, "trials": True}
+    events = probed(mlp(), torch.ones(3, 4), seconds=-1.0, settings=asked)
+    reasons = {event["reason"] for event in events.values()}
+    assert reasons == {"too little time was left; --budget 4min would do"}
 
 
 def test_a_slow_pass_is_told_with_what_it_takes(own):

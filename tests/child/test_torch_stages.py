@@ -238,7 +238,7 @@ def test_what_a_dataset_opens_for_workers_does_not_stay_open_here():
 
 def test_a_stage_nobody_has_time_for_says_so():
     driver = taken(DataLoader(Slow()), seconds=-1.0)
-    assert reasons(driver, "stages") == ["no time was left for it"]
+    assert reasons(driver, "stages") == ["too little time was left"]
     assert all("missing" in event for event in driver.record.of("stage_time"))
 
 

@@ -25,7 +25,10 @@ def mlp() -> Any:
 def driver(model: Any = None, *args: Any) -> Any:
     calls = {} if model is None else {id(model): (model, args, {})}
     loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
-    return SimpleNamespace(loops=loops, record=Record(), sync=lambda: None)
+    observer = SimpleNamespace(settings={})
+    return SimpleNamespace(
+        loops=loops, record=Record(), sync=lambda: None, clock=time.monotonic, observer=observer
+    )
 
 
 def traced(model: Any = None, *args: Any, seconds: float = 300.0) -> dict[str, Any]:
@@ -171,7 +174,10 @@ events = []
 record = SimpleNamespace(write=lambda kind, **fields: events.append(kind), flush=lambda: None)
 calls = {1: (model, (torch.ones(2, 4),), {})}
 loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
-driver = SimpleNamespace(loops=loops, record=record, sync=lambda: None)
+driver = SimpleNamespace(
+    loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
+    observer=SimpleNamespace(settings={}),
+)
 torch_trace.record(driver, time.monotonic() + 100)
 print(*events, *(set(os.listdir(tempfile.gettempdir())) - files))
 """

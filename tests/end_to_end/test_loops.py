@@ -240,6 +240,17 @@ def test_a_users_callback_is_priced_with_its_place(run):
     assert "def on_train_batch_end" in text_at(log.methods["on_train_batch_end"])
 
 
+def test_what_stands_between_two_fits_is_seen_with_its_share(run):
+    _, found = run(str(LOOPS / "several_fits.py"))
+    turn = found.outside
+    assert (turn.turn, turn.steps, turn.whole) == ("fit", 50, True)
+    assert text_at(turn.loop).startswith("for round_ in range")
+    (evaluation,) = [one for one in turn.spent if one.what == "evaluation"]
+    assert (evaluation.name, evaluation.calls) == ("evaluate", pytest.approx(1.0))
+    assert "model.evaluate(" in text_at(evaluation.where)
+    assert sum(one.seconds for one in turn.spent) < turn.seconds
+
+
 @pytest.mark.long
 def test_debug_modes_are_seen_with_the_lines_that_turn_them_on(run):
     _, found = run(str(LOOPS / "debugged.py"))

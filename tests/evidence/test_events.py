@@ -117,3 +117,30 @@ def test_a_script_without_a_framework_is_told_which_ones_are_seen():
     with pytest.raises(NoLoop) as caught:
         choose(recording({"e": "hello"}))
     assert "TensorFlow, Keras and PyTorch" in caught.value.hint
+
+
+def said(*events):
+    with pytest.raises(NoLoop) as caught:
+        choose(recording({"e": "hello"}, *events))
+    return caught.value
+
+
+IMPORT = {"e": "import", "name": "tensorflow", "version": "2.21.0"}
+JAX = {"e": "unsupported", "name": "JAX", "version": "0.7.1"}
+
+
+def test_sessions_of_tensorflow_1_are_recognised_as_what_is_not_observed():
+    error = said(IMPORT, {"e": "sessions", "where": {"file": "/x/train.py", "line": 12}})
+    assert "trains with TensorFlow 1's sessions (`tf.compat.v1`)" in str(error)
+    assert "sessions were run, at line 12 of /x/train.py" in error.seen
+    assert not any("no weights" in one for one in error.seen)
+
+
+def test_a_framework_that_is_not_observed_is_named():
+    assert "imported JAX 0.7.1, which trainperf does not observe" in str(said(JAX))
+    keras = {"e": "unsupported", "name": "Keras on jax", "version": ""}
+    assert "imported Keras on jax, which" in str(said(IMPORT, keras))
+
+
+def test_a_framework_that_something_else_imported_is_not_to_blame():
+    assert "no step that updates weights" in str(said(IMPORT, JAX))

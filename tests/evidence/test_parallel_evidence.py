@@ -63,9 +63,9 @@ def place(number: int, size: int = 2, **fields: Any) -> Event:
 
 
 def timed(phase: str, seconds: float, drift: float = 0.0) -> list[Event]:
-    """Three rounds of eight steps; the machine gets slower by `drift` from round to round."""
+    """Five rounds of eight steps; the machine gets slower by `drift` from round to round."""
     made: list[Event] = []
-    for index in range(3):
+    for index in range(5):
         each = seconds * (1 + drift * index)
         made.append({"e": "phase", "p": phase, "b": index})
         made += steps(phase, [each * (1 + 0.01 * (-1) ** step) for step in range(8)], index)
@@ -339,8 +339,8 @@ def test_drift_of_the_machine_cancels_in_the_interval() -> None:
 
 
 def test_an_exchange_within_the_noise_has_an_interval_that_begins_at_0() -> None:
-    real = Measure(0.100, 30, (0.097, 0.103, 0.100), low=0.09, high=0.11)
-    local = Measure(0.099, 30, (0.102, 0.096, 0.099), low=0.09, high=0.11)
+    real = Measure(0.100, 50, (0.097, 0.103, 0.100, 0.098, 0.102), low=0.09, high=0.11)
+    local = Measure(0.099, 50, (0.102, 0.096, 0.099, 0.1, 0.098), low=0.09, high=0.11)
     ranks = [rank(number, real=real, local=local) for number in range(2)]
     found = joined(ranks, choose(run(process(0, extra=(EXCHANGE,)))))
     assert found is not None

@@ -72,3 +72,25 @@ def test_the_link_is_what_it_was_at_its_best() -> None:
     )
     assert (found["pcie_generation"], found["pcie_width"]) == (4, 8)
     assert gpu(GpuSample(0))["pcie_width"] is None
+
+
+def ready(running: float, waiting: float, others: float) -> HostSample:
+    return host(threads_running=running, threads_waiting=waiting, others_cores=others)
+
+
+def test_threads_that_wait_for_each_other_are_kept_by_nobody_else() -> None:
+    assert phases(Sample(11.0, ready(2.0, 3.0, 0.0)))["real"].waited == 0.0
+
+
+def test_others_have_the_part_of_the_waiting_that_they_have_of_the_cores() -> None:
+    found = phases(
+        Sample(11.0, ready(0.5, 0.5, 1.5)),
+        Sample(12.0, ready(1.0, 0.0, 0.0)),
+        Sample(13.0, host()),
+    )["real"]
+    assert found.waited == 0.375 / 2
+    assert found.others_cores == 0.75
+
+
+def test_a_kernel_that_counts_no_waiting_has_no_share_of_it() -> None:
+    assert phases(Sample(11.0, host(others_cores=1.0)))["real"].waited is None

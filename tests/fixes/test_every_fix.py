@@ -13,13 +13,14 @@ import pytest
 
 from rewriting import marked, result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import HEADINGS, Example, Fix, all_fixes, detect_all
+from trainperf.fixes import HEADINGS, Example, Fix, all_fixes, detect_all, possible_all
 from trainperf.fixes._cases import evidence
 from trainperf.fixes._docs import catalogue_markdown, unmarked
 from trainperf.fixes._words import worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, Times
 
 FIXES = all_fixes()
+DEBRIS = re.compile(r"\bNone\b|\bnan\b|\binf\b|  | \(\)|``|[1-9]\.\d{4,}")
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "fixes.md"
 
 every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.id)
@@ -37,6 +38,22 @@ firing_cases = pytest.mark.parametrize(
         pytest.param(fix, case, id=f"{fix.id}-{number}")
         for fix in FIXES
         for number, case in enumerate(fix.fires)
+    ],
+)
+cases_not_to_try = pytest.mark.parametrize(
+    ("fix", "case"),
+    [
+        pytest.param(fix, case, id=f"{fix.id}-{number}")
+        for fix in FIXES
+        for number, case in enumerate(fix.tries_not)
+    ],
+)
+cases_to_try = pytest.mark.parametrize(
+    ("fix", "case"),
+    [
+        pytest.param(fix, case, id=f"{fix.id}-{number}")
+        for fix in FIXES
+        for number, case in enumerate(fix.tries)
     ],
 )
 examples = pytest.mark.parametrize(
@@ -135,7 +152,7 @@ def test_the_text_gives_sentences_and_no_debris(fix: Fix, case: Evidence) -> Non
     finding = found(fix, case)
 
     for text in (finding.text, finding.advice, finding.title):
-        assert not re.search(r"\bNone\b|\bnan\b|\binf\b|  | \(\)|``|[1-9]\.\d{4,}", text), text
+        assert not DEBRIS.search(text), text
         assert not re.match(r"(the|a|an|it|one) ", text), text
     assert finding.text.endswith(".")
 
@@ -177,6 +194,42 @@ def test_the_variables_it_sets_are_words(fix: Fix, case: Evidence) -> None:
 @firing_cases
 def test_it_says_the_same_twice(fix: Fix, case: Evidence) -> None:
     assert found(fix, case) == found(fix, case)
+
+
+# ------------------------------------------------------------------------ what to try
+
+
+@cases_not_to_try
+def test_it_is_not_tried_where_there_is_nothing_to_try(fix: Fix, case: Evidence) -> None:
+    assert fix.id not in {finding.id for finding in possible_all(case, found=())}
+
+
+@cases_to_try
+def test_it_is_tried_where_nothing_is_found(fix: Fix, case: Evidence) -> None:
+    assert detected(fix, case) is None
+    assert fix.id in {finding.id for finding in possible_all(case, found=())}
+
+
+@cases_to_try
+def test_what_is_tried_says_what_is_there(fix: Fix, case: Evidence) -> None:
+    finding = fix.possible(case)
+
+    assert finding is not None
+    assert finding.title
+    assert finding.advice
+    assert finding.bound_basis
+    assert finding.bound is None or finding.bound > 0
+    for text in (finding.text, finding.advice, finding.title):
+        assert not DEBRIS.search(text), text
+        assert not re.match(r"(the|a|an|it|one) ", text), text
+    assert finding.text.endswith(".")
+
+
+@every_fix
+def test_it_is_left_alone_in_as_many_cases_as_it_is_tried(fix: Fix) -> None:
+    own = type(fix).possible is not Fix.possible
+
+    assert len(fix.tries_not) >= len(fix.tries) >= own
 
 
 # ---------------------------------------------------------------------------- rewrites

@@ -216,9 +216,9 @@ def test_stops_of_a_quota_are_not_hidden_by_the_noise_that_they_make():
 
 
 def test_a_quota_is_the_verdict_where_the_times_settle_nothing():
-    loud = {"low": 0.01, "high": 0.4, "rounds": (0.05, 0.15)}
+    loud = {"low": 0.01, "high": 0.4}
     real = replace(measure(0.1), **loud)
-    resident = replace(measure(0.06), **{**loud, "rounds": (0.08, 0.04)})
+    resident = replace(measure(0.06), **loud)
     case = replace(stopped(), times=Times(real, resident, measure(0.001), 0.001))
     assert answered(case)[0] == "environment"
     quiet = replace(case, container=None)

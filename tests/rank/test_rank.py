@@ -155,9 +155,8 @@ def test_an_input_that_is_quick_alone_is_said_to_be_in_the_way():
 
 
 def test_a_loss_within_the_noise_is_left_open():
-    rounds = {"low": 0.05, "high": 0.15, "rounds": (0.09, 0.14)}
-    real = replace(measure(0.1), **rounds)
-    resident = replace(measure(0.085), low=0.05, high=0.12, rounds=(0.1, 0.07))
+    real = replace(measure(0.1), low=0.05, high=0.15)
+    resident = replace(measure(0.085), low=0.05, high=0.12)
     found = replace(evidence(), times=Times(real, resident, measure(0.05), 0.001))
     answer = verdict(found, ())
     assert answer.grade == "not examined"
@@ -296,14 +295,8 @@ def test_what_lies_between_epochs_is_not_hidden_by_the_noise_of_steps():
 
 
 def test_an_input_finding_of_a_step_that_waits_for_its_input_is_not_dropped():
-    rounds = {"rounds": (0.1, 0.1, 0.1)}
     made = loud(resident=0.06, input=0.08)
-    times = replace(
-        made.times,
-        real_=replace(made.times.real_, **rounds),
-        resident_=replace(made.times.resident_, rounds=(0.06,) * 3),
-    )
-    waits = replace(made, times=times)
+    waits = replace(made, times=replace(made.times, waiting_noise=0.02))
     assert waits.input_bound
     found = [finding("tf_map_parallel", 1.3), finding("a", 1.3, "model")]
     assert [one.id for one in ranked(found, waits)] == ["tf_map_parallel"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reporters.rendering import FINDINGS, TRIALS, coloured, of, part, text
-from reporters.samples_observed import INPUT_BOUND
+from reporters.samples_observed import INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import (
     ALL_OUTCOMES,
     CONTROL,
@@ -85,6 +85,17 @@ def test_every_outcome_has_its_group_in_order() -> None:
     report = text(ALL_OUTCOMES)
     places = [report.index(f"\n  {heading}\n") for heading, _ in GROUPS.values()]
     assert places == sorted(places)
+
+
+def test_what_changes_the_experiment_stands_in_a_section_of_its_own_with_its_figure() -> None:
+    (apart,) = [one for one in ALL_OUTCOMES.trials if one.outcome is Outcome.CHANGES]
+    larger = replace(PARALLEL_MAP, id=apart.fix, title="The batch is small")
+    report = text(replace(ALL_OUTCOMES, findings=(PARALLEL_MAP, larger)))
+    section = report[report.index("These would change the experiment") :]
+    assert "2. The batch is small" in section
+    assert "2.05× as fast, measured (1.99 to 2.11)" in section
+    assert "trainperf fix --only batch_size" in " ".join(section.split())
+    assert "The batch is small" not in report[: report.index("These would change")]
 
 
 def test_a_wide_table_has_every_figure() -> None:

@@ -7,7 +7,6 @@ from trainperf.model.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
     NO_EDIT,
-    SEMANTIC,
     Candidate,
     candidates,
     loosest,
@@ -80,11 +79,11 @@ def run(tmp_path):
 
 
 def chosen(run, *findings, semantic=False):
-    return candidates(run, findings, FIXES, writer(run.cwd, FIXES, semantic), semantic)
+    return candidates(run, findings, FIXES, writer(run.cwd, FIXES), semantic)
 
 
 def joined(run, ids, *findings):
-    return together(run, ids, findings, FIXES, writer(run.cwd, FIXES, False)(findings))
+    return together(run, ids, findings, FIXES, writer(run.cwd, FIXES)(findings))
 
 
 def text_of(candidate):
@@ -96,14 +95,12 @@ def test_what_is_left_alone_is_named_with_its_reason_and_its_bound(run):
     found, skipped = chosen(
         run,
         finding("one", 3.0, rewritable=False),
-        append("two", ".x()", equivalence=Equivalence.SEMANTICS, bound=1.5),
         finding("impossible", 1.2),
         finding("unknown", None),
     )
     assert found == []
     assert [(one.fix, one.reason, one.bound) for one in skipped] == [
         ("one", NO_EDIT, 3.0),
-        ("two", SEMANTIC, 1.5),
         ("impossible", "the call does not name missing", 1.2),
         ("unknown", "no fix of that name can edit source", None),
     ]
@@ -126,16 +123,6 @@ def test_nothing_but_its_sources_and_variables_tells_it_from_the_unchanged_run(r
     assert run.env == {"KEPT": "1"}
 
 
-def test_the_largest_bound_comes_first_and_those_without_one_last(run):
-    found, _ = chosen(
-        run,
-        append("one", ".a()", bound=None),
-        append("two", ".b()", bound=1.2),
-        append("slow", ".c()", bound=3.0),
-    )
-    assert [(one.name, one.bound) for one in found] == [("slow", 3.0), ("two", 1.2), ("one", None)]
-
-
 def test_equal_bounds_and_missing_ones_keep_the_rank_of_the_findings(run):
     for bound in (1.5, None):
         found, _ = chosen(run, *(append(fix, ".a()", bound=bound) for fix in ("two", "one")))
@@ -149,10 +136,19 @@ def test_a_fix_that_shows_after_an_epoch_says_so(run):
     assert both.warm_up_epochs == 1
 
 
-def test_a_change_of_the_experiment_is_tried_if_it_is_allowed(run):
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_change_of_the_experiment_stands_apart_unless_it_is_allowed(run, allowed):
     changing = append("two", ".x()", equivalence=Equivalence.SEMANTICS)
-    ((one,), skipped) = chosen(run, changing, semantic=True)
+    ((one,), skipped) = chosen(run, changing, semantic=allowed)
     assert (one.name, one.equivalence, skipped) == ("two", Equivalence.SEMANTICS, [])
+    assert one.apart is not allowed
+
+
+def test_a_candidate_knows_how_many_samples_its_step_takes_beside_one_of_the_script(run):
+    twice = append("two", ".x()")
+    twice.data["samples_per_step"] = 2.0
+    (((one, other), _)) = chosen(run, twice, append("one", ".a()"))
+    assert (one.work, other.work) == (2.0, 1.0)
 
 
 def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):
@@ -180,7 +176,7 @@ def test_a_missing_file_is_a_reason_and_no_crash(run, tmp_path):
 
 def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
     findings = (append("one", ".a()"), append("two", ".b()", BATCH))
-    write = writer(run.cwd, FIXES, False)(findings)
+    write = writer(run.cwd, FIXES)(findings)
     write(("one",))
     (tmp_path / "train.py").write_text("changed meanwhile\n")
     written = write(("two",))

@@ -7,20 +7,16 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from trainperf.fixes._cases import SITE, evidence
 from trainperf.fixes.tf_cache import Cache
 from trainperf.fixes.torch_persistent_workers import PersistentWorkers
-from trainperf.model import Equivalence, Finding, Leg, Run
+from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.epochs import (
-    RANKS,
-    choose_slices,
-    epoch_of,
-    epochs_of_slice,
-    with_pause,
-)
+from trainperf.trial.epochs import epoch_of, epochs_of_slice, with_pause
 from trainperf.trial.slices import Slice, slice_of
+from trainperf.trial.slicing import RANKS, SHORT_STEPS, choose_slices, short_epoch
 
 EPOCH = Epoch(steps=20, seconds=0.5, pause_s=0.1)
 RUN = Run(("python",), ".", "train.py")
@@ -34,13 +30,41 @@ def candidate(name="persistent", epoch=EPOCH):
 STEPS = candidate("steps", None)
 
 
+def with_epochs(steps, restart_s, real=0.1):
+    between = BetweenEpochs(restart_s + 1.0, 3, steps, restart_s=restart_s)
+    loop = Loop("fit", where=SITE, batch_size=32, epochs=9, epoch_steps=steps)
+    return evidence(real=real, loop=loop, between_epochs=between)
+
+
+LONG = with_epochs(1000, 0.2)
+
+
 def test_without_a_fix_that_saves_between_epochs_slices_hold_a_few_steps():
-    found = choose_slices([STEPS], COSTS, 120.0, 20.0, 1)
+    found = choose_slices([STEPS], LONG, COSTS, 120.0, 20.0, 1)
     assert (found.chosen, found.skipped, found.costs, found.said) == ((STEPS,), (), COSTS, "")
 
 
+def test_epochs_of_a_few_steps_are_compared_whole_whatever_is_tried():
+    found = choose_slices([STEPS], with_epochs(10, 0.05), COSTS, 120.0, 20.0, 1)
+    assert found.costs.epoch == Epoch(10, pytest.approx(1.05))
+    assert found.said == "whole epochs (10 steps each)"
+
+
+@pytest.mark.parametrize(
+    ("steps", "restart_s", "short"),
+    [(SHORT_STEPS, 0.0, True), (100, 0.1, False), (100, 0.6, True), (5000, 30.0, True)],
+)
+def test_an_epoch_is_short_by_its_steps_or_by_what_opening_its_input_takes(steps, restart_s, short):
+    assert (short_epoch(with_epochs(steps, restart_s)) is not None) == short
+
+
+def test_epochs_too_long_for_the_time_are_compared_in_steps():
+    found = choose_slices([STEPS], with_epochs(5000, 30.0), COSTS, 120.0, 20.0, 1)
+    assert (found.chosen, found.costs, found.said) == ((STEPS,), COSTS, "")
+
+
 def test_short_epochs_make_whole_ones_for_all_that_is_tried():
-    found = choose_slices([STEPS, candidate()], COSTS, 120.0, 20.0, 1)
+    found = choose_slices([STEPS, candidate()], LONG, COSTS, 120.0, 20.0, 1)
     assert found.chosen == (STEPS, candidate())
     assert found.costs.epoch == EPOCH
     assert found.costs.step_s == pytest.approx(0.5 / 20)
@@ -50,13 +74,13 @@ def test_short_epochs_make_whole_ones_for_all_that_is_tried():
 
 def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
     long = candidate(epoch=Epoch(2000, 12.0))
-    found = choose_slices([STEPS, long], COSTS, 120.0, 20.0, 1)
+    found = choose_slices([STEPS, long], LONG, COSTS, 120.0, 20.0, 1)
     assert found.chosen == (STEPS,)
     assert found.costs == COSTS
     [skipped] = found.skipped
     assert "one takes 12.0 s" in skipped.reason
     assert f"--budget {found.budget_needed_s:.0f}s" in skipped.reason
-    enough = choose_slices([STEPS, long], COSTS, found.budget_needed_s - 20.0, 20.0, 1)
+    enough = choose_slices([STEPS, long], LONG, COSTS, found.budget_needed_s - 20.0, 20.0, 1)
     assert enough.chosen == (STEPS, long)
 
 
@@ -64,17 +88,17 @@ def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long
     long = Epoch(2000, 12.0)
     both = replace(candidate("both", long), in_steps=True)
     for others in ((), (candidate(epoch=long),)):
-        found = choose_slices([STEPS, both, *others], COSTS, 120.0, 20.0, 1)
+        found = choose_slices([STEPS, both, *others], LONG, COSTS, 120.0, 20.0, 1)
         assert found.chosen == (STEPS, both)
         assert [one.fix for one in found.skipped] == [one.name for one in others]
         assert found.costs.epoch is None
         assert (found.budget_needed_s is None) == (not others)
-    several = choose_slices([both], COSTS, 120.0, 20.0, 2)
+    several = choose_slices([both], LONG, COSTS, 120.0, 20.0, 2)
     assert (several.chosen, several.skipped, several.costs) == ((both,), (), COSTS)
 
 
 def test_a_whole_epoch_of_warm_up_takes_what_an_epoch_takes_with_its_pause():
-    found = choose_slices([candidate()], COSTS, 120.0, 20.0, 1)
+    found = choose_slices([candidate()], LONG, COSTS, 120.0, 20.0, 1)
     assert found.costs.epoch_s == EPOCH.seconds
 
 
@@ -90,14 +114,14 @@ def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_l
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():
-    found = choose_slices([candidate(epoch=Epoch(10**6, 3600.0))], COSTS, 120.0, 20.0, 1)
+    found = choose_slices([candidate(epoch=Epoch(10**6, 3600.0))], LONG, COSTS, 120.0, 20.0, 1)
     assert found.chosen == ()
     assert found.budget_needed_s is None
     assert "too long" in found.skipped[0].reason
 
 
 def test_several_ranks_are_tried_in_short_slices_only():
-    found = choose_slices([STEPS, candidate()], COSTS, 120.0, 20.0, 2)
+    found = choose_slices([STEPS, candidate()], LONG, COSTS, 120.0, 20.0, 2)
     assert found.chosen == (STEPS,)
     assert [one.reason for one in found.skipped] == [RANKS]
     assert found.costs.epoch is None

@@ -8,7 +8,7 @@ from trainperf.trial import one_after_another, turns
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother, Process
-from trainperf.trial.outcome import trial
+from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses
 from trainperf.trial.slices import Slice
 
@@ -17,7 +17,7 @@ LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 
 def process(step_s=0.1, slices=8, failure="", first_step_s=5.0):
     made = tuple(Slice(3 * step_s * (1 + 0.002 * n), 3, 3.0, 1e-6) for n in range(slices))
-    return Process(made, LOSSES, first_step_s, failure)
+    return Process(made, LOSSES, Start(first_step_s), failure)
 
 
 class Written(OneAfterAnother):
@@ -32,7 +32,7 @@ class Written(OneAfterAnother):
         self.started = []
         super().__init__(bench(self.run, folder))
 
-    def _process(self, name, run, clock):
+    def _process(self, name, run, clock, work=1.0):
         self.started.append(name)
         return self.left.pop(0) if self.left else Process((), None, None, LATE)
 
@@ -131,7 +131,7 @@ def test_the_spread_of_starts_is_that_of_all_unchanged_processes(tmp_path):
     engine = Written(tmp_path, *starts, process())
     engine.compare_all("b")
     baseline = engine.baseline()
-    assert (baseline.first_step_s, baseline.start_spread_s) == (5.5, 1.0)
+    assert (baseline.start.seconds, baseline.start_spread_s) == (5.5, 1.0)
 
 
 def test_without_any_process_there_is_no_baseline(tmp_path):
@@ -166,7 +166,7 @@ def test_a_step_of_half_the_length_reads_two_and_one_that_fails_is_named(tmp_pat
     assert 1.5 < half.ratio.speedup < 2.4
     assert half.ratio.low <= half.ratio.speedup <= half.ratio.high
     assert half.pairs == ()
-    assert half.first_step_s > 0
+    assert half.start.seconds > 0
     assert "fails: ZeroDivisionError" in bad.failure
     assert baseline.control is not None
     assert baseline.step_s > 0.018

@@ -9,6 +9,7 @@ from trainperf.trial.outcome import (
     SMALLEST_GAIN,
     Baseline,
     Measured,
+    Start,
     break_even,
     control_of,
     floor,
@@ -25,16 +26,20 @@ def ratio(low, speedup, high, pairs=8):
     return Ratio(speedup, low, high, pairs, 3 * pairs)
 
 
-def measured(found=None, losses=LOSSES, failure="", first_step_s=None):
-    return Measured("fix", found, losses, failure, first_step_s)
+def start(seconds, cpu_s=None):
+    return None if seconds is None else Start(seconds, cpu_s)
+
+
+def measured(found=None, losses=LOSSES, failure="", first_step_s=None, cpu_s=None):
+    return Measured("fix", found, losses, failure, start(first_step_s, cpu_s))
 
 
 def control(low=0.99, high=1.01):
     return control_of(ratio(low, 1.0, high), SURE)
 
 
-def baseline(of=None, losses=LOSSES, first_step_s=None, spread=0.0):
-    return Baseline(0.1, 1e-5, losses, SURE, of or control(), first_step_s, spread)
+def baseline(of=None, losses=LOSSES, first_step_s=None, spread=0.0, cpu_s=None):
+    return Baseline(0.1, 1e-5, losses, SURE, of or control(), start(first_step_s, cpu_s), spread)
 
 
 def tried(one, beside=None, equivalence=Equivalence.EXACT):
@@ -163,3 +168,10 @@ def test_what_saves_nothing_never_earns_its_cost_back():
 def test_the_one_off_cost_stands_in_the_trial():
     one = tried(measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0), baseline(first_step_s=10.0))
     assert (one.one_off_s, one.break_even_steps) == (6.0, 120)
+
+
+@pytest.mark.parametrize(("cpu_s", "costs"), [(9.0, True), (4.1, False)])
+def test_a_start_that_others_held_up_is_no_cost_of_the_change(cpu_s, costs):
+    one = measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0, cpu_s=cpu_s)
+    extra, _ = break_even(one, baseline(first_step_s=10.0, cpu_s=4.0))
+    assert (extra == 6.0) if costs else (extra is None)

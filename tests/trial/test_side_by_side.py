@@ -76,20 +76,68 @@ def test_a_script_that_cannot_run_twice_at_a_time_is_not_compared_beside_itself(
         engine.compare([changed(run, script, LOCKED + "#")], clock())
 
 
-def test_what_an_earlier_wave_gave_stands_where_the_script_ends_in_a_later_one(
-    tmp_path, monkeypatch
-):
-    waves = iter([["first"], LegFailed("ended")])
-    monkeypatch.setattr(SideBySide, "_wave", lambda self, *_: raised(next(waves)))
-    run = base_run(written(tmp_path, ""))
+def test_what_earlier_ones_gave_stands_where_the_script_ends_later(tmp_path, monkeypatch):
+    took = iter([None, LegFailed("ended")])
+    start = SideBySide._start
+    monkeypatch.setattr(
+        SideBySide, "_start", lambda self, *given: raised(next(took)) or start(self, *given)
+    )
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 5000))
+    run = base_run(script)
     few = replace(bench(run, tmp_path), legs=3)
+    names = [changed(run, script, ENDING.format(0.002, 50000), name) for name in "abc"]
     with SideBySide(few) as engine:
-        found = engine.compare([changed(run, tmp_path, "", name) for name in "abc"], clock())
-    assert found[0] == "first"
-    assert [(one.name, one.failure) for one in found[1:]] == [
+        first, *others = engine.compare(names, clock())
+    assert first.ratio.speedup > 1.5
+    assert [(one.name, one.failure) for one in others] == [
         ("b", "could not be compared: the script as it is ended"),
         ("c", "could not be compared: the script as it is ended"),
     ]
+
+
+def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 50000))
+    run = base_run(script)
+    few = replace(bench(run, tmp_path), legs=3)
+    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "abc"]
+    with SideBySide(few) as engine:
+        found = engine.compare(names, clock())
+        assert engine.legs == 5
+    assert [one.name for one in found] == ["a", "b", "c"]
+    assert all(one.ratio.speedup > 1.5 for one in found)
+
+
+def test_what_cannot_start_in_the_time_that_is_left_is_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 50000))
+    run = base_run(script)
+    few = replace(bench(run, tmp_path), legs=3)
+    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "ab"]
+
+    def keep(measured):
+        return 1000.0 if measured else 0.0
+
+    with SideBySide(few) as engine:
+        one, other = engine.compare(names, clock(), keep)
+    assert one.ratio is not None
+    assert other.late
+
+
+@repeated
+def test_values_race_and_the_loser_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.02, 50000))
+    run = base_run(script)
+    slow, fast = (
+        replace(changed(run, script, ENDING.format(step_s, 500000), "fix"), variant=str(step_s))
+        for step_s in (0.012, 0.003)
+    )
+    with SideBySide(bench(run, tmp_path)) as engine:
+        one, other = engine.compare([slow, fast], clock())
+    assert one.ratio.high < other.ratio.low
+    assert len(one.pairs) <= len(other.pairs)
 
 
 def raised(what):

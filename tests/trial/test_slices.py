@@ -44,3 +44,10 @@ def test_a_rank_that_left_a_step_out_is_compared_by_its_seconds_per_step():
     ranks = [[block(1, 0.40, 4)], [block(1, 0.36, 3)]]
     found = slice_of(ranks, 1, 1.0)
     assert found.rate == pytest.approx(3 / 0.36)
+
+
+def test_a_step_on_twice_the_samples_does_twice_the_work():
+    block = {"e": "block", "b": 1, "d": 1.0, "n": 10, "own": 0.0}
+    assert slice_of([[block]], 1, 2.0, 2.0).work == 20.0
+    counted = {"e": "work", "b": 1, "n": 37}
+    assert slice_of([[counted, block]], 1, 8.0, 2.0).work == 74.0

@@ -15,6 +15,7 @@ from trainperf.trial.turns import (
     SLICE_S,
     Contest,
     Turns,
+    beaten,
     enough,
     settle_steps,
     slice_steps,
@@ -214,9 +215,16 @@ def spread(middle, by, count):
     return [middle * math.exp(by * (-1) ** number) for number in range(count)]
 
 
-def test_a_few_pairs_decide_nothing():
-    assert not enough(contest(*[2.0] * (MIN_PAIRS - 1)), 0.02)
-    assert enough(contest(*[2.0] * MIN_PAIRS), 0.02)
+def test_a_wide_gap_is_decided_by_three_pairs_and_a_small_one_by_more():
+    assert not enough(contest(2.0, 2.0), 0.02)
+    assert enough(contest(2.0, 2.02, 1.98), 0.02)
+    assert not enough(contest(*[1.2] * (MIN_PAIRS - 1)), 0.02)
+    assert enough(contest(*[1.2] * MIN_PAIRS), 0.02)
+
+
+def test_a_large_gain_may_be_known_less_exactly_than_a_small_one():
+    assert not enough(contest(*spread(1.3, 0.04, MIN_PAIRS)), 0.02)
+    assert enough(contest(*spread(4.0, 0.04, MIN_PAIRS)), 0.02)
 
 
 def test_what_is_clearly_no_gain_is_decided_early_however_wide():
@@ -245,6 +253,32 @@ def test_nothing_takes_more_than_the_most_pairs():
     assert not enough(contest(*spread(1.0, 0.3, MAX_PAIRS)), 0.02)
     assert enough(contest(*spread(1.0, 0.3, MOST_PAIRS)), 0.02)
     assert enough(contest(*spread(1.0, 0.03, MAX_PAIRS)), 0.02)
+
+
+def racing(*ratios, race="workers"):
+    return replace(contest(*ratios), race=race)
+
+
+def test_a_value_that_lies_clearly_behind_another_is_beaten_at_once():
+    ahead, behind = racing(2.0, 2.02, 1.98), racing(1.5, 1.52, 1.48)
+    assert beaten(behind, [ahead, behind])
+    assert not beaten(ahead, [ahead, behind])
+
+
+def test_of_values_that_are_as_good_as_each_other_one_goes_on():
+    one = racing(*spread(2.0, 0.003, MIN_PAIRS))
+    other = racing(*spread(2.01, 0.003, MIN_PAIRS))
+    assert [beaten(each, [one, other]) for each in (one, other)] == [True, False]
+    few = [racing(*spread(2.0, 0.003, MIN_PAIRS - 1)) for _ in range(2)]
+    assert not beaten(few[0], few)
+
+
+def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
+    ahead, behind = contest(2.0, 2.02, 1.98), contest(1.5, 1.52, 1.48)
+    assert not beaten(behind, [ahead, behind])
+    assert not beaten(racing(1.5, 1.52, 1.48), [racing(2.0, 2.02, 1.98, race="buffers")])
+    assert not beaten(racing(1.5, 1.52, 1.48), [replace(racing(2.0, 2.02, 1.98), failure="hangs")])
+    assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
 
 
 def test_too_few_pairs_have_no_ratio():

@@ -1,5 +1,7 @@
 """A fix that can be made in several ways: the best way is kept, the others are named."""
 
+from dataclasses import replace
+
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured
@@ -57,3 +59,15 @@ def test_no_way_that_pays_leaves_no_choice():
         Outcome.NO_EFFECT,
         Outcome.SLOWER,
     }
+
+
+def test_what_changes_the_experiment_is_measured_and_not_kept():
+    measured, candidate = tried("a", 3.2)
+    found = sorted_out((measured, replace(candidate, apart=True)))
+    assert (found.best["a"].outcome, found.best["a"].kept) == (Outcome.CHANGES, False)
+    assert found.best["a"].speedup == 3.2
+    assert "trainperf fix --only a" in found.best["a"].reason
+    assert found.winners == ()
+    slower = tried("a", 0.9)
+    found = sorted_out((slower[0], replace(slower[1], apart=True)))
+    assert found.best["a"].outcome is Outcome.SLOWER

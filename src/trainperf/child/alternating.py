@@ -7,15 +7,25 @@ go on training the model.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from .estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
     from .driver import Driver
 
 BLOCKS = 6
 PROBE_S = 1.2
+CALLS = 2 * FEWEST + 4
+"""A probe calls its two sides at least about so many times."""
+MOST_BLOCKS = 30
+NOISY = 4
+"""A probe whose ratio is not decided takes at most so many times as long as usual."""
+GAIN = 1.03
+"""A ratio that is surely above it is a gain, one that is surely below it is none."""
 
 
 def alternate(
@@ -30,7 +40,8 @@ def alternate(
     """Time `base` and `candidate` in turn; record seconds per step of every block.
 
     `per_candidate` is how many steps one call of the candidate does. The first call
-    of the candidate is timed apart: it traces and compiles.
+    of the candidate is timed apart: it traces and compiles. Turns go on until their ratio
+    is decided, or the probe's time is up.
     """
     began = time.monotonic()
     candidate()
@@ -43,10 +54,12 @@ def alternate(
     base()
     driver.sync()
     once = max(1e-6, time.monotonic() - began)
-    spare = max(0.2, min(PROBE_S, deadline - time.monotonic()))
+    began = time.monotonic()
+    spare = max(0.2, min(PROBE_S, deadline - began))
     count = max(1, int(spare / (2 * BLOCKS) / once))
+    ends = min(deadline, began + NOISY * max(PROBE_S, 2 * BLOCKS * once))
     blocks: dict[str, list[float]] = {"base": [], "candidate": []}
-    for index in range(BLOCKS):
+    for index in range(MOST_BLOCKS):
         order = (("base", base, 1), ("candidate", candidate, per_candidate))
         for label, call, steps in order if index % 2 == 0 else reversed(order):
             calls = max(1, count // steps)
@@ -55,7 +68,17 @@ def alternate(
                 call()
             driver.sync()
             blocks[label].append((time.monotonic() - began) / (calls * steps))
-        if time.monotonic() > deadline + PROBE_S and index >= 3:
+        late = time.monotonic() > (ends if index + 1 >= BLOCKS else deadline)
+        if index + 1 >= FEWEST and (late or (index + 1 >= BLOCKS and _decided(**blocks))):
             break
     driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
     driver.record.flush()
+
+
+def _decided(base: list[float], candidate: list[float]) -> bool:
+    """Whether the ratio of the two is known well enough: a gain, none, or close to its value."""
+    logs = [math.log(one / other) for one, other in zip(base, candidate, strict=True)]
+    ratio = estimate(logs)
+    half = math.inf if ratio.half is None else ratio.half
+    line = math.log(GAIN)
+    return ratio.value - half > line or ratio.value + half < line or half <= line

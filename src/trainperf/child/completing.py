@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from .budget import Budget
+
 if TYPE_CHECKING:
     from .driver import Driver
+
+PROBES = "probes"
+USUAL_S = 10.0
+"""What the stages or the probes take of a script that is not slow."""
 
 
 def describe(driver: Driver) -> None:
@@ -17,10 +23,11 @@ def describe(driver: Driver) -> None:
 
 def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
-    deadline = driver.clock() + driver.observer.settings["extra_s"]
+    budget = Budget.of(driver)
+    deadline = budget.extra_by(driver.clock())
     for name, extra in extras:
         if driver.clock() > deadline and name != "facts":  # they cost little, and all need them
-            driver.record.write("missing", what=name, reason="no time was left for it")
+            lacks(driver, name, budget.lacking(USUAL_S, driver.clock()))
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
@@ -28,11 +35,17 @@ def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]
         try:
             extra(deadline)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:500]
-            driver.record.write("missing", what=name, reason=reason)
+            lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
         finally:
             driver.observer.off = False
     driver.record.write("measured")
+
+
+def lacks(driver: Driver, name: str, reason: str) -> None:
+    """Record why an extra measurement was not taken; of the probes, why each of them was not."""
+    whats = [f"probe {each}" for each in driver.probe_names()] if name == PROBES else [name]
+    for what in whats:
+        driver.record.write("missing", what=what, reason=reason)
 
 
 def describe_early(driver: Driver) -> None:

@@ -44,6 +44,10 @@ class Driven:
         """What is to be measured of the exchange alone; the ranks do it in step."""
         return []
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        return ()
+
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""
         return 0
@@ -53,6 +57,10 @@ class Driven:
 
     def profile_ends(self) -> None:
         """Steps whose times enter no figure are over."""
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What the script called besides its steps since the last time this was asked."""
+        return []
 
     def can_end(self) -> bool:
         """Whether the loop can be let end here, to see what comes between epochs."""

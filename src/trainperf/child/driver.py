@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import completing, ranks
+from . import completing, cycles, other_loops, ranks
+from .budget import Budget
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
+from .stacks import StackSampler
 
 if TYPE_CHECKING:
     from .observer import Observer
@@ -63,6 +65,8 @@ class Driver(Driven):
         self._traced = 0
         self._ending_from = 0.0
         self._own = 0.0
+        self._aside: StackSampler | None = None
+        self.cycles: cycles.Cycles | None = None
         self._phases = Phases(self)
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
         observer.reads.begin()
@@ -70,7 +74,7 @@ class Driver(Driven):
 
     def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
         if settings.get("leg") is None:
-            limits = (self.clock, settings["measure_s"], settings.get("steps"), phases)
+            limits = (self.clock, Budget.of(self), settings.get("steps"), phases)
             if self.world is None:
                 return Plan(*limits)
             from .schedule import RankPlan
@@ -220,8 +224,7 @@ class Driver(Driven):
                     self._gaps >= 2 and now - self._ending_from > GAPS_S
                 )
                 if enough or not self.can_end():
-                    self.ending_ends()
-                    self.observer.finish()
+                    self._gaps_seen()
                 self._between_seen = False
             return
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
@@ -237,17 +240,23 @@ class Driver(Driven):
 
     def _end_block(self) -> None:
         block = self.plan.block
+        called = self.calls()
         if block.phase != WARM_UP and block.started is not None and block.steps:
             self.sync()
+            seconds = self.clock() - block.started - self._block_gap
+            if not self.plan.counts_only:
+                self.plan.timed(block.phase, seconds, block.steps)
             self.record.write(
                 "block",
                 p=block.phase,
                 b=block.index,
                 s=block.started,
-                d=self.clock() - block.started - self._block_gap,
+                d=seconds,
                 n=block.steps,
                 own=self._own,
             )
+            if called and block.phase == REAL:
+                self.record.write("calls", b=block.index, n=block.steps, calls=called)
         self._phases.next()
 
     def _complete(self) -> None:
@@ -255,21 +264,60 @@ class Driver(Driven):
         self._closed = True
         completing.describe(self)
         completing.measure(self, self._extras())
+        self._look_around()
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=ALONE)
-        elif self.epochs_ended and self.can_end():
+        elif (self.epochs_ended or self.cycles is not None) and self.can_end():
             self.ending = True
             self._ending_from = self.clock()
             self.record.write("phase", p="between", b=0)
             self.record.flush()
+            self.calls()  # those until here
+            self._aside = StackSampler(cycles.INTERVAL_S, over=lambda: self._gap_from is None)
+            self._aside.start()
             self.ending_begins()
             return
         self.observer.finish()
+
+    def _look_around(self) -> None:
+        """What the script does besides this loop, as far as its source tells."""
+        try:
+            for one in other_loops.other_loops():
+                self.record.write("other", **one)
+            self.cycles = cycles.wanted(self)
+        except Exception as error:
+            self.observer.failed("what stands around the loop", error)
+
+    def _gaps_seen(self) -> None:
+        """What passes between epochs was timed; where `fit` is called again, that comes next.
+
+        The epochs that are left of this one end after a step or two until then.
+        """
+        self._end_aside()
+        if self.cycles is None:
+            self.ending_ends()
+            self.observer.finish()
+
+    def _end_aside(self) -> None:
+        aside, self._aside = self._aside, None
+        if aside is not None:
+            counts = aside.stop()
+            self.record.write("aside", total=aside.samples, stacks=counts, calls=self.calls())
+
+    def leave(self, now: float) -> float | None:
+        """The loop was left at `now`, to be entered again; seconds since its last step, if known.
+
+        From here on its epochs are as long as they are written.
+        """
+        self._end_aside()
+        since, self._gap_from, self._at = self._gap_from, None, None
+        self.ending = self._between_seen = False
+        return None if since is None else now - since
 
     def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
         """What is measured last; several ranks leave out what they cannot do in step."""
         if self.world is None:
             return [*self.exchange_extras(), *self.extras]
-        self.record.write("missing", what="probes", reason=ALONE)
-        alone = [(name, extra) for name, extra in self.extras if name != "probes"]
+        completing.lacks(self, completing.PROBES, ALONE)
+        alone = [(name, extra) for name, extra in self.extras if name != completing.PROBES]
         return [*self.exchange_extras(), *alone]

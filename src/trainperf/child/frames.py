@@ -88,7 +88,7 @@ def site(frame: FrameType | None) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _lines(path: str) -> list[str]:
+def lines_of(path: str) -> list[str]:
     """The lines that run, each with its end: those of `sources.py`, if it has any."""
     import linecache
 
@@ -97,7 +97,7 @@ def _lines(path: str) -> list[str]:
 
 def _characters(path: str, line: int, column: int) -> int:
     """Turn a column in bytes of UTF-8, as code objects have it, into characters."""
-    lines = _lines(path)
+    lines = lines_of(path)
     if line > len(lines) or lines[line - 1].isascii():
         return column
     return len(lines[line - 1].encode()[:column].decode(errors="replace"))
@@ -119,43 +119,78 @@ def definition(code: CodeType) -> dict[str, Any]:
 
 
 def another_turn() -> bool:
-    """Whether a loop around the innermost one of the user's surely has another turn.
+    """Whether a loop around the innermost one of the user's surely has another turn."""
+    return loop_around()[1]
+
+
+def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
+    """Where the loop around the training stands, and whether one surely has another turn.
 
     Reads the source: of each of the user's frames, the loops that hold the current
     line. Only `for NAME in range(…)`, `tqdm(range(…))` and the like, whose end can be
-    worked out from the variables at hand, count as sure; the innermost loop, which
-    iterates the data, is left out.
+    worked out from the variables at hand, count as sure. With `own`, the innermost loop
+    is the training's own, which iterates the data: it is left out.
     """
     import ast
 
     frame, _ = users_frame()
-    innermost = True
+    first = None
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             for loop in _loops_at(frame):
-                if innermost:
-                    innermost = False
-                elif isinstance(loop, ast.For) and _has_next(loop, frame):
-                    return True
+                if own:
+                    own = False
+                    continue
+                first = first or definition(frame.f_code) | {"line": loop.lineno}
+                if isinstance(loop, ast.For) and _has_next(loop, frame):
+                    return first, True
         frame = frame.f_back
-    return False
+    return first, False
+
+
+def every() -> int | None:
+    """How many turns of a loop pass from one time to the next that this line is reached.
+
+    Reads it off the innermost `if … % N == 0` around a line of the user's frames, where N can
+    be worked out from the variables at hand; None without one.
+    """
+    import ast
+
+    frame, _ = users_frame()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            names = {**frame.f_globals, **frame.f_locals}
+            for branch in _around(frame, ast.If):
+                for node in ast.walk(branch.test):
+                    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                        try:
+                            return _value(node.right, names)
+                        except (TypeError, ValueError, KeyError, AttributeError):
+                            return None
+        frame = frame.f_back
+    return None
 
 
 def _loops_at(frame: FrameType) -> list[Any]:
     """The loops of a frame's function that hold its current line, innermost first."""
     import ast
 
+    return _around(frame, (ast.For, ast.While))
+
+
+def _around(frame: FrameType, kinds: Any) -> list[Any]:
+    import ast
+
     path = os.path.abspath(frame.f_code.co_filename)
     try:
-        tree = ast.parse("".join(_lines(path)))
+        tree = ast.parse("".join(lines_of(path)))
     except SyntaxError:
         return []
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
     found = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, (ast.For, ast.While))
-        and first <= node.lineno <= line <= (node.end_lineno or 0)
+        if isinstance(node, kinds) and first <= node.lineno <= line <= (node.end_lineno or 0)
     ]
     return sorted(found, key=lambda node: -node.lineno)
 

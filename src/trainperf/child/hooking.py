@@ -37,6 +37,10 @@ def hooks_of(observer: Observer) -> dict[str, Hook]:
         observer.framework_imported()
         part.hook(observer, module, seconds)
 
+    def jax(module: ModuleType, seconds: float) -> None:
+        version = getattr(module, "__version__", "")
+        observer.record.write("unsupported", name="JAX", version=version)
+
     def s3(module: ModuleType, seconds: float) -> None:
         from . import s3 as part
 
@@ -45,6 +49,7 @@ def hooks_of(observer: Observer) -> dict[str, Hook]:
     hooks: dict[str, Hook] = dict.fromkeys(
         (
             "tensorflow",
+            "tensorflow.python.client.session",
             "tensorflow.python.data.ops.dataset_ops",
             "tensorflow.python.data.ops.iterator_ops",
             "tensorflow.python.distribute.collective_all_reduce_strategy",
@@ -104,5 +109,6 @@ def hooks_of(observer: Observer) -> dict[str, Hook]:
     hooks |= dict.fromkeys(
         ("aiobotocore.client", "botocore.client", "s3torchconnector._s3client._s3client"), s3
     )
+    hooks["jax"] = jax
     add_hooks(observer, hooks)
     return hooks

@@ -7,7 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from .keras_callbacks import time_callbacks
-from .keras_calls import remember_call, remember_compile, remember_site, time_evaluation
+from .keras_calls import (
+    count_calls,
+    remember_call,
+    remember_compile,
+    remember_site,
+    time_evaluation,
+)
 from .keras_epochs import Epochs
 from .keras_steps import drive_train_function, make_train_on_batch, watch_apply
 from .observer import Observer
@@ -35,7 +41,16 @@ def hook(observer: Observer, module: ModuleType) -> None:
         remember_site(loops, any_module.PyDataset, "__init__")
     elif name == "trainers.trainer":
         remember_compile(loops, any_module.Trainer)
+        _name_backend(observer)
     observer.record.write("hook", name=module.__name__)
+
+
+def _name_backend(observer: Observer) -> None:
+    """Say which backend Keras trains with, where that is none that is observed."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    backend = config.backend() if config is not None else "tensorflow"
+    if backend not in ("tensorflow", "torch"):
+        observer.record.write("unsupported", name=f"Keras on {backend}", version="")
 
 
 def _loops(observer: Observer) -> Any:
@@ -73,4 +88,5 @@ def _trainer(loops: TensorFlowLoops, module: Any) -> None:
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     remember_call(loops, trainer, "fit")
     time_evaluation(loops, trainer)
+    count_calls(loops, trainer)
     replace(module.TFEpochIterator, "__next__", make_next)

@@ -10,6 +10,9 @@ from .patching import replace
 from .tf_loops import TensorFlowLoops
 from .tf_strategies import strategies_of
 
+VALIDATION = "_use_cached_eval_dataset"
+"""What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
+
 
 def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
     """Note on each object where in the user's source `name` was called for it."""
@@ -30,6 +33,12 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
     replace(owner, name, make)
 
 
+def count_calls(loops: TensorFlowLoops, owner: Any) -> None:
+    """Count the calls of a model that do not train it, and their time."""
+    for name in ("predict", "predict_on_batch", "test_on_batch"):
+        replace(owner, name, loops.calls.counting(name))
+
+
 def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
     """Time each evaluation: during `fit` it is what validation costs."""
 
@@ -41,6 +50,8 @@ def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
             finally:
                 seconds = loops.observer.clock() - began
                 loops.observer.record.write("evaluate", s=began, seconds=seconds)
+                if not kwargs.get(VALIDATION):
+                    loops.calls.add("evaluate", seconds)
 
         return evaluate
 
@@ -69,13 +80,18 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
             if loops.observer.off:
                 return original(self, *args, **kwargs)
+            driver = loops.observer.driver
+            if driver is not None and driver.cycles is not None:
+                driver.cycles.fit_begins()
             loops.fit_call = (frames.here(), args, kwargs)
             strategies_of(loops.observer).write()  # `fit` may fail under it
             result = original(self, *args, **kwargs)
             driver = loops.observer.driver
-            if driver is not None and driver.ending:
+            if driver is not None and driver.cycles is not None:
+                driver.cycles.fit_ended(frames.loop_around(own=False)[1])
+            elif driver is not None and driver.ending:
                 loops.observer.finish()  # what stands after the training must not run
-            if driver is not None and driver.kind == "fit":
+            elif driver is not None and driver.kind == "fit":
                 driver.loop_over()
             return result
 

@@ -6,7 +6,13 @@ from types import ModuleType
 from typing import Any
 
 from .keras_callbacks import time_callbacks
-from .keras_calls import remember_call, remember_compile, remember_site, time_evaluation
+from .keras_calls import (
+    count_calls,
+    remember_call,
+    remember_compile,
+    remember_site,
+    time_evaluation,
+)
 from .keras_steps import drive_train_function, make_train_on_batch, watch_apply
 from .observer import Observer
 from .patching import replace
@@ -60,6 +66,7 @@ def _model(loops: TensorFlowLoops, module: Any) -> None:
     remember_compile(loops, module.Model)
     remember_call(loops, module.Model, "fit")
     time_evaluation(loops, module.Model)
+    count_calls(loops, module.Model)
 
 
 def _data_handler(loops: TensorFlowLoops, module: Any) -> None:

@@ -42,6 +42,9 @@ class _TrainFunction:
             or not isinstance(iterator, (IteratorBase, DistributedIteratorBase))
         ):
             return self._function(iterator)
+        driver = loops.observer.driver
+        if driver is not None and driver.cycles is not None:
+            driver.cycles.step(driver.serves(self._model()))
         self._epochs.begins()
         model = self._model()
         logs = loops.step_with_iterator(

@@ -2,17 +2,21 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-Phases alternate so that drift of the machine falls on all of them alike. A block
-counts its steps only after a few settling steps: after the input phase the
-pipeline's buffers are empty, after the resident phase they are full, and neither is
-how the loop normally runs.
+Phases alternate in short blocks so that drift of the machine falls on all of them alike,
+and a burst on few blocks. Rounds go on until the times are settled. A block counts its
+steps only after a few settling steps: after the input phase the pipeline's buffers are
+empty, after the resident phase they are full, and neither is how the loop normally runs.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from .budget import Budget
+from .estimating import FEWEST, estimate
 
 WARM_UP = "warmup"
 REAL = "real"
@@ -26,8 +30,21 @@ DONE = "done"
 SETTLE_REAL = 2
 SETTLE_RESIDENT = 1
 MIN_STEPS = 4
+FEWEST_STEPS = 2
+"""A block of slow steps has so many at least."""
 SLOW_STEP_S = 1.5
-"""From this step time on a block makes do with two steps, and two rounds are enough."""
+"""From this step time on no real step is spent on settling."""
+ROUNDS = FEWEST
+"""So many rounds are planned from the start: fewer say nothing of the noise."""
+ROUNDS_S = 6.0
+"""What these take, where steps are not too slow for it."""
+OVERRUN = 3
+"""They may take so many times as long, whatever is left for measuring."""
+MOST_ROUNDS = 100
+NARROW = 0.05
+"""Times whose interval is within this share of them are settled."""
+SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.10}
+"""Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
 SETTLED_WITHIN = 0.25
@@ -51,8 +68,9 @@ class Block:
 class Plan:
     """Says which phase the next step belongs to. Framework-neutral; a fake clock will do.
 
-    `measure_s` is the time for all blocks, in seconds; `steps` fixes the number of
-    real steps instead. `phases` names what can be had in this loop.
+    Rounds go on until the real and the resident step are known to within `NARROW`, or
+    until the `budget` for it is used. `steps` fixes the number of real steps instead.
+    `phases` names what can be had in this loop.
     """
 
     counts_only = False
@@ -61,18 +79,21 @@ class Plan:
     def __init__(
         self,
         clock: Callable[[], float],
-        measure_s: float,
+        budget: Budget,
         steps: int | None = None,
         phases: tuple[str, ...] = (REAL, RESIDENT, INPUT),
     ) -> None:
         self._clock = clock
-        self._measure_s = measure_s
+        self._budget = budget
+        self._pace_s = min(ROUNDS_S, budget.measure_cap_s or ROUNDS_S)
         self._steps = steps
         self._phases = phases
         self._durations: list[float] = []
-        self._warm_up_from = clock()
+        self._times: dict[str, list[float]] = {}
+        self._rounds = 0
+        self._warm_up_from: float | None = None
         self._queue: list[Block] = []
-        self._ends_by = float("inf")
+        self._first_by = self._ends_by = math.inf
         self.block = Block(WARM_UP, 0, WARM_UP_S)
 
     @property
@@ -123,15 +144,20 @@ class Plan:
         block.steps += 1
         return self._complete(block)
 
-    def drained(self) -> None:
-        """Mark the input block as complete: the driver runs it as one piece."""
-        self.advance()
+    def timed(self, phase: str, seconds: float, steps: int) -> None:
+        """Take note of a block that is complete: its steps took so many seconds in all."""
+        self._times.setdefault(phase, []).append(seconds / steps)
 
     def advance(self) -> None:
         """Go to the next block, or to the end."""
         if self.block.phase == WARM_UP:
             self._schedule()
-        if not self._queue or (self._clock() > self._ends_by and self.block.index > 0):
+        index = self._queue[0].index if self._queue else self._rounds
+        by = self._first_by if index < ROUNDS else self._ends_by
+        late = self.block.index > 0 and self._clock() > by
+        if not self._queue and not late and not self._known():
+            self._round([phase for phase in (REAL, LOCAL, RESIDENT) if phase in self._phases])
+        if late or not self._queue:
             self.block = Block(DONE, 0, 0.0)
             return
         self.block = self._queue.pop(0)
@@ -139,6 +165,7 @@ class Plan:
     def give_up(self, phase: str) -> None:
         """Take a phase that turned out to be impossible out of what is left."""
         self._queue = [block for block in self._queue if block.phase != phase]
+        self._phases = tuple(one for one in self._phases if one != phase)
         if self.block.phase == phase:
             self.advance()
 
@@ -148,12 +175,14 @@ class Plan:
 
     @property
     def slow(self) -> bool:
-        """Whether steps take so long that few of them must do."""
+        """Whether steps take so long that none of them can be spared."""
         return self.step_estimate() > SLOW_STEP_S
 
     def _settled(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
             return True
+        if self._warm_up_from is None:  # what came before the first step's end is no step
+            self._warm_up_from = self._clock()
         if self._clock() - self._warm_up_from > WARM_UP_S and self.block.steps >= 2:
             return True
         last = self._durations[-4:]
@@ -168,27 +197,41 @@ class Plan:
         return block.steps >= block.max_steps or self._clock() - block.started >= block.seconds
 
     def _schedule(self) -> None:
-        slow = self.slow
-        rounds = 2 if slow else 3
-        self._ends_by = self._clock() + 3 * self._measure_s
-        shares = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24}
+        now = self._clock()
+        self._ends_by = self._budget.measure_by(now)
+        self._first_by = max(self._ends_by, now + OVERRUN * self._pace_s)
+        rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
-            for phase in (REAL, LOCAL, RESIDENT, INPUT):
-                if phase in self._phases:
-                    self._queue.append(
-                        self._block(phase, index, self._measure_s * shares[phase] / rounds, slow)
-                    )
+            self._round([one for one in (REAL, LOCAL, RESIDENT, INPUT) if one in self._phases])
             if index == 0:  # early, because a script may end before all rounds are done
-                self._queue.append(self._block(PROFILE, 0, self._measure_s * 0.10, slow))
+                self._queue.append(self._block(PROFILE, 0, self._pace_s * SHARES[PROFILE]))
 
-    def _block(self, phase: str, index: int, seconds: float, slow: bool) -> Block:
-        block = Block(phase, index, seconds, min_steps=2 if slow else MIN_STEPS)
+    def _round(self, phases: list[str]) -> None:
+        for phase in phases:
+            seconds = self._pace_s * SHARES[phase] / ROUNDS
+            self._queue.append(self._block(phase, self._rounds, seconds))
+        self._rounds += 1
+
+    def _known(self) -> bool:
+        """Whether more rounds would tell nothing more, or nothing that was asked for."""
+        wanted = [phase for phase in (REAL, RESIDENT) if phase in self._phases]
+        if self._steps is not None or not wanted or self._rounds >= MOST_ROUNDS:
+            return True
+        return all(estimate(self._times.get(one, ()) or (0,)).relative <= NARROW for one in wanted)
+
+    def _least(self, seconds: float) -> int:
+        """Steps that a block of so many seconds has at least."""
+        wanted = math.ceil(seconds / max(self.step_estimate(), 1e-9))
+        return max(FEWEST_STEPS, min(MIN_STEPS, wanted))
+
+    def _block(self, phase: str, index: int, seconds: float) -> Block:
+        block = Block(phase, index, seconds, min_steps=self._least(seconds))
         if phase in (REAL, PROFILE):
-            block.settle = 0 if slow or (index == 0 and phase == REAL) else SETTLE_REAL
+            block.settle = 0 if self.slow or (index == 0 and phase == REAL) else SETTLE_REAL
         elif phase in (RESIDENT, LOCAL):
             block.settle = SETTLE_RESIDENT
         if phase == REAL and self._steps is not None:
-            rounds = 2 if slow else 3
-            block.min_steps = max(1, -(-self._steps // rounds))
+            rounds = min(ROUNDS, self._steps)
+            block.min_steps = self._steps // rounds + (index < self._steps % rounds)
             block.max_steps = block.min_steps
         return block

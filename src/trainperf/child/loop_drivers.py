@@ -34,9 +34,19 @@ class LoopDriver(Driver):
         facts: dict[str, Any] = self.loops.facts(self)
         return facts
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        names: tuple[str, ...] = self.loops.probe_names()
+        return names
+
     def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
         """As in every loop; last what the framework's loops know to measure of the device."""
         return [*super()._extras(), *self.loops.last_extras(self)]
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Those of a model's methods that do not train."""
+        found: list[dict[str, Any]] = self.loops.calls.take()
+        return found
 
     def find_exchange(self) -> Any:
         """What the framework's loops know of it."""
@@ -63,6 +73,7 @@ class CallDriver(LoopDriver):
 
     def __init__(self, loops: Loops) -> None:
         super().__init__(loops, (REAL, RESIDENT))
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
         self._anchor: Any = None
         self._last: Any = None
         self._keys: set[Any] = set()

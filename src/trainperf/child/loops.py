@@ -7,10 +7,12 @@ loop makes its own batches.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .calls import Calls
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Loops:
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
         self.losses = observer.losses
+        self.calls = Calls(observer)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.applying = 0
@@ -83,6 +86,10 @@ class Loops:
     def probes(self, driver: LoopDriver, deadline: float) -> None:
         """Time the step against variations of it."""
         raise NotImplementedError
+
+    def probe_names(self) -> tuple[str, ...]:
+        """What `probes` may record."""
+        return ()
 
     def step_begins(self, driver: LoopDriver) -> None:
         """A step of the loop begins."""
@@ -141,7 +148,7 @@ class Loops:
         self.updates += 1
         if not self._first_update:
             self._first_update = True
-            self.observer.record.write("first_update")
+            self.observer.record.write("first_update", cpu=sum(os.times()[:4]))
             self.observer.record.flush()
         if counts:
             self._nexts = 0

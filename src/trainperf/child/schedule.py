@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .loop import DONE, INPUT, LOCAL, MIN_STEPS, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
+from .budget import Budget
+from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, ROUNDS, WARM_UP, Block, Plan
 from .ranks import Agreement
 
 SETTLE = 3
@@ -32,12 +33,12 @@ class RankPlan(Plan):
     def __init__(
         self,
         clock: Callable[[], float],
-        measure_s: float,
+        budget: Budget,
         steps: int | None,
         phases: tuple[str, ...],
         agreement: Agreement,
     ) -> None:
-        super().__init__(clock, measure_s, steps, phases)
+        super().__init__(clock, budget, steps, phases)
         self.begun = 0
         self.sync: Callable[[], None] = lambda: None
         self._agreement = agreement
@@ -155,25 +156,31 @@ class RankPlan(Plan):
         self._agreement.world.absent = tuple(schedule["silent"])
 
     def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
-        """All blocks, in steps; nothing but real steps where ranks did not answer."""
-        rounds = 2 if self.slow else 3
+        """All blocks, in steps; nothing but real steps where ranks did not answer.
+
+        As many rounds as there is time for: no rank can ask for more of them later.
+        """
         phases = [p for p in (REAL, LOCAL, RESIDENT, INPUT) if p in self._phases]
         if silent:
             phases = [REAL]
-        blocks = []
-        for index in range(rounds):
-            for phase in phases:
-                blocks.append(self._in_steps(phase, index, rounds))
+        blocks: list[dict[str, Any]] = []
+        left = self._budget.measure_by(self._clock()) - self._clock()
+        for index in range(ROUNDS if self._steps is None else min(ROUNDS, self._steps)):
+            made = [self._in_steps(phase, index) for phase in phases]
             if index == 0 and not silent:
-                blocks.append(self._in_steps(PROFILE, 0, 1))
+                made.append(self._in_steps(PROFILE, 0))
+            left -= sum((one["n"] + one["settle"]) * self.step_estimate() for one in made)
+            if index >= (2 if self.slow else 3) and left < 0:
+                break
+            blocks += made
         return blocks
 
-    def _in_steps(self, phase: str, index: int, rounds: int) -> dict[str, Any]:
-        seconds = self._measure_s * SHARES[phase] / rounds
-        least = 2 if self.slow else MIN_STEPS
-        steps = max(least, math.ceil(seconds / max(self.step_estimate(), 1e-5)))
+    def _in_steps(self, phase: str, index: int) -> dict[str, Any]:
+        seconds = self._pace_s * SHARES[phase] / (1 if phase == PROFILE else ROUNDS)
+        steps = max(self._least(seconds), math.ceil(seconds / max(self.step_estimate(), 1e-5)))
         if phase == REAL and self._steps is not None:
-            steps = max(1, -(-self._steps // rounds))
+            rounds = min(ROUNDS, self._steps)
+            steps = self._steps // rounds + (index < self._steps % rounds)
         first = phase == REAL and index == 0
         settle = 0 if first or phase == INPUT else 1 if self.slow else SETTLE
         n = 0 if phase == INPUT else steps

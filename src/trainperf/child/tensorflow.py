@@ -11,7 +11,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from . import frames, tf_debug_modes, tf_strategy_hooks
+from . import frames, tf_debug_modes, tf_sessions, tf_strategy_hooks
 from .observer import Observer
 from .patching import replace
 from .tf_loops import TensorFlowLoops
@@ -42,6 +42,7 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         "polymorphic_function": _functions,
         "func_graph": _tracing,
         "resource_variable_ops": _variables,
+        "session": _sessions,
     }[name](loops, module)
     observer.record.write("hook", name=module.__name__)
 
@@ -104,6 +105,10 @@ def _replicas(loops: TensorFlowLoops, module: Any) -> None:
         return _call_for_each_replica
 
     replace(module.MirroredExtended, "_call_for_each_replica", make)
+
+
+def _sessions(loops: TensorFlowLoops, module: Any) -> None:
+    tf_sessions.watch(loops.observer, module)
 
 
 def _tapes(loops: TensorFlowLoops, module: Any) -> None:

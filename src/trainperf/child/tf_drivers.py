@@ -89,6 +89,12 @@ class ArgumentDriver(LoopDriver):
         self.reopened()
         return True
 
+    def probe_names(self) -> tuple[str, ...]:
+        """Of `fit` those of its model, else those of the step."""
+        if self.model is None:
+            return super().probe_names()
+        return tuple(tf_probes.of_fit(self.model, self.plan.step_estimate()))
+
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():
             self.source_over = True

@@ -21,7 +21,8 @@ class TensorFlowLoops(Loops):
 
     A step that is one call is a marked function or a `train_function`.
     `gradient_pending` is set from a tape's gradients to the first assignment of a
-    trainable variable.
+    trainable variable. `compiled_call` is the last call of a marked function that was
+    seen where that cannot be felt, with what runs it again unseen.
     """
 
     framework = "tensorflow"
@@ -35,6 +36,7 @@ class TensorFlowLoops(Loops):
         self.tape = Tape(observer.failed)
         self.longest_trace = 0.0
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
+        self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
         self.replicas = Replicas(self)
 
@@ -58,11 +60,18 @@ class TensorFlowLoops(Loops):
 
         tf_stages.record(driver, deadline)
 
-    def probes(self, driver: Any, deadline: float) -> None:
-        """Time the user's eager step against the same compiled."""
-        from . import tf_probes
+    def probe_names(self) -> tuple[str, ...]:
+        """The variations of a step of the user's own."""
+        return () if self.marked else ("compiled",)
 
-        tf_probes.probe_eager_step(driver, deadline)
+    def probes(self, driver: Any, deadline: float) -> None:
+        """Time the user's eager step against the same compiled, a compiled one with XLA."""
+        from . import tf_call_probes, tf_probes
+
+        if self.marked:
+            tf_call_probes.probe_compiled_step(driver, deadline)
+        else:
+            tf_probes.probe_eager_step(driver, deadline)
 
     @property
     def exchange(self) -> Any:
@@ -105,6 +114,8 @@ class TensorFlowLoops(Loops):
             return original(function, *args, **kwargs)
 
         if trains:
+            if self.tape.wanted:
+                self.compiled_call = (function, original, args, kwargs)
             iterator = _iterator_among(args)
             if iterator is not None:
 

@@ -6,17 +6,18 @@ Probes run when all else has been recorded: they go on training the model.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import tf_batches
-from .alternating import alternate
+from .alternating import CALLS, alternate
+from .budget import Budget
+from .completing import PROBES, lacks
 
 if TYPE_CHECKING:
     from .loop_drivers import LoopDriver
     from .tf_drivers import ArgumentDriver
 
-SLOW_TRACING_S = 4.0
-"""A step that took longer to trace than this is not traced again for a probe."""
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
 TINY_STEP_S = 0.010
@@ -28,22 +29,15 @@ def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):
         reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
-        driver.record.write("missing", what="probes", reason=reason)
+        lacks(driver, PROBES, reason)
         return
     base = _function(model)
     tracing = driver.loops.longest_trace
     step = driver.plan.step_estimate()
-    for name, wanted, run in (
-        ("compiled", model.run_eagerly, _compiled),
-        ("steps_per_execution", not model.run_eagerly and step < TINY_STEP_S, _multi_step),
-        ("jit_compile", not model.run_eagerly and not model.jit_compile, _jit),
-        ("double_batch", not model.run_eagerly, _double_batch),
-    ):
-        if not wanted:
-            continue
-        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing
-        if tracing > SLOW_TRACING_S or time.monotonic() + takes > deadline:
-            reason = f"tracing the step takes {tracing:.1f} s, and too little time was left"
+    for name, run in of_fit(model, step).items():
+        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing + CALLS * step
+        if time.monotonic() + takes > deadline:
+            reason = Budget.of(driver).lacking(takes, time.monotonic())
             driver.record.write("missing", what=f"probe {name}", reason=reason)
             continue
         try:
@@ -51,6 +45,16 @@ def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("missing", what=f"probe {name}", reason=reason)
+
+
+def of_fit(model: Any, step_s: float) -> dict[str, Callable[..., None]]:
+    """The probes that make sense for a Keras model, the quick ones first."""
+    if model.run_eagerly:
+        return {"compiled": _compiled}
+    made: dict[str, Callable[..., None]] = {"double_batch": _double_batch, "jit_compile": _jit}
+    if model.jit_compile:
+        del made["jit_compile"]
+    return {"steps_per_execution": _multi_step, **made} if step_s < TINY_STEP_S else made
 
 
 def _function(model: Any) -> Any:
@@ -166,8 +170,6 @@ def _any_batch(spec: Any) -> Any:
 def probe_eager_step(driver: LoopDriver, deadline: float) -> None:
     """Time the user's eager step function against the same function compiled."""
     loops = driver.loops
-    if loops.marked:
-        return
     function = loops.tape.find_function()
     if function is None:
         reason = "the gradient tape does not stand in a function that is called once per step"

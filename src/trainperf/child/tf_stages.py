@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import frames
+from .budget import Budget
 from .tf_batches import graph_pull, size_in_bytes, undistributed
 from .tf_facts import fit_facts
 
@@ -46,7 +47,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
     for index, node in enumerate(nodes):
         share = (deadline - time.monotonic()) / (len(nodes) - index)
         if share <= 0.02:
-            reason = "no time was left for it"
+            reason = Budget.of(driver).lacking(STAGE_S * (len(nodes) - index), time.monotonic())
             driver.record.write("stage_time", index=index, missing=reason)
             continue
         try:

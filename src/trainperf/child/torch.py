@@ -153,7 +153,11 @@ def _scalers(loops: TorchLoops, module: Any) -> None:
 
 
 def _modules(loops: TorchLoops, module: Any) -> None:
+    from .torch_evaluations import Evaluations
+
     torch_facts.watch_modules(loops, module)
+    if loops.observer.settings.get("leg") is None:
+        Evaluations(loops, module).watch()
 
 
 def _checkpoints(loops: TorchLoops, module: Any) -> None:

@@ -47,7 +47,10 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     batch = _usual(driver) if driver.batch is not None else _arguments(driver.loops)
     leaves = list(torch_batches.leaves(batch))
     if leaves:
-        facts["batch_size"] = _samples(batch, leaves, loader)
+        alone = driver.batch is None
+        facts["batch_size"] = (
+            _agreed(driver.loops, leaves) if alone else _samples(batch, leaves, loader)
+        )
         facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
         facts["batch_dtypes"] = sorted({dtype_name(leaf) for leaf in leaves})
     if loader is not None:
@@ -77,7 +80,8 @@ def _samples(batch: Any, leaves: list[Any], loader: Any) -> int | None:
     """Samples in a batch: the first dimension of its first tensor that has one.
 
     A list of as many tensors as the loader takes samples (images of different sizes)
-    is a batch as well.
+    is a batch as well, and so is a tensor that has so many in another dimension (sequences
+    with their time first).
     """
     size = getattr(loader, "batch_size", None)
     parts = batch if isinstance(batch, (list, tuple)) else [batch]
@@ -85,7 +89,30 @@ def _samples(batch: Any, leaves: list[Any], loader: Any) -> int | None:
     sizes = [int(leaf.shape[0]) for leaf in leaves if leaf.dim()]
     if size is not None and size not in sizes and size in lists:
         return int(size)
+    inner = {int(each) for leaf in leaves for each in leaf.shape[1:2]}
+    if size is not None and size not in sizes and size in inner:
+        return int(size)
     return sizes[0] if sizes else None
+
+
+def _agreed(loops: Any, leaves: list[Any]) -> int | None:
+    """Samples in what a model was called with, None where it may as well be the time.
+
+    Sequences often have their time first, with a state that has the samples second. The
+    first dimension counts if all arguments share it and no layer wants the time there; the
+    second if they differ in the first. Token numbers alone say neither.
+    """
+    shapes = [tuple(int(each) for each in leaf.shape) for leaf in leaves if leaf.dim()]
+    first = {shape[0] for shape in shapes}
+    second = {shape[1] for shape in shapes if len(shape) > 1}
+    model = list(loops.model_calls.values())[-1][0]
+    time_first = any(getattr(one, "batch_first", None) is False for one in model.modules())
+    if len(first) == 1 and not time_first:
+        tokens = len(shapes) == 1 and len(shapes[0]) == 2 and not leaves[0].is_floating_point()
+        return None if tokens else first.pop()
+    if len(shapes) > 1 and len(second) == 1 and all(len(shape) > 1 for shape in shapes):
+        return second.pop()
+    return None
 
 
 def _length(loader: Any) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -85,6 +86,7 @@ def flags(driver: Any) -> dict[str, Any]:
         "sharing_strategy": lambda: str(torch.multiprocessing.get_sharing_strategy()),
         "alloc_conf": _alloc_conf,
         "bf16_cpu": lambda: _bf16_cpu(torch),
+        "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
         "float64_batch": lambda: _float64_batch(driver, torch),
     }
     found: dict[str, Any] = {}

@@ -127,7 +127,7 @@ def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -
 
 def _written_out(where: dict[str, Any]) -> frozenset[str]:
     """The names of the keywords that stand in a call; those in `**settings` do not."""
-    source = "".join(frames._lines(where["file"]))
+    source = "".join(frames.lines_of(where["file"]))
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

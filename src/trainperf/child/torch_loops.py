@@ -168,6 +168,12 @@ class TorchLoops(Loops):
 
         torch_stages.record(driver, deadline)
 
+    def probe_names(self) -> tuple[str, ...]:
+        """The variations of a step that `probes` knows."""
+        from . import torch_probes
+
+        return tuple(torch_probes.PROBES)
+
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it."""
         from . import torch_probes, torch_trace

@@ -108,13 +108,17 @@ def strategy(loops: Any) -> str:
 def model_facts(
     loops: Any, called: Called, trained: set[int], counts: bool = False
 ) -> dict[str, Any]:
-    """The fields of `TorchModel` for one model; `counts` runs one forward more."""
+    """The fields of `TorchModel` for one model; `counts` runs one forward more.
+
+    It does so on a GPU only: kernels say nothing of the time on a CPU, and what counts them
+    takes seconds to import (PyTorch 2.13: all of TorchDynamo).
+    """
     model, args, kwargs = called
     inner = unwrapped(model)
     tensors = list(torch_batches.leaves([*args, *kwargs.values()]))
     site = getattr(loops, "model_sites", {}).get(id(model))
     compiled = _compiled(model)
-    seen = (args or kwargs) and counts and model is inner and not compiled
+    seen = (args or kwargs) and counts and model is inner and not compiled and _on_gpu(model)
     return {
         "cls": type(inner).__name__,
         "where": torch_built.module_site(loops, inner),
@@ -132,6 +136,10 @@ def model_facts(
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
     }
+
+
+def _on_gpu(model: Any) -> bool:
+    return any(one.device.type == "cuda" for one in model.parameters())
 
 
 def _size(model: Any) -> int | None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import spare_memory, torch_batches
+from .alternating import CALLS
 from .torch_passes import NotOffered, Pass, mapped
-from .torch_probing import CALLS, Probing
+from .torch_probing import Probing
 
 if TYPE_CHECKING:
     from .torch_drivers import TorchDriver

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import torch_batches
+from .budget import Budget
 from .torch_passes import NotNeeded, NotOffered, Pass, mapped
 from .torch_probing import Probing
 
@@ -89,8 +90,10 @@ def compiled(probing: Probing) -> None:
     compiler = os.environ.get("CXX", "g++")
     if found.device == "cpu" and shutil.which(compiler) is None:
         raise NotOffered(f"there is no C++ compiler ({compiler}) to compile it with")
+    if Budget.of(probing.driver).trials:
+        raise NotOffered("compiling takes up to a minute, and a trial does it in any case")
     if time.monotonic() + COMPILE_S > probing.deadline:
-        raise NotOffered("compiling takes longer than there was time for")
+        raise NotOffered(f"compiling takes up to a minute: {probing.lacking(COMPILE_S)}")
     with _compiling_here():
         faster = torch.compile(found.module)
         probing.compare(

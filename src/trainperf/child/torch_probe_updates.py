@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import spare_memory
+from .alternating import CALLS
 from .torch_passes import NotNeeded, NotOffered
-from .torch_probing import CALLS, NO_TIME, Probing
+from .torch_probing import Probing
 
 COPIES = 8
 """Base and candidate each keep tensors, gradients and up to two states of that size."""
@@ -38,7 +39,7 @@ def _compare(probing: Probing, name: str, pair: Callable[[Any], tuple[Any, Any]]
     probing.driver.sync()
     once = time.monotonic() - began
     if time.monotonic() + CALLS * once > probing.deadline:
-        raise NotOffered(f"an update takes {once:.2g} s, and {NO_TIME}")
+        raise NotOffered(f"an update takes {once:.2g} s: {probing.lacking(CALLS * once)}")
     tensors = sum(len(group["params"]) for group in base.param_groups)
     cls = type(optimizer).__name__
     probing.compare(name, base.step, candidate.step, once, optimizer=cls, tensors=tensors)

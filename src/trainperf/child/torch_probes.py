@@ -14,22 +14,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import torch_probe_batches, torch_probe_passes, torch_probe_updates
+from .alternating import PROBE_S
 from .torch_passes import NotNeeded, NotOffered
-from .torch_probing import NO_TIME, Probing, text
+from .torch_probing import Probing, text
 
 if TYPE_CHECKING:
     from .torch_drivers import TorchDriver
 
 PROBES: dict[str, Callable[[Probing], None]] = {
     "autocast": torch_probe_passes.autocast,
+    "channels_last": torch_probe_passes.channels_last,
     "fused": torch_probe_updates.fused,
     "foreach": torch_probe_updates.foreach,
-    "channels_last": torch_probe_passes.channels_last,
-    "compile": torch_probe_passes.compiled,
     "matmul_precision": torch_probe_passes.matmul_precision,
     "cudnn_benchmark": torch_probe_passes.cudnn_benchmark,
     "double_batch": torch_probe_batches.double_batch,
+    "compile": torch_probe_passes.compiled,
 }
+"""The quick and the likely ones first."""
 
 
 def record(driver: TorchDriver, deadline: float) -> None:
@@ -42,7 +44,8 @@ def record(driver: TorchDriver, deadline: float) -> None:
     """
     probing = Probing(driver, deadline)
     for name, run in PROBES.items():
-        reason = NO_TIME if time.monotonic() > deadline else _attempt(run, probing)
+        late = time.monotonic() > deadline
+        reason = probing.lacking(PROBE_S) if late else _attempt(run, probing)
         if reason:
             _release(driver)
             driver.record.write("missing", what=f"probe {name}", reason=reason)

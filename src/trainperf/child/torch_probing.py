@@ -6,19 +6,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .alternating import BLOCKS, PROBE_S, alternate
+from .alternating import CALLS, PROBE_S, alternate
+from .budget import Budget
 from .torch_passes import NotOffered, Pass
 
 if TYPE_CHECKING:
     from .torch_drivers import TorchDriver
 
-CALLS = 2 * BLOCKS + 2
-"""A probe calls its two sides at least about so many times."""
-LONGER = 2
+LONGER = 3
 """A probe that takes so many times as long as it should ends with fewer blocks."""
-SLOWER = 4
+SLOWER = 5
 """A probe that then still has not enough blocks is given up after so many times as long."""
-NO_TIME = "too little time was left"
 
 
 class Probing:
@@ -44,8 +42,12 @@ class Probing:
             raise NotOffered(self._reason)
         if time.monotonic() + calls * self._pass.once > self.deadline:
             took = f"a forward and backward takes {self._pass.once:.2g} s"
-            raise NotOffered(f"{took}, and {NO_TIME}")
+            raise NotOffered(f"{took}: {self.lacking(calls * self._pass.once)}")
         return self._pass
+
+    def lacking(self, takes_s: float) -> str:
+        """Say that so many seconds do not fit any more."""
+        return Budget.of(self.driver).lacking(takes_s, time.monotonic())
 
     def _try(self) -> Pass:
         calls = list(self.driver.loops.model_calls.values())
@@ -77,7 +79,7 @@ class Probing:
         the probes after it.
         """
         usual = max(PROBE_S, per_candidate * CALLS * once)
-        soft = min(self.deadline, time.monotonic() + LONGER * usual - PROBE_S)
+        soft = min(self.deadline, time.monotonic() + LONGER * usual)
         ends: float | None = None
 
         def bounded() -> None:

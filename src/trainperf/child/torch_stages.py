@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import frames, torch_datasets, torch_sharing, torch_workers
+from .budget import Budget
 from .torch_items import Items, Spent, cores_used, own_threads, sampled
 from .torch_loader_settings import batch_size, is_iterable, sampler_of
 from .torch_passing import copied_s, pinned_s, value_bytes
@@ -95,7 +96,8 @@ class _Taking:
         share = (self.deadline - time.monotonic()) / (len(self.names) - index)
         timed: dict[str, Any]
         if share <= 0.0:
-            timed = {"missing": "no time was left for it"}
+            lacking = STAGE_S * (len(self.names) - index)
+            timed = {"missing": Budget.of(self.driver).lacking(lacking, time.monotonic())}
         else:
             try:
                 timed = time_it(min(STAGE_S, share))

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .budget import Budget
 from .torch_passes import NotOffered, Pass
-from .torch_probing import NO_TIME, Probing, text
+from .torch_probing import Probing, text
 from .torch_traced import PASS, Traced
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def record(driver: TorchDriver, deadline: float) -> None:
     """
     try:
         if time.monotonic() > deadline:
-            raise NotOffered(NO_TIME)
+            raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
         traced = _trace(driver, Probing(driver, deadline).training_pass(calls=2))
         driver.record.write("torch_trace", **traced)
     except NotOffered as error:

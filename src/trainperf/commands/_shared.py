@@ -27,18 +27,20 @@ def read_settings(flags: dict[str, object]) -> Settings:
 
     settings = load_settings(Path.cwd(), os.environ, flags)
     if settings.ignore:
-        _name_unknown(settings.ignore)
+        _name_unknown(settings.ignore, "to ignore")
+    if settings.only:
+        _name_unknown(settings.only, "to try")
     return settings
 
 
-def _name_unknown(ids: tuple[str, ...]) -> None:
-    """Say which ids to be ignored are none; another version may have them, so it is no error."""
+def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
+    """Say which ids are none; another version may have them, so it is no error."""
     from trainperf.fixes import by_id
 
     for unknown in (one for one in ids if one not in by_id()):
         near = difflib.get_close_matches(unknown, by_id(), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        click.echo(f"trainperf: there is no finding {unknown!r} to ignore{meant}", err=True)
+        click.echo(f"trainperf: there is no finding {unknown!r} {wanted}{meant}", err=True)
 
 
 def console(stderr: bool = False, color: str = "auto") -> Console:

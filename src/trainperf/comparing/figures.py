@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from trainperf.child.estimating import estimate
 from trainperf.comparing.values import Amount, Change, Unit
-from trainperf.evidence.timing import student
 from trainperf.model import Diagnosis, PhaseUse, ReportedStage
 
 PROCESS = 0.015
@@ -116,8 +116,8 @@ def relative_noise(diagnosis: Diagnosis, phase: str) -> float | None:
     if phase == "real":
         return diagnosis.times.noise
     blocks = diagnosis.times.spread.get(phase, ())
-    half = student(blocks)
-    return None if half is None else half / (sum(blocks) / len(blocks))
+    found = estimate(blocks) if blocks else None
+    return None if found is None or found.half is None else found.relative
 
 
 def _phase(diagnosis: Diagnosis, phase: str) -> Amount | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trainperf.event_files import training
 from trainperf.evidence.events import Observed, choose
-from trainperf.evidence.exchange import with_gpu_link, with_network_link
+from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
     device,
@@ -17,6 +17,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
+from trainperf.evidence.outside import around, outside
 from trainperf.evidence.own_work import own_work, seen
 from trainperf.evidence.parallel import joined, parallel, whole_job
 from trainperf.evidence.pipeline import stages
@@ -36,7 +37,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     """
     observed = choose(recording)
     probe_values = probes(observed)
-    taken = times(observed)
+    taken = times(observed, recording.samples)
     on = device(observed, machine)
     found = stages(observed, taken.input_)
     if ranks is None:
@@ -62,11 +63,13 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         padding=padding(observed),
         probes=probe_values,
         between_epochs=between_epochs(observed),
+        outside_=outside(observed, taken.real_),
+        around=around(observed),
         startup=startup(observed),
         use=usage(recording, observed),
         facts=_facts(observed.process)
         | of_all_ranks(recording)
-        | {"command_words": _words(recording)},
+        | {"command_words": _words(recording), "strategy": strategy(observed)},
         torch_=torch(observed, taken.real_, on.kind == "GPU"),
         parallel_=job,
         container=recording.container,

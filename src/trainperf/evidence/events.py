@@ -129,6 +129,22 @@ def _no_loop(recording: Recording) -> NoLoop:
             ("no process loaded the observer",),
         )
     seen = list(_what_was_seen(events))
+    if "sessions" in kinds:
+        return NoLoop(
+            "no training loop was seen: the script trains with TensorFlow 1's sessions "
+            "(`tf.compat.v1`), which trainperf does not observe",
+            "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
+            "https://www.tensorflow.org/guide/migrate tells how to get there",
+            tuple(seen),
+        )
+    others = list(_unsupported(events))
+    if others and "first_update" not in kinds:
+        return NoLoop(
+            f"no training loop was seen: the script imported {' and '.join(others)}, which "
+            "trainperf does not observe",
+            "trainperf sees TensorFlow, Keras and PyTorch",
+            tuple(seen),
+        )
     if "import" not in kinds:
         return NoLoop(
             "no training loop was seen: the script never imported a framework",
@@ -146,10 +162,15 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
     hooks = [str(event["name"]) for event in events if event["e"] == "hook"]
     for event in events:
         if event["e"] == "import":
-            yield f"{NAMES.get(event['name'], event['name'])} {event['version']} was imported"
+            yield f"{_versioned(event)} was imported"
     if hooks:
         many = "1 hook was" if len(hooks) == 1 else f"{len(hooks)} hooks were"
         yield f"{many} live in {_hooked(hooks)}"
+    sessions = [event for event in events if event["e"] == "sessions"]
+    if sessions:
+        where = site(sessions[0].get("where"))
+        yield "sessions were run" + (f", at line {where.line} of {where.file}" if where else "")
+        return
     updates = sum(1 for event in events if event["e"] == "first_update")
     yield "weights were updated, but not in a loop" if updates else "no weights were updated"
     evaluations = sum(1 for event in events if event["e"] == "evaluate")
@@ -158,6 +179,18 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event["e"] == "error":
             yield f"it ended with {event['type']}: {event['text'][:200]}"
+
+
+def _unsupported(events: list[Event]) -> Iterator[str]:
+    """What else the script may train with: JAX where it imports no framework, Keras's backend."""
+    known = any(event["e"] == "import" for event in events)
+    for event in events:
+        if event["e"] == "unsupported" and not (known and event["name"] == "JAX"):
+            yield _versioned(event)
+
+
+def _versioned(event: Event) -> str:
+    return f"{NAMES.get(event['name'], event['name'])} {event['version']}".rstrip()
 
 
 NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras", "torch": "PyTorch"}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from trainperf.child.estimating import estimate
 from trainperf.evidence.events import Observed, site
 from trainperf.evidence.ranks import NOT_SWITCHED
-from trainperf.evidence.timing import student
 from trainperf.model import (
     AllReduce,
     Ddp,
@@ -217,8 +217,9 @@ def _why(ranks: Sequence[Rank]) -> Missing:
 
 def _half(real: Measure, local: Measure) -> float | None:
     """Half the width of the 95 % interval of real less local."""
-    if len(real.blocks) == len(local.blocks) > 1 and not real.stalls and not local.stalls:
-        return student([one - other for one, other in zip(real.blocks, local.blocks, strict=True)])
+    if len(real.blocks) == len(local.blocks) > 0:
+        pairs = zip(real.blocks, local.blocks, strict=True)
+        return estimate([one - other for one, other in pairs]).half
     halves = [
         (one.high - one.low) / 2
         for one in (real, local)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainperf.evidence.events import Observed, main_loop
 from trainperf.evidence.facts import loop
-from trainperf.evidence.timing import _measure, times
+from trainperf.evidence.timing import measure, times
 from trainperf.model import Event, Measure, Missing, Rank
 from trainperf.model.parallel import GONE
 
@@ -70,7 +70,7 @@ def local(observed: Observed) -> Measure | Missing:
     if not blocks and not steps:
         cut = _ended(observed) != "measured"
         return observed.missing("local", ENDED if cut else NOT_SWITCHED)
-    return _measure(observed, "local")
+    return measure(observed, "local")
 
 
 def _without_loop(process: tuple[Event, ...]) -> Rank | None:

@@ -2,103 +2,113 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import statistics
 from collections.abc import Iterator, Sequence
 
+from trainperf.child.estimating import FEWEST, estimate
 from trainperf.evidence.events import Observed
+from trainperf.evidence.usage import waited
 from trainperf.model import (
     BetweenEpochs,
     Event,
     Measure,
     Missing,
     Probe,
+    Sample,
     StartUp,
     Times,
 )
 
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
-"""Student's t, two-sided 95 %, for 1 to 11 degrees of freedom; beyond, the last."""
-
 MIN_STEPS = 3
 MIN_REAL_STEPS = 2
-PARTS = 4
-STALLS_FROM = 6
+CALM = 0.05
+"""A round is calm if others keep the script's threads from a core for less of their time."""
+CALM_SHARE = 0.25
+"""Calm rounds are enough by themselves if they are so large a share of all, and five."""
+STALLED = 2.0
+"""A block that took so many times as long as usual was held up, and is told of."""
 
 
-def student(values: Sequence[float]) -> float | None:
-    """Half the width of the 95 % interval of the mean of a few values; None below two."""
-    if len(values) < 2:
-        return None
-    t = T95[min(len(values) - 1, len(T95)) - 1]
-    return t * statistics.stdev(values) / math.sqrt(len(values))
+def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
+    """The three times of one step, each a measure or the reason why there is none.
 
-
-def times(observed: Observed) -> Times:
-    """The three times of one step, each a measure or the reason why there is none."""
+    `samples` tell which rounds were timed beside busy neighbours.
+    """
+    calm = _calm(observed, samples)
     return Times(
-        real_=_measure(observed, "real"),
-        resident_=_measure(observed, "resident"),
+        real_=measure(observed, "real", calm),
+        resident_=measure(observed, "resident", calm),
         input_=_input(observed),
         host_=_host(observed),
+        waiting_noise=_waiting_noise(observed, calm),
     )
 
 
-def _measure(observed: Observed, phase: str) -> Measure | Missing:
-    per_call = observed.steps_per_call
-    blocks = [
-        (event["d"], event["n"] * per_call)
-        for event in observed.of("block")
-        if event["p"] == phase and event["n"] > 0 and event["d"] > 0
-    ]
+def _calm(observed: Observed, samples: Sequence[Sample]) -> set[int] | None:
+    """The rounds in which others hardly kept the script waiting; None if they are too few.
+
+    The same for all phases: a time from calm rounds is not to be compared with one from others.
+    """
+    at = [sample.t for sample in samples]
+    waits: dict[int, list[float]] = {}
+    for event in observed.of("block"):
+        if event["p"] in ("real", "resident"):
+            first = bisect.bisect_right(at, event["s"])
+            inside = samples[first : bisect.bisect_right(at, event["s"] + event["d"])]
+            share = waited(sample.host for sample in inside if sample.host is not None)
+            waits.setdefault(event["b"], []).append(math.inf if share is None else share)
+    calm = {index for index, shares in waits.items() if max(shares) <= CALM}
+    return calm if len(calm) >= max(FEWEST, CALM_SHARE * len(waits)) else None
+
+
+def measure(observed: Observed, phase: str, calm: set[int] | None = None) -> Measure | Missing:
+    """The time of a step in one phase, from blocks of steps; bursts do not move it.
+
+    The slowest and the quickest quarter of the blocks are left out whole. Steps inside a
+    block never are: where workers deliver by the handful, one step waits for all of it. Only
+    the rounds in `calm` count, where they are given.
+    """
+    timed = _blocks(observed, phase)
+    blocks = [one for index, one in timed.items() if calm is None or index in calm]
     if not blocks:
         return _partial(observed, phase)
-    parts = _parts(observed, phase)
-    kept = without_stalls(parts)
-    if parts and len(kept) < len(parts):
-        seconds = sum(d for d, _ in kept) / sum(n for _, n in kept)
-    else:
-        seconds = sum(d for d, _ in blocks) / sum(n for _, n in blocks)
-    means = tuple(d / n for d, n in kept) or tuple(d / n for d, n in blocks)
-    half = student(means)
+    means = tuple(seconds / steps for seconds, steps in blocks)
+    found = estimate(means, [steps for _, steps in blocks])
     return Measure(
-        seconds,
-        round(sum(n for _, n in blocks)),
+        found.value,
+        round(sum(steps for _, steps in blocks)),
         means,
-        None if half is None else max(0.0, seconds - half),
-        None if half is None else seconds + half,
-        tuple(d / n for d, n in blocks),
-        stalls=len(parts) - len(kept),
+        None if found.half is None else max(0.0, found.value - found.half),
+        None if found.half is None else found.value + found.half,
+        stalls=sum(one > STALLED * found.value for one in means),
+        disturbed=len(timed) - len(blocks),
     )
 
 
-def _parts(observed: Observed, phase: str) -> list[tuple[float, float]]:
-    """Seconds and steps of runs of steps, four to a round: the spread within rounds counts."""
-    rounds: dict[int, list[float]] = {}
-    for event in observed.of("step"):
-        if event["p"] == phase:
-            rounds.setdefault(event["b"], []).append(event["t"] - event["s"])
-    parts: list[tuple[float, float]] = []
-    for durations in rounds.values():
-        size = max(2, -(-len(durations) // PARTS))
-        runs = [durations[start : start + size] for start in range(0, len(durations), size)]
-        parts += [(sum(run), len(run) * observed.steps_per_call) for run in runs if len(run) > 1]
-    return parts
+def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
+    """Seconds and steps of each round's block."""
+    per_call = observed.steps_per_call
+    return {
+        event["b"]: (event["d"], event["n"] * per_call)
+        for event in observed.of("block")
+        if event["p"] == phase and event["n"] > 0 and event["d"] > 0
+    }
 
 
-def without_stalls(parts: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Leave out runs of steps that something outside the loop held up.
+def _waiting_noise(observed: Observed, calm: set[int] | None) -> float | None:
+    """Half the interval of what a step loses to waiting, as a share of it.
 
-    A virtual machine that is paused, or a neighbour's burst, shows as one run of
-    steps far above all others. At most a sixth of the runs may go, each at least
-    twice the median; what happens more often than that belongs to the loop. The
-    report says how many were left out.
+    From each real block and the resident one that followed it: what slows both for a
+    while is in none of these differences.
     """
-    if len(parts) < STALLS_FROM:
-        return parts
-    middle = statistics.median(d / n for d, n in parts)
-    kept = [(d, n) for d, n in parts if d / n < 2 * middle]
-    return kept if len(parts) - len(kept) <= len(parts) // 6 else parts
+    real, resident = _blocks(observed, "real"), _blocks(observed, "resident")
+    both = (b for b in real if b in resident and (calm is None or b in calm))
+    pairs = [(real[b], resident[b]) for b in both]
+    if not pairs:
+        return None
+    return estimate([1 - (other[0] / other[1]) / (d / n) for (d, n), other in pairs]).half
 
 
 def _partial(observed: Observed, phase: str) -> Measure | Missing:
@@ -128,8 +138,7 @@ def _input(observed: Observed) -> Measure | Missing:
     means = tuple(slope[0] * per_step for slope in slopes if slope is not None)
     if not means:
         return observed.missing("input", "the run ended before the input phase was complete")
-    seconds = statistics.median(means)
-    half = student(means)
+    seconds, half = statistics.median(means), estimate(means).half
     batches = sum(slope[1] for slope in slopes if slope is not None)
     return Measure(
         seconds,
@@ -179,6 +188,8 @@ def startup(observed: Observed) -> StartUp | None:
     imports = sum(event["seconds"] for event in _before(observed, "import", update))
     before = [event for event in _before(observed, "trace", update) if event["in_step"]]
     tracing = sum(event["d"] for event in before)
+    evaluated = sum(event["seconds"] for event in _before(observed, "evaluation", update))
+    evaluated += sum(event["seconds"] for event in _before(observed, "evaluate", update))
     first = update["t"] - min((event["s"] for event in before), default=update["t"])
     return StartUp(
         to_first_step_s=total,
@@ -187,6 +198,7 @@ def startup(observed: Observed) -> StartUp | None:
         tracing_s=tracing if before else None,
         first_step_s=first if before else None,
         warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
+        evaluation_s=evaluated or None,
     )
 
 
@@ -200,7 +212,7 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
     """What passes between two epochs: in all where one ended, else the restart alone."""
     gaps = list(observed.of("between"))
     firsts = list(_opening(observed))
-    real = _measure(observed, "real")
+    real = measure(observed, "real")
     usual = real.seconds * observed.steps_per_call if isinstance(real, Measure) else 0.0
     excess = [max(0.0, event["t"] - event["s"] - usual) for event in firsts]
     restart = statistics.median(excess) if excess else None
@@ -263,11 +275,12 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
 
 
 def _probe(event: Event) -> Probe:
-    """The geometric mean of the paired ratios, with a t interval on their logarithms."""
+    """The geometric mean of the paired ratios, trimmed, with an interval on their logarithms."""
     pairs = list(zip(event["base"], event["candidate"], strict=False))
     logs = [math.log(base / candidate) for base, candidate in pairs]
-    middle = statistics.fmean(logs)
-    half = student(logs) or math.log(2)
+    ratio = estimate(logs)
+    middle = ratio.value
+    half = math.log(2) if ratio.half is None else ratio.half
     return Probe(
         name=event["name"],
         base_s=statistics.geometric_mean(base for base, _ in pairs),

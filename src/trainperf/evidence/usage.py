@@ -38,7 +38,25 @@ def _use(phase: str, samples: list[Sample]) -> PhaseUse:
         read_bytes_s=_mean(hosts, lambda host: host.read_bytes_s),
         gpu=tuple(_gpu(index, samples) for index in indices),
         throttled_share=_throttled(hosts),
+        others_cores=_mean(hosts, lambda host: host.others_cores),
+        waited=waited(hosts),
     )
+
+
+def waited(hosts: Iterable[HostSample]) -> float | None:
+    """The share of the time threads were ready to run that others kept them waiting.
+
+    Threads of the script that wait for each other do not count: of all waiting, others
+    have the part that they have of the cores that are busy.
+    """
+    ready = waits = 0.0
+    for host in hosts:
+        running, waiting, others = host.threads_running, host.threads_waiting, host.others_cores
+        if running is None or waiting is None or others is None:
+            continue
+        ready += running + waiting
+        waits += waiting * others / max(others + running, 1e-9)
+    return waits / ready if ready > 0 else None
 
 
 def _throttled(hosts: list[HostSample]) -> float | None:

@@ -45,7 +45,8 @@ class Fix:
 
     Subclasses have a docstring whose first line is the repair in the imperative,
     followed by the three `HEADINGS`. `silent` and `fires` are evidence in which
-    `detect` must not, and must, find it.
+    `detect` must not, and must, find it; `tries_not` and `tries` likewise evidence in
+    which `possible` must have nothing to try, and something, where `detect` found nothing.
     """
 
     category: ClassVar[Category]
@@ -53,6 +54,8 @@ class Fix:
     framework: ClassVar[str] = "tensorflow"
     silent: ClassVar[list[Evidence]]
     fires: ClassVar[list[Evidence]]
+    tries_not: ClassVar[list[Evidence]] = []
+    tries: ClassVar[list[Evidence]] = []
     examples: ClassVar[list[Example]] = []
     lasting: ClassVar[bool] = True
     """Whether what a step saves now, every later step saves as well."""
@@ -65,6 +68,11 @@ class Fix:
     counted: ClassVar[bool] = False
     """Whether its bound rests on what was counted (by the kernel, the driver, samples of the
     stack): noise of the times, which the cause itself may make, does not hide it."""
+    usual: ClassVar[float] = 1.1
+    """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
+    which fixes are tried of which nothing was measured."""
+    starts_slowly: ClassVar[bool] = False
+    """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes._step import bound_if_saved
-from trainperf.fixes._torch_step import part_seconds
-from trainperf.fixes._words import ms
+from trainperf.fixes._torch_step import UNTRIED, part_seconds
+from trainperf.fixes._words import SMALLEST_GAIN, ms
 from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, taken
 
 WORTH_CHANGING = 0.10
@@ -92,6 +92,27 @@ def _backward_seconds(evidence: Evidence) -> float | None:
         return part_seconds(evidence, "backward")
     except NotMeasured:
         return None
+
+
+def to_try_on_exchange(evidence: Evidence, share: float = 1.0) -> tuple[float | None, str]:
+    """Return what so much less of the exchange could give at most, and by what that is known.
+
+    For what is to be tried: None where the exchange was not timed, else by the high end of
+    what it adds. Raises `NotMeasured` where that is next to nothing, or nothing was seen of it.
+    """
+    if isinstance(exchange(evidence).seconds_, Missing):
+        return None, UNTRIED
+    bound = bound_if_saved(evidence, share * exchange_at_most(evidence))
+    if bound <= 1 + SMALLEST_GAIN:
+        raise NotMeasured("the exchange takes next to nothing of a step")
+    return bound, AT_MOST_ALL
+
+
+def exchanged_said(evidence: Evidence) -> str:
+    """Say that there is one: "Each step exchanges 100 MiB of gradients over gloo"."""
+    found = exchange(evidence)
+    much = f"{size(found.bytes)} of gradients" if found.bytes else "gradients"
+    return f"Each step exchanges {much}" + (f" over {found.backend}" if found.backend else "")
 
 
 def waiting_seconds(evidence: Evidence) -> float:

@@ -11,7 +11,12 @@ from trainperf.model import Evidence, Function, Stage
 LOAD = Function("load_image", "train.py", 14)
 
 
-def starved(*stages: Stage, real: float = 0.1, resident: float = 0.02, **fields: Any) -> Evidence:
+def starved(
+    *stages: Stage,
+    real: float | None = 0.1,
+    resident: float | None = 0.02,
+    **fields: Any,
+) -> Evidence:
     """A loop whose step takes 20 ms and waits 80 ms for what the stages deliver."""
     fields.setdefault("input", real)
     return evidence(real=real, resident=resident, stages_=stages, **fields)

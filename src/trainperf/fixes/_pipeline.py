@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 
-from trainperf.fixes._words import at
-from trainperf.model import Evidence, Site, Stage, is_taken
+from trainperf.fixes._words import SMALLEST_GAIN, at
+from trainperf.model import Evidence, Measure, Site, Stage, is_taken
+from trainperf.model.evidence import LEAST_INPUT
 
 REAL_SHARE = 0.10
 """A stage below this share of the pipeline's time is not worth repairing: the same tenth
@@ -30,6 +32,50 @@ def costly(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, .
         and share(evidence, stage) >= REAL_SHARE
     ]
     return tuple(sorted(found, key=lambda stage: -stage.seconds_per_step))
+
+
+def to_try(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
+    """Return the user's stages that suit and may be what the loop waits for, dearest first.
+
+    For what is to be tried: the times are taken at the favourable end of their noise, and what
+    was not timed rules nothing out. Raises `NotMeasured` where no stages were seen.
+    """
+    if input_at_most(evidence) <= 1 + SMALLEST_GAIN:
+        return ()
+    found = [
+        stage
+        for stage in evidence.stages
+        if stage.by_user
+        and stage.where is not None
+        and suits(stage)
+        and (not is_taken(stage.seconds_per_step_) or share(evidence, stage) >= REAL_SHARE)
+    ]
+    return tuple(sorted(found, key=_unknown_first))
+
+
+def _unknown_first(stage: Stage) -> float:
+    return -stage.seconds_per_step if is_taken(stage.seconds_per_step_) else -math.inf
+
+
+def input_at_most(evidence: Evidence) -> float:
+    """What free input gives at most, at the favourable end of the noise; infinity if not known.
+
+    1 where what a step loses is known not to be lost to its input.
+    """
+    real, resident = evidence.times.real_, evidence.times.resident_
+    if not isinstance(real, Measure) or not isinstance(resident, Measure):
+        return math.inf
+    times = evidence.times.favourable()
+    lost = times.real - times.resident
+    fed = evidence.times.input_
+    if isinstance(fed, Measure) and (fed.high or fed.seconds) < LEAST_INPUT * lost:
+        return 1.0
+    return times.real / max(times.resident, 1e-9)
+
+
+def known(most: float) -> float | None:
+    """Return a bound of what is to be tried: None for infinity."""
+    return most if math.isfinite(most) else None
 
 
 def pipeline_seconds(evidence: Evidence) -> float:

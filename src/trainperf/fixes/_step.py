@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._words import worth
-from trainperf.model import Evidence, Missing, Probe, is_taken
+from trainperf.fixes._words import SMALLEST_GAIN, worth
+from trainperf.model import Evidence, Measure, Missing, Probe, is_taken
 
 PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
@@ -52,6 +52,45 @@ def step_may_matter(evidence: Evidence) -> bool:
         return worth(evidence, bound_if_saved(evidence, evidence.times.resident))
     except NotMeasured:
         return True
+
+
+def at_most(evidence: Evidence, ratio: float | None = None) -> float | None:
+    """What the loop gains at most if its step became `ratio` times as fast, or cost nothing.
+
+    For what is to be tried: the times are taken at the end of their noise at which a faster
+    step gains the most. Below 1 where `ratio` is. None where nothing measured limits it.
+    """
+    real, resident, fed = evidence.times.real_, evidence.times.resident_, evidence.times.input_
+    if not isinstance(real, Measure):
+        return ratio
+    longest = real.high or real.seconds
+    step = longest
+    if isinstance(resident, Measure):
+        step = min(longest, resident.high or resident.seconds)
+    left = longest - step * (1 if ratio is None else 1 - 1 / ratio)
+    if isinstance(fed, Measure):
+        left = max(left, fed.low or fed.seconds)
+    return longest / left if left > 0 else None
+
+
+def step_can_matter(evidence: Evidence) -> bool:
+    """Say whether a step that cost nothing could speed up the loop, for all the noise allows."""
+    most = at_most(evidence)
+    return most is None or most > 1 + SMALLEST_GAIN
+
+
+def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
+    """What `probe` leaves of a gain at most, and where that comes from, for what is to be tried.
+
+    Where it was not made, what a step that costs nothing would give.
+    """
+    made = evidence.probes.get(probe, Missing("not made"))
+    if isinstance(made, Missing):
+        return at_most(evidence), NOT_PROBED
+    return at_most(evidence, made.high), "the high end of a probe of the step in this run"
+
+
+NOT_PROBED = "a step that costs nothing: it was not probed in this run"
 
 
 def gpu_utilization(evidence: Evidence, phase: str = "resident") -> float | None:

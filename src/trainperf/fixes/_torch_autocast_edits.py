@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes._torch_loop_source import site_of
 from trainperf.model import Site
 
 if TYPE_CHECKING:
@@ -18,20 +19,26 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
+_AUTOCAST = re.compile(r"autocast|torch\.autocast|([\w.]+\.)?amp\.autocast(_mode\.autocast)?")
+
 UNSAFE_ON_CUDA = ("BCELoss", "binary_cross_entropy")
 """PyTorch refuses these in a CUDA autocast region; their "with_logits" kin are safe."""
 
 
-def put_autocast(script: Script, forward: Site, backward: Site, device: str, dtype: str) -> None:
-    """Put all from the forward to the last statement before the backward under autocast.
+def put_autocast(
+    script: Script, forward: Site, backward: Site | None, device: str, dtype: str
+) -> None:
+    """Put all from the forward to the statement that makes the loss under autocast.
 
+    A region of the file's own around the forward, which was off in the run, is replaced.
     Where the backward stands in another function than the forward, all from there to the
-    end of the function that returns the loss. Raises `CannotRewrite` where the file
-    speaks of autocast, or what follows could not be computed in 16 bits.
+    end of the function that returns the loss goes in. `backward` is None where a library
+    calls it. Raises `CannotRewrite` where what follows could not be computed in 16 bits,
+    and for float16 where the file speaks of mixed precision itself.
     """
     tree = script.module(forward.file)
     names = _names(tree)
-    if "autocast" in names or "GradScaler" in names:
+    if dtype == "float16" and names & {"autocast", "GradScaler"}:
         raise CannotRewrite("the file speaks of mixed precision itself")
     unsafe = sorted(names & set(UNSAFE_ON_CUDA))
     if unsafe and device == "cuda":
@@ -42,21 +49,87 @@ def put_autocast(script: Script, forward: Site, backward: Site, device: str, dty
     if dtype == "bfloat16":
         _refuse_numpy(script.around(forward), tree)
     torch = script.module_name(forward.file, "torch", forward)
-    header = f'with {torch}.autocast(device_type="{device}", dtype={torch}.{dtype}):'
-    if _scope(script, forward) is _scope(script, backward):
-        _wrap_to_backward(script, forward, backward, header)
+    region = f'{torch}.autocast(device_type="{device}", dtype={torch}.{dtype})'
+    own = _own_region(script, forward, device)
+    if own is not None:
+        script.replace_call(own, region)
+        return
+    if backward is None:
+        backward = _library_backward(script, forward)
+    if backward is not None and _scope(script, forward) is _scope(script, backward):
+        _wrap_to_loss(script, forward, backward, f"with {region}:")
     else:
-        script.wrap_statements(forward, _returned(script, forward), header)
+        script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
 
 
-def _wrap_to_backward(script: Script, forward: Site, backward: Site, header: str) -> None:
+def _own_region(script: Script, forward: Site, device: str) -> Site | None:
+    """Return the region of autocast that the file itself has around the forward, or None.
+
+    It was off in the run: not enabled, or of another device.
+    """
+    around = script.around(forward)
+    start = max((i for i, node in enumerate(around) if isinstance(node, _SCOPES)), default=-1)
+    for node in reversed(around[start + 1 :]):
+        if not isinstance(node, ast.With | ast.AsyncWith):
+            continue
+        for item in node.items:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and _AUTOCAST.fullmatch(ast.unparse(call.func)):
+                enabled = [each.value for each in call.keywords if each.arg in ("enabled", None)]
+                if not enabled and f"'{device}" in ast.unparse(call):
+                    raise CannotRewrite("the forward is under autocast already")
+                return site_of(script, call, forward)
+    return None
+
+
+def _library_backward(script: Script, forward: Site) -> Site | None:
+    """Return the first call behind the forward, in its function, that is to go backward."""
+    function = _scope(script, forward)
+    tree: ast.AST = script.module(forward.file) if function is None else function
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    after = [
+        node
+        for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset))
+        if node.lineno > forward.line and _last_name(node.func).endswith("backward")
+    ]
+    return site_of(script, after[0], forward) if after else None
+
+
+def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
+    """Put all from the forward to the last statement that makes what goes backward under it."""
     places = script.around(forward), script.around(backward)
     if places[0][-1] is places[1][-1]:
         raise CannotRewrite(
             "forward and backward stand in one statement: give the loss a name, so that only "
             "the forward goes under autocast"
         )
+    taken = {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(f"({script.expression(backward)})"))
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+    for node in reversed(_between(script.module(forward.file), *places)):
+        made = (each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+        if any(isinstance(each.ctx, ast.Store) and ast.unparse(each) in taken for each in made):
+            last = Site(forward.file, node.lineno, forward.function, node.col_offset)
+            script.wrap_statements(forward, last, header)
+            return
     script.wrap_statements(forward, forward, header, until=backward)
+
+
+def _between(
+    tree: ast.Module, one: Sequence[ast.stmt], other: Sequence[ast.stmt]
+) -> list[ast.stmt]:
+    """Return the statements of the block around both, from that with `one` to before `other`."""
+    for node in ast.walk(tree):
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if not isinstance(block, list):
+                continue
+            first = next((i for i, each in enumerate(block) if each in one), None)
+            last = next((i for i, each in enumerate(block) if each in other), None)
+            if first is not None and last is not None and first < last:
+                return block[first:last]
+    return []
 
 
 def _returned(script: Script, forward: Site) -> Site:

@@ -223,6 +223,149 @@ class Trainer:
 """,
         data={**SCALED, "scaler": "cuda.amp.GradScaler()"},
     ),
+    Example(  # a context that is none on a CPU, a scaler that is off, micro-batches
+        before="""\
+import torch
+
+ctx = nullcontext() if cpu else torch.amp.autocast(device_type="cuda", dtype=kind)
+scaler = torch.cuda.amp.GradScaler(enabled=not cpu)
+while True:
+    for micro_step in range(steps):
+        with ctx:
+            logits, loss = ▸model(X, Y)◂
+            loss = loss / steps
+        X, Y = get_batch("train")
+        ▸scaler.scale(loss).backward()◂
+    scaler.step(optimizer)
+""",
+        after="""\
+import torch
+
+ctx = nullcontext() if cpu else torch.amp.autocast(device_type="cuda", dtype=kind)
+scaler = torch.cuda.amp.GradScaler(enabled=not cpu)
+while True:
+    for micro_step in range(steps):
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            with ctx:
+                logits, loss = model(X, Y)
+                loss = loss / steps
+        X, Y = get_batch("train")
+        scaler.scale(loss).backward()
+    scaler.step(optimizer)
+""",
+        data=CPU,
+    ),
+    Example(  # a region that was off, or of another device
+        before="""\
+import torch
+
+class Trainer:
+    def batch(self, x, y, train=True):
+        with torch.set_grad_enabled(train), torch.amp.autocast("cuda", enabled=(self.amp)):
+            _, loss = ▸self.model(x, y)◂
+        if train:
+            if self.amp:
+                self.scaler.scale(loss).backward()
+            else:
+                ▸loss.backward()◂
+        return loss.item()
+""",
+        after="""\
+import torch
+
+class Trainer:
+    def batch(self, x, y, train=True):
+        with torch.set_grad_enabled(train), torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            _, loss = self.model(x, y)
+        if train:
+            if self.amp:
+                self.scaler.scale(loss).backward()
+            else:
+                loss.backward()
+        return loss.item()
+""",
+        data=CPU,
+    ),
+    Example(  # what is between loss and backward stays as it is
+        before="""\
+import torch
+
+def train(loader, model, criterion, optimizer, device):
+    for i, (images, target) in enumerate(loader):
+        images = images.to(device, non_blocking=True)
+        output = ▸model(images)◂
+        loss = criterion(output, target)
+        # measure accuracy
+        top1.update(accuracy(output, target), images.size(0))
+        optimizer.zero_grad()
+        ▸loss.backward()◂
+        optimizer.step()
+""",
+        after="""\
+import torch
+
+def train(loader, model, criterion, optimizer, device):
+    for i, (images, target) in enumerate(loader):
+        images = images.to(device, non_blocking=True)
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            output = model(images)
+            loss = criterion(output, target)
+        # measure accuracy
+        top1.update(accuracy(output, target), images.size(0))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        data=CPU,
+    ),
+    Example(  # a library goes backward
+        before="""\
+import torch
+
+for step, batch in enumerate(loader):
+    outputs = ▸model(**batch)◂
+    loss = outputs.loss
+    loss = loss / 4
+    accelerator.backward(loss)
+    optimizer.step()
+""",
+        after="""\
+import torch
+
+for step, batch in enumerate(loader):
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        outputs = model(**batch)
+        loss = outputs.loss
+        loss = loss / 4
+    accelerator.backward(loss)
+    optimizer.step()
+""",
+        data=CPU,
+    ),
+    Example(  # a library calls the function, and goes backward with what it returns
+        before="""\
+import torch
+
+class Net(Module):
+    def training_step(self, batch, number):
+        source, target = batch
+        output = ▸self.model(source, target)◂
+        loss = nll_loss(output, target.view(-1))
+        return loss
+""",
+        after="""\
+import torch
+
+class Net(Module):
+    def training_step(self, batch, number):
+        source, target = batch
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            output = self.model(source, target)
+            loss = nll_loss(output, target.view(-1))
+            return loss
+""",
+        data=CPU,
+    ),
     alone(  # mixed already
         """\
 import torch
@@ -233,6 +376,9 @@ for x, y in loader:
     ▸loss.backward()◂
 """,
         CUDA,
+    ),
+    alone(  # float16, in a file that has a scaler
+        PLAIN.replace("import torch\n", "import torch\nfrom torch.amp import GradScaler\n"), SCALED
     ),
     alone("for x, y in loader:\n    ▸criterion(▸model(x)◂, y).backward()◂\n", CUDA),
     alone(  # a loss that CUDA's autocast refuses

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes._pipeline import cores
-from trainperf.fixes._words import ms
-from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
+from trainperf.model import Evidence, Loader, Measure, Site, is_taken
 
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
 
 SWEEP = (1, 2, 4, 8)
 """Numbers of workers worth a trial everywhere; the cores and the need add theirs."""
+
+MAKES = re.compile(r"\b(__getitem__|__getitems__|__next__|\w*collate\w*)\b")
+"""Functions that make a batch, or wait for one."""
+
+SEEN_MAKING = 0.1
+"""Share of the loop's own thread in those from which it is worth a word: it is as much
+waiting as makes a job input-bound."""
+
+WIDE_NOISE = 0.25
+"""Noise of the times, as a share of a step, above which they limit no gain."""
 
 WAITING = 0.5
 """Share of the cores below which those that make batches wait (for a disk, a network, a
@@ -173,6 +184,48 @@ def predicted(evidence: Evidence, offered: list[int]) -> int:
     """Return the fewest workers that promise as much as the most do, within 2 %."""
     best = step_beside_s(evidence, max(offered))
     return min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
+
+
+def likeliest_first(workers: int, offered: list[int]) -> list[int]:
+    """Return numbers of workers as they are to be raced: `workers`, then those nearest to it."""
+    return sorted(offered, key=lambda n: (abs(math.log2(n / workers)), n))
+
+
+def waits_at_most(evidence: Evidence) -> float | None:
+    """Return what a loop that never waits for its batch gains at most, None if not known.
+
+    That is at the favourable end of the times' noise, and not known where that is wide;
+    raises `NotMeasured` where even there nothing is worth a word. A loop that makes its
+    batches itself waits no longer than they take.
+    """
+    times = evidence.times
+    if evidence.in_turn and isinstance(times.input_, Measure) and isinstance(times.real_, Measure):
+        taken = times.input_.high or times.input
+        if taken < SMALLEST_GAIN * (times.real_.low or times.real):
+            raise NotMeasured("making a batch takes next to nothing")
+    if evidence.times.noise > WIDE_NOISE:
+        return None
+    kind = evidence.favourable()
+    try:
+        bound = max(1.0, kind.times.real / max(kind.times.resident, 1e-9))
+    except NotMeasured:
+        return None
+    if not worth(kind, bound):
+        raise NotMeasured("the loop does not wait for its batches")
+    return bound
+
+
+def making_share(evidence: Evidence) -> float | None:
+    """Return the share of time in which the training's own thread was seen to make a batch.
+
+    None below a tenth, or where no stack was looked at: the dataset may be a library's.
+    """
+    share = sum(
+        one.share
+        for one in evidence.functions
+        if one.thread == "main" and MAKES.search(f"{one.name} {one.calls_into}")
+    )
+    return min(1.0, share) if share >= SEEN_MAKING else None
 
 
 def shm_bytes(evidence: Evidence, workers: int, prefetch: int) -> int:

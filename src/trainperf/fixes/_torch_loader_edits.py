@@ -18,6 +18,8 @@ POSITIONS = {"num_workers": 5, "pin_memory": 7}
 change are keyword-only (PyTorch 2.13)."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+GETS = '.get("num_workers")'
+ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 
 
 def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
@@ -30,10 +32,14 @@ def seen_in_run(evidence: Evidence, now: int | bool) -> dict[str, Any]:
     others = [one for one in evidence.torch.loaders if one.role != "training"]
     if any((one.iterable and not one.sharded) or one.shared_state for one in others):
         return {}
+    return {"now": now, "given": options_given(evidence)}
+
+
+def options_given(evidence: Evidence) -> list[str]:
+    """Return the options of the run's command, "@" for a file of further ones."""
     words = [str(word) for word in evidence.facts.get("command_words") or ()]
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
-    given |= {"@" for word in words if word.startswith("@")}  # a file of further options
-    return {"now": now, "given": sorted(given)}
+    return sorted(given | {"@" for word in words if word.startswith("@")})
 
 
 def set_setting(
@@ -43,18 +49,21 @@ def set_setting(
 
     Where the call takes it from a constant or an option of `argparse` in the same file,
     its default is edited, if the run had it: `seen` is the finding's data, with what
-    `seen_in_run` says. Raises `CannotRewrite` where the call is not of `DataLoader`, or
-    where the setting comes from somewhere else (the command, a variable of the
-    environment): the user means to choose it there.
+    `seen_in_run` says. What the call takes from elsewhere, a configuration or `**keywords`,
+    is overruled in the call itself. Raises `CannotRewrite` where the call is not of
+    `DataLoader`, or where the command or a variable of the environment sets it.
     """
     check_call(script, site)
-    old = written(script, site, name)
+    old, seen = written(script, site, name), seen or {}
     named = old is not None and not _literal(old)
-    if (named or old is None) and _set_default(script, site, name, value, seen or {}):
+    if (named or old is None) and _set_default(script, site, name, value, seen):
         return
-    if named:
+    if named and ("now" not in seen or ENVIRONMENT.search(old or "")):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    script.set_keyword(site, name, value, position=POSITIONS.get(name))
+    option = f"--{(old or '').rpartition('.')[2].rstrip(')')}"
+    if named and option_given(seen.get("given") or (), (option, option.replace("_", "-"))):
+        raise CannotRewrite(f"{option} sets {name}: change it in the command")
+    script.set_keyword_or_extend(site, name, value, position=POSITIONS.get(name))
 
 
 def _set_default(
@@ -77,7 +86,7 @@ def _set_default(
     if found.choices is not None and wanted not in found.choices:
         raise CannotRewrite(f"{option}, which sets {name}, does not take {value}")
     used = "now" in seen and seen["now"] == found.value
-    if used and not _gives(seen.get("given") or (), found.options):
+    if used and not option_given(seen.get("given") or (), found.options):
         script.replace_call(where, value)
         return True
     if option and type(wanted) is int:
@@ -85,7 +94,7 @@ def _set_default(
     return False
 
 
-def _gives(given: Iterable[str], options: Iterable[str]) -> bool:
+def option_given(given: Iterable[str], options: Iterable[str]) -> bool:
     """Say whether a command may set an option: by its name, by how that begins, or by a file.
 
     `argparse` takes `--work 4` for `--workers`, `-vj4` for `-v -j 4`, and `@file`.
@@ -108,12 +117,22 @@ def set_where_workers(script: Script, site: Site, name: str, with_workers: str, 
     check_call(script, site)
     workers = written(script, site, "num_workers")
     if workers is None:
-        raise CannotRewrite("num_workers is not written out in the call, so it may become 0")
+        workers = _of_keywords(script, site)
     if not _literal(workers):
-        if not PLAIN.fullmatch(workers):
+        if not (PLAIN.fullmatch(workers) or workers.endswith(GETS)):
             raise CannotRewrite(f"num_workers is {workers}, which may become 0")
         with_workers = f"{with_workers} if {workers} else {none}"
     set_setting(script, site, name, with_workers)
+
+
+def _of_keywords(script: Script, site: Site) -> str:
+    """Return what `num_workers` is in the one `**keywords` of the call, as source text."""
+    call = ast.parse(f"({script.expression(site)})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    passed = [ast.unparse(each.value) for each in call.keywords if each.arg is None]
+    if len(passed) != 1 or not PLAIN.fullmatch(passed[0]):
+        raise CannotRewrite("num_workers is not written out in the call, so it may become 0")
+    return f"{passed[0]}{GETS}"
 
 
 def written(script: Script, site: Site, name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -33,6 +34,22 @@ def innermost_loop(script: Script, site: Site) -> Loop:
     if found is None:
         raise CannotRewrite("no loop of the script stands around the step")
     return found
+
+
+def outermost_loop(script: Script, site: Site) -> Site:
+    """Return the site of the outermost loop around `site` within its function.
+
+    Raises `CannotRewrite` where none stands around it.
+    """
+    found: Loop | None = None
+    for node in script.around(site):
+        if isinstance(node, Function | ast.ClassDef):
+            found = None
+        elif isinstance(node, Loop) and found is None:
+            found = node
+    if found is None:
+        raise CannotRewrite("no loop stands around the call")
+    return replace(site, line=found.lineno, col=found.col_offset, end_line=0, end_col=0)
 
 
 def function_around(script: Script, site: Site) -> Function | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Fix
-from trainperf.fixes._cases import GPU, SITE, evidence, probe
-from trainperf.fixes._step import bound_by, gpu_utilization
+from typing import TYPE_CHECKING, Any
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes._batch_size_edits import chosen, double
+from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
+from trainperf.fixes._step import at_most, bound_by, gpu_utilization, step_can_matter
 from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes._torch_loader_edits import options_given
 from trainperf.fixes._words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 CPU_LEAST = 1.30
 """Gain in samples per second by doubling the batch from which it is told, on a CPU."""
@@ -18,6 +25,10 @@ GPU_LEAST = 1.15
 GPU_IDLE_BELOW = 0.70
 """Utilisation below which a GPU has room for more (the line of SageMaker's BatchSize rule)."""
 
+TWICE = 2.0
+"""How much faster twice the batch makes an epoch at most: all of a step was its fixed cost."""
+
+BATCH = (stage("batch", where=OTHER_SITE, arguments={"batch_size": 8}),)
 SMALL = Loop("fit", where=SITE, batch_size=8, epochs=10, epoch_steps=1000, input_kind="tf.data")
 
 
@@ -45,6 +56,7 @@ class LargerBatch(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.SEMANTICS
     framework = "any"
 
@@ -81,6 +93,101 @@ class LargerBatch(Fix):
         ),
     ]
 
+    tries_not = [
+        evidence(),
+        evidence(loop=SMALL),
+        evidence(loop=SMALL, stages_=(stage("batch", where=None, arguments={"batch_size": 8}),)),
+        evidence(loop=SMALL, resident=0.010, input=0.1, stages_=BATCH),
+        torch_evidence(loader=None),
+    ]
+    tries = [
+        evidence(loop=SMALL, stages_=BATCH),
+        evidence(loop=SMALL, stages_=BATCH, probes={"double_batch": probe(1.10)}),
+        evidence(loop=Loop("fit", where=SITE, batch_size=32, input_kind="numpy")),
+        torch_evidence(),
+        torch_evidence(probes={"double_batch": probe(1.2)}),
+    ]
+    examples = [
+        # how the batches are made is not seen
+        Example(
+            before="ds = ▸make(32)◂\n",
+            after="ds = make(32)\n",
+            data={"batch_size": 32},
+        ),
+        Example(
+            before="▸model.fit(x, y, steps_per_epoch=n)◂\n",
+            after="model.fit(x, y, steps_per_epoch=n)\n",
+            data={"batch_size": 32},
+        ),
+        Example(
+            before="ds = ▸files.map(load).batch(32)◂.prefetch(1)\n",
+            after="ds = files.map(load).batch(64).prefetch(1)\n",
+            data={"batch_size": 32},
+        ),
+        Example(
+            before="▸model.fit(x, y, epochs=3)◂\n",
+            after="model.fit(x, y, epochs=3, batch_size=64)\n",
+            data={"batch_size": 32},
+        ),
+        Example(
+            before="▸model.fit(x, y, 16)◂\n",
+            after="model.fit(x, y, 32)\n",
+            data={"batch_size": 16},
+        ),
+        # all that reads the constant changes along
+        Example(
+            before="batch_size = 32\nsteps = len(x) // batch_size\n"
+            "loader = ▸DataLoader(x, batch_size=batch_size)◂\n",
+            after="batch_size = 64\nsteps = len(x) // batch_size\n"
+            "loader = DataLoader(x, batch_size=batch_size)\n",
+            data={"batch_size": 32},
+        ),
+        Example(
+            before="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+args = parser.parse_args()
+loader = ▸DataLoader(x, args.batch_size)◂
+""",
+            after="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+args = parser.parse_args()
+loader = DataLoader(x, args.batch_size)
+""",
+            data={"batch_size": 32},
+        ),
+        # the command gave another, or the default's own value
+        Example(
+            before="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+args = parser.parse_args()
+ds = ▸ds.batch(args.batch_size)◂
+""",
+            after="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+args = parser.parse_args()
+ds = ds.batch(2 * args.batch_size)
+""",
+            data={"batch_size": 128, "given": ["--batch-size"]},
+        ),
+        Example(
+            before="ds = ▸ds.batch(per_replica * replicas)◂\n",
+            after="ds = ds.batch(2 * (per_replica * replicas))\n",
+            data={"batch_size": 32},
+        ),
+    ]
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a step that does clearly more samples per second with twice the batch."""
         probe = evidence.probe("double_batch")
@@ -95,18 +202,52 @@ class LargerBatch(Fix):
         bound = bound_by(evidence, probe)
         if not worth(evidence, bound):
             return None
+        text = (
+            f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
+            f"second in this run{idle}."
+        )
+        basis = "samples per second, measured by a probe of the step in this run"
+        title = "The batch{of} is too small to keep the device busy"
+        return self._finding(evidence, title, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try twice the batch wherever the size is written down."""
+        if chosen(evidence) is None or not step_can_matter(evidence):
+            return None
+        most = at_most(evidence, TWICE)
+        basis = "twice the batch takes as long as one: it was not probed, or gained little"
+        text = "Each step has a cost that does not depend on the batch."
+        return self._finding(evidence, "The batch{of} may be larger", text, most, basis)
+
+    def _finding(
+        self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
+    ) -> Finding:
         size = evidence.loop.batch_size
-        given = f" of {size}" if size else ""
+        made = chosen(evidence)
         larger = f"a batch of {2 * size}" if size else "twice the batch"
-        where = evidence.loop.where
+        where = made[0] if made else evidence.loop.where
         return self.finding(
-            title=f"The batch{given} is too small to keep the device busy",
-            text=f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
-            f"second in this run{idle}.",
+            title=title.format(of=f" of {size}" if size else ""),
+            text=text,
             bound=bound,
-            bound_basis="samples per second, measured by a probe of the step in this run",
+            bound_basis=basis,
             where=(where,) if where else (),
             advice=f"Try {larger}, with the learning rate adjusted, and compare the accuracy "
             "reached.",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
+            rewritable=made is not None and made[0].exact,
+            data=_data(evidence, made[1]) if made else {},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Double the batch size where it is chosen."""
+        double(script, finding.where[0], finding.data)
+
+
+def _data(evidence: Evidence, size: int) -> dict[str, Any]:
+    """What the edit must know of the run, and what its trials compare: samples, not steps."""
+    return {
+        "batch_size": size,
+        "given": options_given(evidence),
+        "samples_per_step": TWICE,
+    }

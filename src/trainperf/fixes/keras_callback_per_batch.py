@@ -9,8 +9,8 @@ from trainperf.fixes import Fix
 from trainperf.fixes._callback_bodies import EVERY, work_seldom
 from trainperf.fixes._callback_examples import EXAMPLES
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence
-from trainperf.fixes._step import bound_if_saved
-from trainperf.fixes._words import at, ms, percent, worth
+from trainperf.fixes._step import at_most, bound_if_saved
+from trainperf.fixes._words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, Site
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 HEAVY = 0.05
 """Share of a step from which a callback is named."""
+
+LIGHT = 0.01
+"""Share of a step from which a callback is tried together with others."""
 
 PART_OF_KERAS = frozenset({"History", "ProgbarLogger"})
 """Callbacks that `fit` brings along; nobody asked for them, nobody takes them out."""
@@ -63,6 +66,7 @@ class LighterCallback(Fix):
     """
 
     category = "host"
+    usual = 1.5
     equivalence = Equivalence.SEMANTICS
 
     silent = [
@@ -96,25 +100,41 @@ class LighterCallback(Fix):
         evidence(callbacks=(_own(0.040),)),
         evidence(callbacks=(_own(0.040),), loop=Loop("fit", where=SITE, steps_per_execution=8)),
     ]
+    tries_not = [
+        evidence(),
+        evidence(callbacks=(_checkpoint(0.004, save_freq=500),)),
+        evidence(callbacks=(CallbackCost("ProgbarLogger", 0.02, 30, builtin=True),)),
+        evidence(real=None, callbacks=(_checkpoint(0.040, save_freq=1),)),
+        # no edit
+        evidence(callbacks=(CallbackCost("Report", 0.040, 30, where=SITE),)),
+    ]
+    tries = [
+        evidence(callbacks=(_checkpoint(0.004, save_freq=500), _own(0.004))),
+        evidence(real=0.1, resident=0.09, input=0.097, callbacks=(_own(0.006),)),
+    ]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find callbacks that take at least `HEAVY` of the step, all in one finding."""
-        real = evidence.times.real
-        heavy = sorted(
-            (
-                callback
-                for callback in evidence.callbacks
-                if callback.name not in PART_OF_KERAS and callback.batch_s >= HEAVY * real
-            ),
-            key=lambda callback: -callback.batch_s,
-        )
+        heavy = _heavy(evidence, HEAVY)
         if not heavy:
             return None
-        taken = sum(callback.batch_s for callback in heavy)
-        bound = bound_if_saved(evidence, taken)
-        if not worth(evidence, bound):
+        bound = bound_if_saved(evidence, _taken(heavy))
+        return self._finding(evidence, heavy, bound) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try callbacks that together take a twentieth of the step, for all the noise allows."""
+        heavy = _heavy(evidence, LIGHT)
+        left = evidence.times.real - _taken(heavy)
+        if not heavy or left <= 0:
             return None
+        bound = at_most(evidence, evidence.times.real / left)
+        if bound is None or bound <= 1 + SMALLEST_GAIN:
+            return None
+        return self._finding(evidence, heavy, bound)
+
+    def _finding(self, evidence: Evidence, heavy: list[CallbackCost], bound: float) -> Finding:
+        real = evidence.times.real
         every = [place for callback in heavy for place in _places(callback, evidence)]
         places = [place for index, place in enumerate(every) if place not in every[:index]]
         edits = [edit for _, edit in places]
@@ -157,6 +177,20 @@ class LighterCallback(Fix):
                 refused.append(error)
         if refused and not edited:
             raise refused[0]
+
+
+def _heavy(evidence: Evidence, least: float) -> list[CallbackCost]:
+    """The user's callbacks that take at least this share of the step, dearest first."""
+    found = (
+        callback
+        for callback in evidence.callbacks
+        if callback.name not in PART_OF_KERAS and callback.batch_s >= least * evidence.times.real
+    )
+    return sorted(found, key=lambda callback: -callback.batch_s)
+
+
+def _taken(callbacks: list[CallbackCost]) -> float:
+    return sum(callback.batch_s for callback in callbacks)
 
 
 def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import SITE, evidence, probe
-from trainperf.fixes._step import PROBE_LEAST, bound_by, saved_by
+from trainperf.fixes._step import PROBE_LEAST, bound_by, left_by, saved_by, step_can_matter
 from trainperf.fixes._words import at, ms, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -49,6 +49,7 @@ class CompileWithXla(Fix):
     """
 
     category = "model"
+    usual = 1.2
     equivalence = Equivalence.NUMERICS
 
     silent = [
@@ -74,6 +75,30 @@ class CompileWithXla(Fix):
         evidence(model=replace(MODEL, jit_requested=False, jit_blocker=""), probes=FASTER),
         evidence(model=LSTM_BLOCKS, probes=FASTER),
     ]
+    tries_not = [
+        evidence(),
+        evidence(model=replace(MODEL, jit=True)),
+        evidence(model=replace(MODEL, run_eagerly=True)),
+        # Keras refuses
+        evidence(model=LSTM_BLOCKS),
+        evidence(model=replace(MODEL, compile_where=None)),
+        # the run is over before the compilation has paid
+        evidence(
+            model=MODEL,
+            loop=Loop("fit", where=SITE, epochs=1, epoch_steps=100),
+            probes={"jit_compile": probe(1.6, one_off_s=40.0)},
+        ),
+        # whatever the step takes, the input takes as long
+        evidence(model=MODEL, resident=0.010, input=0.100),
+    ]
+    tries = [
+        evidence(model=MODEL),
+        evidence(model=MODEL, resident=None, input=None),
+        evidence(model=MODEL, real=None, resident=None, input=None),
+        evidence(model=MODEL, probes={"jit_compile": Missing("no time was left")}),
+        evidence(model=MODEL, probes={"jit_compile": probe(0.85, one_off_s=4.0)}),
+        evidence(model=MODEL, probes={"jit_compile": probe(1.2, spread=0.15)}),
+    ]
     examples = [
         Example(
             before='▸model.compile(optimizer="adam", loss="mse")◂\n',
@@ -92,27 +117,45 @@ class CompileWithXla(Fix):
             return None
         probe = evidence.probe("jit_compile")
         bound = bound_by(evidence, probe)
-        if probe.low < PROBE_LEAST or not worth(evidence, bound):
+        if probe.low < PROBE_LEAST or not worth(evidence, bound) or _too_late(evidence, probe):
             return None
         steps = _break_even(probe.one_off_s, saved_by(evidence, probe))
-        planned = _planned(evidence.loop)
-        if planned is not None and steps >= planned:
+        text = (
+            f"Compiled with XLA, the same step ran {times(probe.ratio)} as fast in this run "
+            f"({ms(probe.base_s)} → {ms(probe.candidate_s)}). Compiling took "
+            f"{ms(probe.one_off_s)}, which {steps:,} steps earn back."
+        )
+        basis = "measured by a probe of the step in this run"
+        return self._finding(model, text, bound, basis, {"break_even_steps": steps})
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a model without XLA, whatever a probe said, unless the run is too short for it."""
+        model = evidence.model
+        if model.jit is not False or model.run_eagerly or not step_can_matter(evidence):
             return None
+        made = evidence.probes.get("jit_compile")
+        if isinstance(made, Probe) and _too_late(evidence, made):
+            return None
+        bound, basis = left_by(evidence, "jit_compile")
+        text = "Keras runs the compiled step without XLA, each operation as a kernel of its own."
+        return self._finding(model, text, bound, basis, {})
+
+    def _finding(
+        self, model: ModelFacts, text: str, bound: float | None, basis: str, data: dict[str, int]
+    ) -> Finding:
         where = model.compile_where
         refused = bool(model.jit_blocking_layers) or "determinis" in model.jit_blocker.lower()
         advice, snippet = _advice(model, refused)
         return self.finding(
             title=f"XLA is off{_why(model)}",
-            text=f"Compiled with XLA, the same step ran {times(probe.ratio)} as fast in this run "
-            f"({ms(probe.base_s)} → {ms(probe.candidate_s)}). Compiling took "
-            f"{ms(probe.one_off_s)}, which {steps:,} steps earn back.",
+            text=text,
             bound=bound,
-            bound_basis="measured by a probe of the step in this run",
+            bound_basis=basis,
             where=(where,) if where else (),
             advice=advice,
             snippet=snippet,
             rewritable=where is not None and where.exact and not refused,
-            data={"break_even_steps": steps},
+            data=data,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -130,6 +173,13 @@ def _why(model: ModelFacts) -> str:
 def _break_even(one_off_s: float, saved_s: float) -> int:
     """Steps after which compiling has paid; both in seconds."""
     return round(one_off_s / max(saved_s, 1e-9)) + 1
+
+
+def _too_late(evidence: Evidence, probe: Probe) -> bool:
+    """Whether the run is over before compiling has paid."""
+    planned = _planned(evidence.loop)
+    saved = saved_by(evidence, probe)
+    return planned is not None and saved > 0 and _break_even(probe.one_off_s, saved) >= planned
 
 
 def _planned(loop: Loop) -> int | None:

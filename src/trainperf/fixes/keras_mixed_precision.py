@@ -1,4 +1,4 @@
-"""A model that computes in float32 on a GPU with tensor cores."""
+"""A model that computes in float32 on hardware that is faster in 16 bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, SITE, evidence, machine
 from trainperf.fixes._peaks import capability, sixteen_bit_ratio
-from trainperf.fixes._step import bound_if_saved, gpu_utilization
+from trainperf.fixes._step import at_most, bound_if_saved, gpu_utilization, step_can_matter
 from trainperf.fixes._words import percent, times, worth
 from trainperf.model import (
     Equivalence,
@@ -55,7 +55,7 @@ class MixedPrecision(Fix):
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers two to eight times as fast as
     32-bit ones, and 16-bit activations take half the memory traffic. With the
-    float32 policy this lies idle.
+    float32 policy this lies idle. CPUs with bfloat16 instructions gain as well.
 
     ## What changes
     Layers compute in bfloat16 (float16 before Ampere) and keep their weights in
@@ -70,6 +70,7 @@ class MixedPrecision(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.NUMERICS
 
     silent = [
@@ -100,6 +101,26 @@ class MixedPrecision(Fix):
             loop=Loop("iterator", where=SITE),
             step_function=STEP,
         ),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=replace(MODEL, policy="mixed_bfloat16")),
+        evidence(model=replace(MODEL, policy="")),
+        evidence(model=replace(MODEL, compute_layers={"Embedding": 1})),
+        evidence(device=GPU, machine=P100, model=MODEL),
+        # the input takes as long as the step
+        evidence(model=MODEL, resident=0.020, input=0.1),
+        # the loop would have to scale the loss
+        evidence(device=GPU, machine=V100, model=MODEL, loop=Loop("iterator", where=SITE)),
+        evidence(model=replace(MODEL, compile_where=None), loop=Loop("iterator")),
+    ]
+    tries = [
+        # a CPU: some multiply bfloat16 faster
+        evidence(model=MODEL),
+        evidence(model=MODEL, real=None, resident=None, input=None),
+        evidence(model=MODEL, loop=Loop("iterator", where=SITE)),
+        evidence(device=GPU, machine=A10G, model=MODEL, use=_busy(30)),
+        evidence(device=GPU, machine=A10G, model=MODEL, resident=None, input=None),
     ]
     examples = [
         Example(
@@ -174,18 +195,54 @@ model.compile(optimizer="adam", loss="mse")
         bound = min(ratio, bound_if_saved(evidence, kernels * (1 - 1 / ratio)))
         if not worth(evidence, bound):
             return None
-        where = model.compile_where or evidence.loop.where
         seen = "" if busy is None else f", whose kernels ran {percent(busy)} of the step"
         short = policy.removeprefix("mixed_")
-        own_scaling = short == "float16" and evidence.loop.kind != "fit"
-        module = "tf_keras" if evidence.framework.legacy_keras else "keras"
-        return self.finding(
-            title=f"The model computes in float32 on a GPU that is faster in {short}",
-            text=f"The policy is float32 on {gpu.name} (compute capability "
+        return self._finding(
+            evidence,
+            policy,
+            f"The model computes in float32 on a GPU that is faster in {short}",
+            f"The policy is float32 on {gpu.name} (compute capability "
             f"{gpu.compute_capability}){seen}. Its peak in {short} is {times(ratio)} "
             "that in float32.",
+            bound,
+            f"peak {short} over peak float32 of this GPU",
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a float32 model on any GPU with tensor cores, and on a CPU."""
+        model = evidence.model
+        cpu = evidence.device.kind == "CPU"
+        policy = "mixed_bfloat16" if cpu else _policy_for(evidence)
+        if policy is None or model.policy != "float32" or not _for_tensor_cores(model):
+            return None
+        if not step_can_matter(evidence):
+            return None
+        return self._finding(
+            evidence,
+            policy,
+            "The model computes in float32",
+            f"Its policy is float32 on {evidence.device.name}.",
+            at_most(evidence, None if cpu else sixteen_bit_ratio(evidence.machine.gpus[0])),
+            "not measured: the model would have to be built anew",
+        )
+
+    def _finding(
+        self,
+        evidence: Evidence,
+        policy: str,
+        title: str,
+        text: str,
+        bound: float | None,
+        basis: str,
+    ) -> Finding:
+        where = evidence.model.compile_where or evidence.loop.where
+        own_scaling = policy == "mixed_float16" and evidence.loop.kind != "fit"
+        module = "tf_keras" if evidence.framework.legacy_keras else "keras"
+        return self.finding(
+            title=title,
+            text=text,
             bound=bound,
-            bound_basis=f"peak {short} over peak float32 of this GPU",
+            bound_basis=basis,
             where=(where,) if where else (),
             advice=f"Set the policy {policy} before the layers are built; give the last layer "
             'dtype="float32".' + (f" {SCALING}" if own_scaling else ""),

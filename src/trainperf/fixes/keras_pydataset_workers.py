@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import OTHER_SITE, SITE, evidence, machine
-from trainperf.fixes._pipeline import cores, saved_on, upper
-from trainperf.fixes._words import ms, worth
+from trainperf.fixes._pipeline import cores, input_at_most, known, saved_on, upper
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Framework, FunctionCost, Loop
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class PyDatasetWorkers(Fix):
     """
 
     category = "input"
+    usual = 2.0
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -92,6 +93,17 @@ class PyDatasetWorkers(Fix):
             framework=Framework("tensorflow", "2.16.1", keras="2.16.0", legacy_keras=True),
             functions=(FunctionCost("__getitem__", "d.py", 9, 0.9, "worker", 90, "error_handler"),),
         ),
+    ]
+    tries_not = [
+        evidence(resident=0.1, loop=_loop()),
+        evidence(real=0.1, resident=None, input=None, loop=_loop(workers=8)),
+        evidence(real=0.1, resident=None, loop=_loop(), machine=machine(cores=1)),
+        evidence(real=0.1, resident=None, input=None),
+    ]
+    tries = [
+        evidence(real=0.1, resident=0.02, input=None, loop=_loop()),
+        evidence(real=0.1, resident=None, input=None, loop=_loop(workers=1)),
+        evidence(real=None, resident=None, input=None, loop=_loop()),
     ]
     examples = [
         Example(
@@ -127,16 +139,35 @@ class PyDatasetWorkers(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a PyDataset with at most one worker that the model waits for."""
-        loop, width = evidence.loop, cores(evidence)
-        if loop.input_kind != "PyDataset" or not evidence.input_bound or width < 2:
-            return None
-        given = loop.pydataset_arguments
-        if "workers" not in given or given["workers"] not in (None, 0, 1):
+        width = cores(evidence)
+        if not _alone(evidence) or not evidence.input_bound:
             return None
         seconds = evidence.times.input
         bound = evidence.bound_if_input_saves(saved_on(width, seconds))
         if not worth(evidence, bound):
             return None
+        return self._finding(
+            evidence,
+            f"The `PyDataset` makes its batches in one worker, {ms(seconds)} each, while "
+            f"the model needs {ms(evidence.times.resident)} a step; {width} cores are there.",
+            bound,
+            upper(evidence, f"batches made on {width} cores at once"),
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try workers wherever what the input takes, or the step without it, is not known."""
+        most = input_at_most(evidence)
+        if not _alone(evidence) or most <= 1 + SMALLEST_GAIN:
+            return None
+        return self._finding(
+            evidence,
+            f"The `PyDataset` makes its batches in one worker; {cores(evidence)} cores are there.",
+            known(most),
+            upper(evidence, "batches cost nothing"),
+        )
+
+    def _finding(self, evidence: Evidence, text: str, bound: float | None, basis: str) -> Finding:
+        loop, width = evidence.loop, cores(evidence)
         settings = _settings(evidence, width)
         lines = [f"train_data.{name} = {value}" for name, value in settings.items()]
         legacy = evidence.framework.legacy_keras
@@ -144,12 +175,9 @@ class PyDatasetWorkers(Fix):
         drawn = loop.pydataset_random is True
         return self.finding(
             title="One worker loads the batches",
-            text=(
-                f"The `PyDataset` makes its batches in one worker, {ms(seconds)} each, while "
-                f"the model needs {ms(evidence.times.resident)} a step; {width} cores are there."
-            ),
+            text=text,
             bound=bound,
-            bound_basis=upper(evidence, f"batches made on {width} cores at once"),
+            bound_basis=basis,
             where=(loop.where,) if loop.where else (),
             advice=f"Let {width} workers make the batches{', as threads' if drawn else ''}."
             + (f" {SAME_NUMBERS}" if drawn else ""),
@@ -172,6 +200,13 @@ class PyDatasetWorkers(Fix):
             raise CannotRewrite("the dataset has no name to set its workers on")
         for setting, value in settings.items():
             script.insert_before(site, f"{name}.{setting} = {value}")
+
+
+def _alone(evidence: Evidence) -> bool:
+    """Whether one worker makes the batches of a `PyDataset`, and there are cores for more."""
+    given = evidence.loop.pydataset_arguments
+    one = "workers" in given and given["workers"] in (None, 0, 1)
+    return evidence.loop.input_kind == "PyDataset" and one and cores(evidence) > 1
 
 
 def _settings(evidence: Evidence, width: int) -> dict[str, object]:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import SITE, evidence, probe
-from trainperf.fixes._step import PROBE_LEAST, bound_by, step_may_matter
+from trainperf.fixes._step import (
+    PROBE_LEAST,
+    bound_by,
+    left_by,
+    step_can_matter,
+    step_may_matter,
+)
 from trainperf.fixes._words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing, ModelFacts
 
@@ -37,6 +43,7 @@ class RunAsGraph(Fix):
     """
 
     category = "host"
+    usual = 5.0
     equivalence = Equivalence.NUMERICS
 
     silent = [
@@ -55,6 +62,16 @@ class RunAsGraph(Fix):
         # what it would give could not be measured: said, without a bound
         evidence(model=_model(), probes={"compiled": Missing("tracing it failed")}),
         evidence(model=_model()),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=_model(run_eagerly=False)),
+        evidence(model=_model(), facts={"functions_run_eagerly": True}),
+        evidence(model=_model(), resident=0.010, input=0.100),
+    ]
+    tries = [
+        evidence(model=_model(), probes={"compiled": probe(1.01)}),
+        evidence(model=_model(), probes={"compiled": probe(1.30, spread=0.25)}),
     ]
     examples = [
         Example(
@@ -97,6 +114,17 @@ model.fit(dataset)
                 f"({ms(taken.base_s)} → {ms(taken.candidate_s)})."
             )
             basis = "measured by a probe of the step in this run"
+        return self._finding(model, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a model with `run_eagerly` as a graph, whatever a probe said."""
+        model = evidence.model
+        on = model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
+        if not on or not step_can_matter(evidence):
+            return None
+        return self._finding(model, "run_eagerly is for debugging.", *left_by(evidence, "compiled"))
+
+    def _finding(self, model: ModelFacts, text: str, bound: float | None, basis: str) -> Finding:
         where = model.compile_where
         place = f" ({at(where)})" if where else ""
         return self.finding(

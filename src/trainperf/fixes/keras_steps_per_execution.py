@@ -7,15 +7,29 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import SITE, evidence, probe
-from trainperf.fixes._step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes._step import PROBE_LEAST, at_most, bound_if_saved, step_can_matter
 from trainperf.fixes._words import at, ms, times, worth
-from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, ModelFacts, Probe
+from trainperf.model import (
+    CallbackCost,
+    Equivalence,
+    Evidence,
+    Finding,
+    Loop,
+    Missing,
+    ModelFacts,
+    Probe,
+    is_taken,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 STEPS = 16
 """Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
+
+STARTED_WITHIN_S = 0.005
+"""What handing a batch to the compiled step and starting it takes at most, Keras's callbacks and
+bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
 
 DOES_SOMETHING_S = 5e-6
 """A callback that takes longer than this per batch does something in its batch hooks."""
@@ -45,6 +59,7 @@ class StepsPerExecution(Fix):
     """
 
     category = "host"
+    usual = 2.5
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -85,6 +100,22 @@ class StepsPerExecution(Fix):
             callbacks=(CallbackCost("LossLog", 20e-6, 30, where=SITE),),
             probes=TINY,
         ),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=MODEL, loop=replace(LOOP, steps_per_execution=8)),
+        evidence(model=MODEL, loop=replace(LOOP, kind="call")),
+        evidence(model=replace(MODEL, run_eagerly=True)),
+        evidence(model=MODEL, loop=replace(LOOP, epoch_steps=1)),
+        evidence(model=MODEL, real=0.010, resident=0.002, input=0.010),
+    ]
+    tries = [
+        evidence(model=MODEL),
+        evidence(model=MODEL, real=0.004, resident=0.004, input=0.0003, probes={}),
+        evidence(model=MODEL, real=0.004, resident=None, input=None, host=None),
+        evidence(model=MODEL, host=None, probes=TINY),
+        evidence(model=MODEL, probes={"steps_per_execution": Missing("no time was left")}),
+        evidence(model=MODEL, probes={"steps_per_execution": probe(0.9)}),
     ]
     examples = [
         Example(
@@ -129,15 +160,42 @@ model.compile(
         bound = bound_if_saved(evidence, _saved(evidence, probe, probe.ratio, steps))
         if steps < 2 or least < PROBE_LEAST or not worth(evidence, bound):
             return None
-        where = model.compile_where
-        return self.finding(
-            title=f"Steps of {ms(evidence.times.real)} are too short to be started one by one",
-            text=f"With {STEPS} steps per call, the compiled step took {ms(probe.candidate_s)} "
+        return self._finding(
+            evidence,
+            f"Steps of {ms(evidence.times.real)} are too short to be started one by one",
+            f"With {STEPS} steps per call, the compiled step took {ms(probe.candidate_s)} "
             f"instead of {ms(probe.base_s)} ({times(probe.ratio)}). What Keras does in Python "
             f"between steps, {ms(_between(evidence))} now, then comes once in {steps} steps, as do "
-            f"callbacks.{_seen_by(evidence)}",
+            f"callbacks.",
+            bound,
+            "a probe of the step in this run, and the Python time between steps",
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try several steps per call, whatever a probe said; long steps have least to gain."""
+        loop, model = evidence.loop, evidence.model
+        alone = loop.kind == "fit" and loop.steps_per_execution <= 1 and not model.run_eagerly
+        if not alone or loop.epoch_steps == 1 or not step_can_matter(evidence):
+            return None
+        return self._finding(
+            evidence,
+            "Keras starts each step by itself",
+            "One call of the compiled function runs one step, and Keras's callbacks and "
+            "bookkeeping run after each.",
+            _most(evidence),
+            "what stands between steps, and starting them",
+        )
+
+    def _finding(
+        self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        loop, where = evidence.loop, evidence.model.compile_where
+        steps = min(STEPS, loop.epoch_steps or STEPS)
+        return self.finding(
+            title=title,
+            text=text + _seen_by(evidence),
             bound=bound,
-            bound_basis="a probe of the step in this run, and the Python time between steps",
+            bound_basis=basis,
             where=(where,) if where else (),
             advice=f"Set steps_per_execution={steps} in compile.",
             snippet=f"model.compile(..., steps_per_execution={steps})",
@@ -151,6 +209,15 @@ model.compile(
         """Set the keyword in the call of `compile`."""
         steps = finding.data.get("steps", STEPS)
         script.set_keyword(finding.where[0], "steps_per_execution", str(steps))
+
+
+def _most(evidence: Evidence) -> float | None:
+    """What could be gained at most: nothing is left of Python, and of starting a step."""
+    times = evidence.times
+    if not is_taken(times.real_) or not is_taken(times.host_):
+        return at_most(evidence)
+    inside = times.real - times.host - STARTED_WITHIN_S
+    return at_most(evidence, times.real / inside) if inside > 0 else at_most(evidence)
 
 
 def _between(evidence: Evidence) -> float:

@@ -10,7 +10,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
 from trainperf.fixes._quota import OFTEN, throttled_share
-from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._step import at_most, bound_if_saved
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._torch_loader import ranks
 from trainperf.fixes._words import ms, worth
@@ -100,6 +100,24 @@ class OmpThreads(Fix):
         _in_container("16"),
     ]
 
+    tries_not = [
+        evidence(),
+        torch_evidence(),
+        _torch(8, 8),
+        # the script itself chose one thread
+        _torch(1, None),
+        _torch(1, 1, device=GPU),
+        _torch(None, None),
+        _torch(1, 1, facts={"local_world_size": 8}),
+        _in_container("2"),
+    ]
+    tries = [
+        _torch(10, 10),
+        _torch(1, 1, real=None),
+        _torch(1, 1, cores=2),
+        _in_container(real=None),
+    ]
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a pool of one thread, or of far more than cores, in a single process."""
         if evidence.device.kind != "CPU" or ranks(evidence) > 1:
@@ -123,6 +141,26 @@ class OmpThreads(Fix):
         )
         if not worth(evidence, bound):
             return None
+        return self._finding(evidence, threads, bound, f" {_takes(evidence, few)}.")
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a thread for each core wherever a single process has fewer by a variable, or more."""
+        if evidence.device.kind != "CPU" or ranks(evidence) > 1:
+            return None
+        have = evidence.machine.cores
+        threads, by_variable = _threads(evidence)
+        few = threads == 1 and by_variable and have >= 2
+        if threads is None or not (few or threads > max(1.0, have)):
+            return None
+        most = at_most(evidence, have if few else None)
+        return self._finding(evidence, threads, most, "")
+
+    def _finding(
+        self, evidence: Evidence, threads: int, bound: float | None, takes: str
+    ) -> Finding:
+        have = evidence.machine.cores
+        cores = max(1, math.floor(have))
+        few = threads < have
         variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
         each = "1 thread" if threads == 1 else f"{threads} threads"
         may = "1 core" if have == 1 else f"{have:g} cores"
@@ -130,8 +168,7 @@ class OmpThreads(Fix):
             title=f"Operations run on one of {cores} cores"
             if few
             else f"{threads} threads share {may}",
-            text=f"Operations have {each}, and the process may use {may}"
-            f"{_why(evidence)}. {_takes(evidence, few)}.",
+            text=f"Operations have {each}, and the process may use {may}{_why(evidence)}.{takes}",
             bound=bound,
             bound_basis=f"operations spread over {cores} threads without loss"
             if few

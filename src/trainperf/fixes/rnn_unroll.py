@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence
-from trainperf.fixes._step import step_may_matter
+from trainperf.fixes._step import at_most, step_can_matter, step_may_matter
 from trainperf.fixes._words import at, ms, percent
 from trainperf.fixes.rnn_cudnn import CUDNN_LAYERS, UNROLL, why_not
 from trainperf.model import (
@@ -61,6 +61,7 @@ class RollUp(Fix):
     """
 
     category = "model"
+    usual = 1.3
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -86,6 +87,17 @@ class RollUp(Fix):
         evidence(device=GPU, model=_model(SITE, OTHER_SITE, cls="SimpleRNN"), startup=SLOW_START),
         evidence(model=_model(SITE), startup=SLOW_START, loop=SHORT_RUN),
     ]
+    tries_not = [
+        evidence(),
+        evidence(model=_model(SITE, unroll=False)),
+        evidence(model=_model()),
+        evidence(model=_model(SITE), resident=0.004, input=0.1),
+    ]
+    tries = [
+        evidence(model=_model(SITE)),
+        evidence(model=_model(SITE), startup=StartUp(6.0, tracing_s=3.0), loop=SHORT_RUN),
+        evidence(device=GPU, model=_model(SITE, recurrent_dropout=0.2)),
+    ]
     examples = [
         Example(
             before="x = ▸keras.layers.LSTM(64, unroll=True)◂(x)\n",
@@ -105,7 +117,7 @@ b = layers.GRU(64)(a)
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find unrolled layers that miss cuDNN for it, or make the start too long."""
-        layers = [layer for layer in evidence.model.recurrent if layer.config.get("unroll")]
+        layers = _unrolled(evidence)
         if not layers:
             return None
         tracing = evidence.startup.tracing_s if evidence.startup else None
@@ -114,14 +126,27 @@ b = layers.GRU(64)(a)
         kept_off = kept_off and any(why_not(layer) == [UNROLL] for layer in layers)
         if not kept_off and not _start_matters(evidence, tracing):
             return None
+        consequences = _consequences(kept_off, on_gpu, tracing, evidence)
+        return self._finding(layers, consequences, None, kept_off)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try the layers rolled up, though without a GPU their steps may be slower then."""
+        layers = _unrolled(evidence)
+        if not layers or not step_can_matter(evidence):
+            return None
+        return self._finding(layers, "", at_most(evidence), evidence.device.kind == "GPU")
+
+    def _finding(
+        self, layers: list[LayerFacts], consequences: str, bound: float | None, kept_off: bool
+    ) -> Finding:
         names = ", ".join(
             f"{layer.cls} {layer.name}{f' ({at(layer.where)})' if layer.where else ''}"
             for layer in layers
         )
         return self.finding(
             title="Recurrent layers are unrolled into one copy per time step",
-            text=f"unroll=True on {names}.{_consequences(kept_off, on_gpu, tracing, evidence)}",
-            bound=None,
+            text=f"unroll=True on {names}.{consequences}",
+            bound=bound,
             bound_basis="not measured: the layer would have to be built anew",
             where=tuple(layer.where for layer in layers if layer.where),
             advice="Leave unroll out.",
@@ -133,6 +158,10 @@ b = layers.GRU(64)(a)
         """Remove the keyword from each layer's constructor."""
         for site in finding.where:
             script.remove_keyword(site, "unroll")
+
+
+def _unrolled(evidence: Evidence) -> list[LayerFacts]:
+    return [layer for layer in evidence.model.recurrent if layer.config.get("unroll")]
 
 
 def _start_matters(evidence: Evidence, tracing: float | None) -> bool:

@@ -70,6 +70,14 @@ class BatchBeforeShuffle(Fix):
             before="ds = ▸ds.batch(32)◂\nds = ▸ds.shuffle(1000)◂\n",
             after="ds = ds.shuffle(1000)\nds = ds.batch(32)\n",
         ),
+        Example(  # a chain over lines: calls are seen to start at their names
+            before="ds = (\n    files.map(load)\n    .▸batch(32)◂\n    .▸shuffle(1000)◂\n)\n",
+            after="ds = (\n    files.map(load)\n    .shuffle(1000)\n    .batch(32)\n)\n",
+        ),
+        Example(
+            before="ds = files.▸batch(32)◂.map(f).▸shuffle(9)◂\n",
+            after="ds = files.batch(32).map(f).shuffle(9)\n",
+        ),
         Example(  # more than the two calls would have to move
             before="batches = ▸ds.batch(32)◂\nds = ▸batches.shuffle(1000)◂\n",
             after="batches = ds.batch(32)\nds = batches.shuffle(1000)\n",

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GIB, SITE, machine, stage
 from trainperf.fixes._input_cases import LOAD, chain, fed, starved
-from trainperf.fixes._pipeline import REAL_SHARE, label, share, upper
-from trainperf.fixes._words import ms, worth
+from trainperf.fixes._pipeline import (
+    REAL_SHARE,
+    input_at_most,
+    known,
+    label,
+    opening,
+    share,
+    upper,
+)
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage, is_taken
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concate
 READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
 WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
 BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
+WORKS = {"map", "flat_map", "interleave"}
 DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
 """What gives the same elements in every epoch, if its function does. Not listed, so a
 cache never stands behind it: generators, `repeat`, and what draws random numbers."""
@@ -66,6 +75,7 @@ class Cache(Fix):
     """
 
     category = "input"
+    usual = 1.6
     equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one fills it
 
@@ -136,6 +146,30 @@ class Cache(Fix):
             between_epochs=BetweenEpochs(15.0, 2, epoch_steps=300, restart_s=14.0),
         ),
     ]
+    tries_not = [
+        starved(*chain(stage("map", 0.09, **_FITS)), resident=0.1),
+        # the input takes next to nothing of what a step loses
+        starved(*chain(stage("map", 0.0001, **_FITS)), real=0.0156, resident=0.013, input=0.0001),
+        starved(stage("map", None, **_FITS), stage("cache", None)),
+        starved(stage("map", None, stateful_random=True, **_FITS)),
+        starved(stage("map", None, **_FITS), machine=machine(available=8 * GIB)),
+        starved(
+            stage("map", None, **_FITS),
+            loop=Loop("fit", where=SITE, batch_size=32, epochs=1, epoch_steps=300),
+        ),
+    ]
+    tries = [
+        starved(stage("map", None, **_FITS)),
+        starved(*chain(stage("map", 0.09, **_FITS)), resident=None),
+        starved(
+            stage("list_files", None),
+            stage("shuffle", None, arguments={"buffer_size": 500}),
+            stage("map", None, **_FITS),
+            stage("batch", None),
+            resident=None,
+            input=None,
+        ),
+    ]
     examples = [
         Example(
             before="ds = ▸files.map(load)◂.batch(32)\n",
@@ -155,10 +189,8 @@ class Cache(Fix):
         if not evidence.input_bound or epochs == 1 or any(s.op == "cache" for s in stages):
             return None
         place = _place(evidence, stages)
-        if place is None:
-            return None
-        size = _size(evidence, place.stage)
-        if size is None or size >= MEMORY_SHARE * evidence.machine.memory_available:
+        size = _fitting(evidence, place)
+        if place is None or size is None or not is_taken(place.stage.seconds_per_step_):
             return None
         later = evidence.bound_if_input_saves(place.stage.cumulative)
         epoch = _epoch(evidence, place)
@@ -168,23 +200,52 @@ class Cache(Fix):
         bound = later if epochs is None else epochs / (1 + (epochs - 1) / later)
         if not worth(evidence, bound):
             return None
+        text = (
+            f"Everything up to {label(place.stage)} takes {ms(place.stage.cumulative)} of each "
+            f"step's input and gives the same elements in every epoch. They take "
+            f"{_gib(size)} of the {_gib(evidence.machine.memory_available)} of memory free."
+        )
+        basis = (
+            "the cached part"
+            + (", and filling the shuffle," if epoch is not None else "")
+            + " costs nothing from the second epoch on"
+            + (f", over {epochs} epochs" if epochs else "")
+        )
+        return self._finding(place, text, bound, upper(evidence, basis), epoch)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a cache that fits where the stages, or the step without them, were not timed."""
+        stages, epochs = evidence.stages, evidence.loop.epochs
+        most = input_at_most(evidence)
+        if epochs == 1 or most <= 1 + SMALLEST_GAIN or any(s.op == "cache" for s in stages):
+            return None
+        place = _place(evidence, stages)
+        size = _fitting(evidence, place)
+        if place is None or size is None:
+            return None
+        text = (
+            f"{opening(place.stage)} gives the same elements in every epoch. They take "
+            f"{_gib(size)} of the {_gib(evidence.machine.memory_available)} of memory free."
+        )
+        basis = upper(evidence, "input costs nothing from the second epoch on")
+        epoch = _epoch(evidence, place) if is_taken(evidence.times.real_) else None
+        return self._finding(place, text, None if epoch else known(most), basis, epoch)
+
+    def _finding(
+        self,
+        place: Place,
+        text: str,
+        bound: float | None,
+        basis: str,
+        epoch: dict[str, Any] | None,
+    ) -> Finding:
         buffer = _buffer(place)
         call = ".cache()" if buffer is None else f".cache().shuffle({buffer})"
         return self.finding(
             title="The same work is done again in every epoch",
-            text=(
-                f"Everything up to {label(place.stage)} takes {ms(place.stage.cumulative)} of each "
-                f"step's input and gives the same elements in every epoch. They take "
-                f"{_gib(size)} of the {_gib(evidence.machine.memory_available)} of memory free."
-            ),
+            text=text,
             bound=bound,
-            bound_basis=upper(
-                evidence,
-                "the cached part"
-                + (", and filling the shuffle," if epoch is not None else "")
-                + " costs nothing from the second epoch on"
-                + (f", over {epochs} epochs" if epochs else ""),
-            ),
+            bound_basis=basis,
             where=(place.stage.where,) if place.stage.where else (),
             advice=f"Put `{call}` after this stage.",
             snippet=f"dataset = dataset{call}",
@@ -218,13 +279,27 @@ def _place(evidence: Evidence, stages: tuple[Stage, ...]) -> Place | None:
             break
         if _mixes(each):
             shuffle = each
-        timed = each.by_user and is_taken(each.seconds_per_step_)
-        if timed and each.op != "prefetch" and share(evidence, each) >= REAL_SHARE:
+        if each.by_user and each.op != "prefetch" and _costs(evidence, each):
             best, before_best = each, shuffle
     if best is None or best.where is None:
         return None
     behind = stages[stages.index(best) + 1 :]
     return Place(best, before_best, any(each.op == "shuffle" for each in behind))
+
+
+def _costs(evidence: Evidence, stage: Stage) -> bool:
+    """Whether a stage takes a real share of the input; one that was not timed may, if it works."""
+    if is_taken(stage.seconds_per_step_):
+        return share(evidence, stage) >= REAL_SHARE
+    return stage.op in WORKS
+
+
+def _fitting(evidence: Evidence, place: Place | None) -> float | None:
+    """Bytes of what a cache at `place` would hold; None where not known, or too much."""
+    size = None if place is None else _size(evidence, place.stage)
+    if size is None or size >= MEMORY_SHARE * evidence.machine.memory_available:
+        return None
+    return size
 
 
 def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, evidence
-from trainperf.fixes._step import step_may_matter
+from trainperf.fixes._step import step_can_matter, step_may_matter
 from trainperf.fixes._words import at
 from trainperf.model import Equivalence, Evidence, Finding, Site
 
@@ -63,6 +63,7 @@ class DebugModes(Fix):
     """
 
     category = "host"
+    usual = 2.0
     equivalence = Equivalence.EXACT
     framework = "tensorflow"
 
@@ -84,6 +85,17 @@ class DebugModes(Fix):
         _with("eager_input", real=0.1, resident=0.002, input=0.099),
         _with("deterministic", real=0.1, resident=0.002, input=0.099),
         _with("deterministic", real=0.1, resident=0.099, input=0.001, device=GPU),
+    ]
+    tries_not = [
+        evidence(),
+        _with(),
+        _with("numerics", where=None),
+        _with("numerics", real=0.1, resident=0.002, input=0.1),
+    ]
+    tries = [
+        _with("deterministic", real=0.1, resident=0.099, input=0.001),
+        _with("eager_input", resident=None),
+        _with("deterministic", resident=None),
     ]
     examples = [
         Example(
@@ -108,11 +120,18 @@ class DebugModes(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find modes that are on, and slow down what the training waits for."""
-        seen = evidence.facts.get("tf_debug_modes")
-        modes = seen if isinstance(seen, dict) else {}
-        on = [mode for mode in NAMES if mode in modes and _matters(evidence, mode)]
-        if not on:
-            return None
+        on = [mode for mode in _on(evidence) if _matters(evidence, mode)]
+        return self._finding(evidence, on) if on else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try without every mode that is on, unless nothing it slows down can matter."""
+        of_the_step = ("numerics", "dump")
+        matters = step_can_matter(evidence)
+        on = [mode for mode in _on(evidence) if matters or mode not in of_the_step]
+        return self._finding(evidence, on) if on else None
+
+    def _finding(self, evidence: Evidence, on: list[str]) -> Finding:
+        modes = evidence.facts["tf_debug_modes"]
         sites = {mode: Site(**modes[mode]) for mode in on if isinstance(modes[mode], dict)}
         names = [NAMES[mode] for mode in on]
         listed = ", ".join([names[0], *(name[0].lower() + name[1:] for name in names[1:])])
@@ -139,6 +158,11 @@ class DebugModes(Fix):
             if not isinstance(statement, ast.Expr) or any(map(_is_choice, around)):
                 raise CannotRewrite("whether the mode is on is chosen elsewhere")
             script.remove_statement(site)
+
+
+def _on(evidence: Evidence) -> list[str]:
+    seen = evidence.facts.get("tf_debug_modes")
+    return [mode for mode in NAMES if isinstance(seen, dict) and mode in seen]
 
 
 def _matters(evidence: Evidence, mode: str) -> bool:

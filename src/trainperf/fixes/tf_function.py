@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes._cases import SITE, evidence, probe
-from trainperf.fixes._step import PROBE_LEAST, bound_by, step_may_matter
+from trainperf.fixes._inline_step import compile_inline
+from trainperf.fixes._step import (
+    PROBE_LEAST,
+    bound_by,
+    left_by,
+    step_can_matter,
+    step_may_matter,
+)
+from trainperf.fixes._tf_function_examples import EXAMPLES
 from trainperf.fixes._words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, StepFunction
 
@@ -29,6 +37,8 @@ class CompileStep(Fix):
     ## What changes
     The step is traced once into a graph, and each call runs that graph. The
     mathematics is the same; rounding and the stream of random numbers may differ.
+    A step that stands in the body of the loop becomes a function ahead of it, as far as it
+    does nothing in Python.
 
     ## When not to
     - The step must not depend on Python side effects: `print`, `.numpy()`, counters
@@ -38,6 +48,7 @@ class CompileStep(Fix):
     """
 
     category = "host"
+    usual = 5.0
     equivalence = Equivalence.NUMERICS
 
     silent = [
@@ -78,33 +89,20 @@ class CompileStep(Fix):
             probes={"compiled": probe(4.0)},
         ),
     ]
-    examples = [
-        Example(
-            before="""\
-import tensorflow as tf
-
-
-▸def train_step(model, optimizer, x, y):
-    with tf.GradientTape() as tape:
-        loss = loss_of(model(x), y)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return loss◂
-""",
-            after="""\
-import tensorflow as tf
-
-
-@tf.function
-def train_step(model, optimizer, x, y):
-    with tf.GradientTape() as tape:
-        loss = loss_of(model(x), y)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return loss
-""",
-        ),
+    tries_not = [
+        evidence(),
+        evidence(step_function=StepFunction("train_step", compiled=True, where=SITE), loop=LOOP),
+        evidence(step_function=EAGER, loop=LOOP, resident=0.004, input=0.1),
+        # the mode that switches functions off has no edit
+        evidence(facts={"functions_run_eagerly": True}),
     ]
+    tries = [
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.01)}),
+        evidence(step_function=EAGER, loop=LOOP, probes={"compiled": probe(1.30, spread=0.25)}),
+        evidence(step_function=EAGER, loop=LOOP, resident=0.092, input=0.096),
+        evidence(step_function=TAPE_IN_LOOP, loop=LOOP, probes={"compiled": probe(1.01)}),
+    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find an eager step that ran faster compiled, or could not be compiled here."""
@@ -127,6 +125,15 @@ def train_step(model, optimizer, x, y):
             bound,
             "measured by a probe of the step in this run",
         )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try an eager step compiled, whatever a probe said."""
+        step = evidence.step_function
+        off = evidence.facts.get("functions_run_eagerly")
+        if step is None or step.compiled or off or not step_can_matter(evidence):
+            return None
+        text = "Python starts each operation of the step one by one."
+        return self._finding(step, text, *left_by(evidence, "compiled"))
 
     def _switched_off(self, evidence: Evidence) -> Finding | None:
         if not step_may_matter(evidence):
@@ -175,12 +182,15 @@ def train_step(model, optimizer, x, y):
             where=(step.tape_where,) if step.tape_where else (),
             advice="Move the tape and the update into a function of their own, compiled.",
             snippet=MOVED,
-            rewritable=False,
+            data={"inline": True},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Decorate the step function."""
+        """Decorate the step function; make one of a step that is none."""
         site = finding.where[0]
+        if finding.data.get("inline"):
+            compile_inline(script, site)
+            return
         tensorflow = script.module_name(site.file, "tensorflow")
         script.decorate(site, f"{tensorflow}.function")
 

@@ -12,10 +12,13 @@ from trainperf.fixes._pipeline import (
     cores,
     costly,
     function_name,
+    input_at_most,
+    known,
     opening,
     pipeline_seconds,
     saved_on,
     sites,
+    to_try,
     upper,
 )
 from trainperf.fixes._words import ms, worth
@@ -47,6 +50,7 @@ class InterleaveParallel(Fix):
     """
 
     category = "input"
+    usual = 1.3
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -69,6 +73,18 @@ class InterleaveParallel(Fix):
             machine=machine(cores=1),
             use=(PhaseUse("input", 20, cpu_cores=0.1),),
         ),
+    ]
+    tries_not = [
+        starved(stage("interleave", None, arguments={"cycle_length": 8}), resident=0.1),
+        starved(stage("interleave", None, arguments={"num_parallel_calls": -1})),
+        starved(stage("interleave", None, arguments={"cycle_length": 1})),
+        starved(stage("interleave", 0.004), stage("map", 0.096)),
+    ]
+    tries = [
+        starved(stage("interleave", None)),
+        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), resident=None),
+        starved(stage("interleave", 0.09, arguments={"cycle_length": 8}), machine=machine(cores=1)),
+        starved(stage("interleave", 0.09, python=True)),
     ]
     examples = [
         Example(
@@ -100,7 +116,7 @@ class InterleaveParallel(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find interleaves that read one file at a time while the model waits."""
-        serial = costly(evidence, _serial)
+        serial = costly(evidence, lambda stage: _serial(stage) and not stage.python)
         if not serial:
             return None
         dearest = serial[0]
@@ -108,16 +124,34 @@ class InterleaveParallel(Fix):
         bound = evidence.bound_if_input_saves(saved_on(width, dearest.seconds_per_step))
         if not worth(evidence, bound):
             return None
-        in_order = _cycle(dearest) is not None and not dearest.stateful_random
+        text = (
+            f"{opening(dearest)} reads one file at a time and takes "
+            f"{ms(dearest.seconds_per_step)} of the {ms(pipeline_seconds(evidence))} "
+            f"the pipeline needs for a step."
+        )
+        basis = upper(evidence, f"{width} files read at once")
+        return self._finding(dearest, width, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try files read at once where that was not timed, or one core may wait for them."""
+        found = to_try(evidence, lambda stage: _serial(stage) and _cycle(stage) != 1)
+        if not found:
+            return None
+        most = known(input_at_most(evidence))
+        width = _cycle(found[0]) or cores(evidence)
+        text = f"{opening(found[0])} reads one file at a time."
+        return self._finding(found[0], width, text, most, upper(evidence, "reading costs nothing"))
+
+    def _finding(
+        self, dearest: Stage, width: int, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        changes = dearest.stateful_random or dearest.python
+        in_order = _cycle(dearest) is not None and not changes
         return self.finding(
             title="Files are read one at a time",
-            text=(
-                f"{opening(dearest)} reads one file at a time and takes "
-                f"{ms(dearest.seconds_per_step)} of the {ms(pipeline_seconds(evidence))} "
-                f"the pipeline needs for a step."
-            ),
+            text=text,
             bound=bound,
-            bound_basis=upper(evidence, f"{width} files read at once"),
+            bound_basis=basis,
             where=sites((dearest,)),
             advice="Give `interleave` `num_parallel_calls=tf.data.AUTOTUNE`.",
             snippet=(
@@ -142,7 +176,6 @@ def _serial(stage: Stage) -> bool:
         stage.op == "interleave"
         and stage.arguments.get("num_parallel_calls") is None
         and not stage.parallelised_by_default
-        and not stage.python
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes._cases import GPU, evidence, machine
-from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._step import at_most, bound_if_saved, step_can_matter
 from trainperf.fixes._torch_loader import ranks
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding
@@ -54,22 +54,42 @@ class IntraOpThreads(Fix):
         _limited(1, resident=None),
     ]
     fires = [_limited(1), _limited(4), _limited(1, cores=2.0)]
+    tries_not = [
+        evidence(),
+        _limited(8),
+        _limited(0),
+        _limited(1, device=GPU),
+        _limited(1, real=0.1, resident=0.002, input=0.1),
+    ]
+    tries = [
+        _limited(7, real=0.1, resident=0.03, input=0.001),
+        _limited(1, resident=None),
+        _limited(1, real=None),
+    ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a pool of fewer threads than cores, set by the environment."""
-        given = evidence.facts.get("intra_op_threads")
-        threads = int(given) if isinstance(given, str) and given.strip().isdigit() else 0
-        cores = int(evidence.machine.cores) // ranks(evidence)
-        if not 0 < threads < cores or evidence.device.kind != "CPU":
+        threads, cores = _limit(evidence)
+        if not threads:
             return None
         saved = evidence.times.resident * (1 - threads / cores)
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
+        takes = f"; the step computes for {ms(evidence.times.resident)}"
+        return self._finding(threads, cores, takes, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try all cores wherever the environment allows fewer."""
+        threads, cores = _limit(evidence)
+        if not threads or not step_can_matter(evidence):
+            return None
+        return self._finding(threads, cores, "", at_most(evidence, cores / threads))
+
+    def _finding(self, threads: int, cores: int, takes: str, bound: float | None) -> Finding:
         return self.finding(
             title=f"{VARIABLE}={threads} leaves cores idle",
-            text=f"TensorFlow's operations may use {threads} of {cores} cores; the step computes "
-            f"for {ms(evidence.times.resident)}.",
+            text=f"TensorFlow's operations may use {threads} of {cores} cores{takes}.",
             bound=bound,
             bound_basis=f"operations spread over {cores} threads without loss",
             advice=f"Unset {VARIABLE}, or set it to the number of cores.",
@@ -80,3 +100,12 @@ class IntraOpThreads(Fix):
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set as many threads as there are cores."""
         return {VARIABLE: str(finding.data["cores"])}
+
+
+def _limit(evidence: Evidence) -> tuple[int, int]:
+    """The threads that the environment allows, 0 if that is no limit, and the cores there are."""
+    given = evidence.facts.get("intra_op_threads")
+    threads = int(given) if isinstance(given, str) and given.strip().isdigit() else 0
+    cores = int(evidence.machine.cores) // ranks(evidence)
+    limits = threads < cores and evidence.device.kind == "CPU"
+    return (threads if limits else 0), cores

@@ -10,10 +10,13 @@ from trainperf.fixes._input_cases import LOAD, fed, starved
 from trainperf.fixes._pipeline import (
     cores,
     costly,
+    input_at_most,
+    known,
     opening,
     pipeline_seconds,
     saved_on,
     sites,
+    to_try,
     upper,
 )
 from trainperf.fixes._words import ms, worth
@@ -39,11 +42,13 @@ class MapParallel(Fix):
     from those of the same seed before.
 
     ## When not to
-    When the function is Python (`tf.py_function`): its lock keeps it on one core.
+    When the function is Python (`tf.py_function`) that computes: its lock keeps it on one
+    core. One that waits for files gains, so it is tried.
     When the function reads and writes a variable and the order of calls matters.
     """
 
     category = "input"
+    usual = 1.8
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -68,6 +73,28 @@ class MapParallel(Fix):
         starved(
             stage("map", 0.05, function=Function("<lambda>", "train.py", 12)), stage("map", 0.04)
         ),
+    ]
+    tries_not = [
+        # no input could matter
+        starved(stage("map", 0.09, function=LOAD, python=True), resident=0.1),
+        starved(stage("map", 0.09, function=LOAD, python=True), input=0.001),
+        # parallel already
+        starved(stage("map", None, function=LOAD, arguments={"num_parallel_calls": -1})),
+        starved(stage("map", None, function=LOAD, parallelised_by_default=True)),
+        # another stage costs
+        starved(stage("map", 0.005, function=LOAD, python=True), stage("batch", 0.095)),
+        # one core, and nothing that would wait
+        starved(stage("map", None, function=LOAD), machine=machine(cores=1.5)),
+        starved(stage("map", None, where=None, by_user=False)),
+    ]
+    tries = [
+        # what waits for files lets go of Python's lock
+        starved(stage("map", 0.09, function=LOAD, python=True)),
+        starved(stage("map", 0.09, function=LOAD, python=True), machine=machine(cores=1)),
+        # not timed
+        starved(stage("map", None, function=LOAD)),
+        starved(stage("map", 0.09, function=LOAD), resident=None),
+        starved(stage("map", None, function=LOAD), real=None, resident=None, input=None),
     ]
     examples = [
         Example(
@@ -101,7 +128,7 @@ class MapParallel(Fix):
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find maps that run one call at a time while the model waits for them."""
         width = cores(evidence)
-        serial = costly(evidence, _serial)
+        serial = costly(evidence, lambda stage: _serial(stage) and not stage.python)
         if not serial or width < 2:
             return None
         seconds = sum(stage.seconds_per_step for stage in serial)
@@ -109,7 +136,6 @@ class MapParallel(Fix):
         if not worth(evidence, bound):
             return None
         dearest = serial[0]
-        random = any(stage.stateful_random for stage in serial)
         text = (
             f"{opening(dearest)} runs on one core and takes {ms(dearest.seconds_per_step)} of the "
             f"{ms(pipeline_seconds(evidence))} the pipeline needs for a step; "
@@ -117,17 +143,36 @@ class MapParallel(Fix):
         )
         if len(serial) > 1:
             text += f" {len(serial)} such maps take {ms(seconds)} together."
-        if random:
+        if any(stage.stateful_random for stage in serial):
             text += " tf.data leaves it serial because it draws random numbers."
+        basis = upper(evidence, f"the serial maps spread over {width} cores")
+        return self._finding(serial, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try serial maps in parallel that were not timed, or are Python."""
+        alone = cores(evidence) < 2  # more calls at once only help what waits
+        serial = to_try(evidence, lambda stage: _serial(stage) and (stage.python or not alone))
+        if not serial:
+            return None
+        text = f"{opening(serial[0])} runs for one element after the other."
+        return self._finding(
+            serial, text, known(input_at_most(evidence)), upper(evidence, "the maps cost nothing")
+        )
+
+    def _finding(
+        self, serial: tuple[Stage, ...], text: str, bound: float | None, basis: str
+    ) -> Finding:
+        dearest = serial[0]
+        other_order = any(stage.stateful_random or stage.python for stage in serial)
         return self.finding(
             title="A `map` runs on one core",
             text=text,
             bound=bound,
-            bound_basis=upper(evidence, f"the serial maps spread over {width} cores"),
+            bound_basis=basis,
             where=sites(serial),
             advice="Give `map` `num_parallel_calls=tf.data.AUTOTUNE`.",
             snippet=_snippet(dearest),
-            equivalence=Equivalence.NUMERICS if random else Equivalence.EXACT,
+            equivalence=Equivalence.NUMERICS if other_order else Equivalence.EXACT,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -142,7 +187,6 @@ def _serial(stage: Stage) -> bool:
         stage.op == "map"
         and stage.arguments.get("num_parallel_calls") is None
         and not stage.parallelised_by_default
-        and not stage.python
     )
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import evidence, stage
-from trainperf.fixes._pipeline import upper, version
-from trainperf.fixes._words import ms, worth
+from trainperf.fixes._pipeline import input_at_most, upper, version
+from trainperf.fixes._words import SMALLEST_GAIN, ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Framework, Stage
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ REAL_SHARE = 0.10
 
 INJECTED_SINCE = (2, 13)
 """From this TensorFlow on, tf.data ends a pipeline with a prefetch of its own."""
+
+
+BATCH = (stage("batch", 0.055),)
 
 
 class Prefetch(Fix):
@@ -97,6 +100,27 @@ class Prefetch(Fix):
             framework=Framework("tensorflow", "2.10.1", keras="2.10.0"),
         ),
     ]
+    tries_not = [
+        evidence(real=0.1, resident=0.05, input=0.05, stages_=(stage("batch", 0.05),)),
+        evidence(
+            real=0.1,
+            resident=0.05,
+            stages_=(stage("prefetch", 0.0),),
+            facts={"inject_prefetch": False},
+        ),
+        evidence(real=0.1, resident=0.1, stages_=BATCH, facts={"inject_prefetch": False}),
+        evidence(real=0.1, resident=None, stages_=(), facts={"inject_prefetch": False}),
+    ]
+    tries = [
+        evidence(real=0.1, resident=None, stages_=BATCH, facts={"inject_prefetch": False}),
+        evidence(
+            real=0.06,
+            resident=0.05,
+            input=0.055,
+            stages_=BATCH,
+            facts={"inject_prefetch": False},
+        ),
+    ]
     examples = [
         Example(
             before="import tensorflow as tf\n\nds = ▸files.map(load).batch(32)◂\n",
@@ -128,12 +152,26 @@ class Prefetch(Fix):
         bound = real / max(resident, fed)
         if last is None or last.op == "prefetch" or not worth(evidence, bound):
             return None
+        text = (
+            f"A step takes {ms(real)}: {ms(fed)} for the input and {ms(resident)} for the "
+            f"model, one after the other, and the pipeline does not end in `prefetch`."
+        )
+        return self._finding(evidence, last, text, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a prefetch wherever neither the script nor tf.data has one at the end."""
+        last, most = _last(evidence.stages), input_at_most(evidence)
+        if last is None or last.op == "prefetch" or _prefetched(evidence):
+            return None
+        if most <= 1 + SMALLEST_GAIN:
+            return None
+        text = "The pipeline does not end in `prefetch`."
+        return self._finding(evidence, last, text, min(2.0, most))
+
+    def _finding(self, evidence: Evidence, last: Stage, text: str, bound: float | None) -> Finding:
         return self.finding(
             title="Input and model take turns",
-            text=(
-                f"A step takes {ms(real)}: {ms(fed)} for the input and {ms(resident)} for the "
-                f"model, one after the other, and the pipeline does not end in `prefetch`."
-            ),
+            text=text,
             bound=bound,
             bound_basis=upper(evidence, "input and model fully overlapped"),
             where=(last.where,) if last.where else (),

@@ -8,7 +8,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes._bodies import Function
 from trainperf.fixes._cases import OTHER_SITE, SITE, evidence
-from trainperf.fixes._step import bound_if_saved
+from trainperf.fixes._step import at_most, bound_if_saved, step_can_matter
 from trainperf.fixes._tf_retracing_examples import EXAMPLES
 from trainperf.fixes._traced_bodies import (
     acts_once,
@@ -67,6 +67,7 @@ class StopRetracing(Fix):
     """
 
     category = "host"
+    usual = 3.0
     counted = True
     equivalence = Equivalence.NUMERICS
     lasting = False  # a shape or a number may stop changing
@@ -95,6 +96,23 @@ class StopRetracing(Fix):
         # relaxed already, or compiled by XLA: only advice
         evidence(resident=0.045, retracing=_retracing(20, 3.0, relaxed=True)),
         evidence(resident=0.045, retracing=_retracing(20, 3.0, jit=True)),
+    ]
+    tries_not = [
+        evidence(),
+        # the smaller last batch
+        evidence(retracing=_retracing(1, 0.9)),
+        # relaxed already, or compiled by XLA
+        evidence(retracing=_retracing(8, 3.0, relaxed=True)),
+        evidence(retracing=_retracing(8, 3.0, jit=True)),
+        # Keras's own function
+        evidence(retracing=Retracing("train_function", 12, 60, 3.0)),
+        evidence(resident=0.010, input=0.1, retracing=_retracing(8, 3.0)),
+    ]
+    tries = [
+        evidence(retracing=_retracing(2, 2.0)),
+        evidence(retracing=_retracing(4, 0.02)),
+        evidence(real=None, retracing=_retracing(20, 3.0)),
+        evidence(retracing=_retracing(8, 12.0, "the Python number `weight`", numbers=(WEIGHT,))),
     ]
     examples = EXAMPLES
 
@@ -128,6 +146,25 @@ class StopRetracing(Fix):
             bound_basis="the time of the tracings seen; those that end by themselves included"
             if known
             else "no step ran without tracing; more than the tracings take",
+            advice=advice,
+            snippet=snippet,
+            equivalence=equivalence,
+            **_edit(seen),
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it on whatever was traced more than once again, whenever and for how long."""
+        seen = evidence.retracing
+        if seen is None or seen.count < 2 or seen.steps <= 0 or not step_can_matter(evidence):
+            return None
+        place = f" ({at(seen.where)})" if seen.where else ""
+        advice, snippet, equivalence = _advice(seen)
+        return self.finding(
+            title=f"`{seen.function}`{place} was traced {1 + seen.count} times",
+            text=f"{seen.count} tracings after the first took {ms(seen.seconds)} in all."
+            + (f" What changed: {seen.cause}." if seen.cause else ""),
+            bound=at_most(evidence),
+            bound_basis="a step that costs nothing: what a trace costs a step is not known",
             advice=advice,
             snippet=snippet,
             equivalence=equivalence,

@@ -9,9 +9,9 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import OTHER_SITE, SITE, evidence, stage
 from trainperf.fixes._input_cases import LOAD
-from trainperf.fixes._moves import change_places
+from trainperf.fixes._moves import move_ahead
 from trainperf.fixes._pipeline import label
-from trainperf.fixes._words import at, ms, worth
+from trainperf.fixes._words import SMALLEST_GAIN, at, ms, worth
 from trainperf.fixes.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage
 
@@ -109,6 +109,30 @@ class ShuffleBuffer(Fix):
             between_epochs=BetweenEpochs(8.0, 2, epoch_steps=100, restart_s=7.0),
         ),
     ]
+    tries_not = [
+        # long epochs pay for it
+        evidence(stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=4.0))),
+        # what stands before it cannot go behind it
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("batch", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=1.5)),
+        ),
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(stage("map", 0.01, first_s=0.2), stage("shuffle", 0.0, first_s=1.5)),
+            between_epochs=BetweenEpochs(0.1, 2, epoch_steps=100, restart_s=0.05),
+        ),
+    ]
+    tries = [
+        evidence(
+            loop=_SHORT_EPOCHS,
+            stages_=(
+                stage("map", 0.01, first_s=0.2, function=LOAD),
+                stage("shuffle", 0.0, first_s=1.5, where=OTHER_SITE),
+            ),
+            between_epochs=BetweenEpochs(2.0, 2, epoch_steps=100, restart_s=1.8),
+        ),
+    ]
     examples = [
         Example(
             before="ds = ▸▸files.map(load)◂.shuffle(1000)◂.batch(32)\n",
@@ -117,6 +141,60 @@ class ShuffleBuffer(Fix):
         Example(
             before="ds = ▸ds.map(load)◂\nds = ▸ds.shuffle(1000)◂\n",
             after="ds = ds.shuffle(1000)\nds = ds.map(load)\n",
+        ),
+        Example(  # several maps, and a prefetch, in one chain
+            before="ds = ▸▸▸▸files.map(load)◂.map(resize)◂.prefetch(1)◂.shuffle(1000)◂.batch(32)\n",
+            after="ds = files.shuffle(1000).map(load).map(resize).prefetch(1).batch(32)\n",
+        ),
+        Example(
+            before="""\
+ds = (
+    files
+    .▸map(load)◂
+    .▸map(resize, num_parallel_calls=8)◂  # of one size
+    .▸shuffle(1000)◂
+    .batch(32)
+)
+""",
+            after="""\
+ds = (
+    files
+    .map(load)
+    .map(resize, num_parallel_calls=8)  # of one size
+    .shuffle(1000)
+    .batch(32)
+)
+""",
+        ),
+        Example(
+            before="""\
+ds = (
+    files
+    .▸map(load)◂
+    .▸map(resize, num_parallel_calls=8)◂
+    .▸shuffle(1000)◂
+    .batch(32)
+)
+""",
+            after="""\
+ds = (
+    files
+    .shuffle(1000)
+    .map(load)
+    .map(resize, num_parallel_calls=8)
+    .batch(32)
+)
+""",
+        ),
+        Example(
+            before="def data(ds):\n    ds = ▸ds.map(load)◂\n    ds = ▸ds.map(resize)◂\n"
+            "    ds = ▸ds.shuffle(1000)◂\n    return ds\n",
+            after="def data(ds):\n    ds = ds.shuffle(1000)\n    ds = ds.map(load)\n"
+            "    ds = ds.map(resize)\n    return ds\n",
+        ),
+        Example(  # a cache between them
+            before="ds = ▸▸▸ds.map(load)◂.cache().map(resize)◂.shuffle(9)◂\n",
+            after="ds = ds.map(load).cache().map(resize).shuffle(9)\n",
         ),
         Example(  # two names: more than two statements would have to change
             before="images = ▸ds.map(load)◂\nds = ▸images.shuffle(1000)◂\n",
@@ -136,8 +214,27 @@ class ShuffleBuffer(Fix):
         bound = 1 + fill / (steps * real)
         if fill < LONG_FILL * real or not worth(evidence, bound) or _cacheable(evidence):
             return None
-        movable = before.op == "map" and before.by_user and not before.stateful_random
-        sites = tuple(each.where for each in (shuffle, before) if each.where is not None)
+        return self._finding(evidence, shuffle, before, fill)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it on any buffer whose filling is a twentieth of an epoch."""
+        shuffle, before, fill = _slowest(evidence.stages)
+        real, steps = evidence.times.real, evidence.loop.epoch_steps
+        between = evidence.between_epochs
+        if steps is None or between is None or between.restart_s is None:
+            return None
+        fill = min(fill, between.restart_s)
+        if fill <= SMALLEST_GAIN * steps * real or _cacheable(evidence):
+            return None
+        return self._finding(evidence, shuffle, before, fill)
+
+    def _finding(self, evidence: Evidence, shuffle: Stage, before: Stage, fill: float) -> Finding:
+        real, steps = evidence.times.real, evidence.loop.epoch_steps or 1
+        passed = _passed(evidence.stages, shuffle)
+        movable = bool(passed) and all(each.by_user and each.where for each in passed)
+        random = any(each.stateful_random for each in passed)
+        stages = (shuffle, *passed) if movable else (shuffle,)
+        sites = tuple(each.where for each in stages if each.where is not None)
         buffer = shuffle.arguments.get("buffer_size")
         of = f" of {buffer} elements" if isinstance(buffer, int) and buffer > 0 else ""
         return self.finding(
@@ -147,11 +244,11 @@ class ShuffleBuffer(Fix):
                 f"first element: as long as {fill / real:.0f} steps, and an epoch has {steps}. "
                 f"Each element goes through {label(before)} first."
             ),
-            bound=bound,
+            bound=1 + fill / (steps * real),
             bound_basis="filling costs nothing, once per epoch",
-            where=sites if movable else sites[:1],
+            where=sites,
             advice=(
-                "Put `shuffle` before this `map`."
+                "Put `shuffle` before " + ("this `map`." if len(passed) == 1 else "these `map`s.")
                 if movable
                 else "Shuffle file names or records before they are read; make this buffer smaller."
             ),
@@ -159,15 +256,16 @@ class ShuffleBuffer(Fix):
                 "dataset = files.shuffle(number_of_files)  # names are cheap to hold\n"
                 "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)"
             ),
-            equivalence=Equivalence.EXACT if movable else Equivalence.SEMANTICS,
-            rewritable=movable and len(sites) == 2 and all(site.exact for site in sites),
-            data=_epoch(between, steps, real),
+            equivalence=(Equivalence.NUMERICS if random else Equivalence.EXACT)
+            if movable
+            else Equivalence.SEMANTICS,
+            rewritable=movable and all(site.exact for site in sites),
+            data=_epoch(evidence.between_epochs, steps, real),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Let the shuffle and the map before it change places."""
-        one, other = finding.where
-        change_places(script, one, other)
+        """Move the shuffle ahead of the maps before it."""
+        move_ahead(script, finding.where)
 
 
 def _epoch(between: BetweenEpochs | None, steps: int, real: float) -> dict[str, object]:
@@ -186,6 +284,18 @@ def _cacheable(evidence: Evidence) -> bool:
         return Cache().detect(evidence) is not None
     except NotMeasured:
         return False
+
+
+def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:
+    """The maps right before a shuffle, the nearest first, with what prefetches between them."""
+    passed: list[Stage] = []
+    for each in reversed(stages[: stages.index(shuffle)]):
+        if each.op not in ("map", "prefetch"):
+            break
+        passed.append(each)
+    while passed and passed[-1].op != "map":
+        passed.pop()
+    return passed
 
 
 def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:

@@ -25,9 +25,21 @@ from trainperf.fixes._torch_step import (
     kernel_seconds,
     step_seconds,
     taken_probe,
+    to_try,
 )
 from trainperf.fixes._words import ms, percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Gpu, Missing, PhaseUse, Probe, Site
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Gpu,
+    Measure,
+    Missing,
+    PhaseUse,
+    Probe,
+    Site,
+    Times,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -47,6 +59,12 @@ P100 = machine(gpus=(Gpu(0, "Tesla P100-PCIE-16GB", compute_capability="6.0"),))
 BF16_CPU = {"bf16_cpu": True}
 FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
 PERCEPTRON = replace(MODEL, modules={"Linear": 24, "LayerNorm": 12}, image_input=False)
+NOISY = Times(
+    Measure(2.86, 4, (1.0, 4.7), low=0.0, high=26.6),
+    Measure(0.89, 2, (0.89,)),
+    Measure(0.016, 22, (0.016,)),
+    Missing("not measured in this case"),
+)
 STEP_SITE = Site("train.py", 23, "main", col=8, end_line=23, end_col=24)
 UPDATED = replace(CALLS, step=STEP_SITE)
 
@@ -77,6 +95,7 @@ class Autocast(Fix):
     """
 
     category = "model"
+    usual = 1.5
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -120,29 +139,83 @@ class Autocast(Fix):
         torch_evidence(device=GPU, machine=A100, calls=replace(CALLS, forward=None)),
         torch_evidence(device=GPU, machine=A100, split=Missing("no")),
     ]
+    tries_not = [
+        # mixed already
+        torch_evidence(calls=replace(CALLS, autocast="bfloat16")),
+        torch_evidence(calls=replace(CALLS, scaler=True)),
+        torch_evidence(model=replace(MODEL, dtypes=("bfloat16", "float32"))),
+        # a GPU without 16-bit products
+        torch_evidence(device=GPU, machine=P100),
+        # called where no edit can reach
+        torch_evidence(flags=BF16_CPU, calls=replace(CALLS, forward=None)),
+        torch_evidence(flags=BF16_CPU, calls=None),
+        # nothing the step does matters
+        torch_evidence(flags=BF16_CPU, resident=0.002, input=0.099),
+        torch_evidence(flags=BF16_CPU, model=None),
+    ]
+    tries = [
+        # no probe, whatever the CPU
+        torch_evidence(flags=BF16_CPU),
+        torch_evidence(),
+        torch_evidence(flags=BF16_CPU, real=None, resident=None, input=None),
+        # a probe that says little, and one that says slower
+        torch_evidence(flags=BF16_CPU, probes={"autocast": probe(1.04)}),
+        torch_evidence(flags=BF16_CPU, probes={"autocast": probe(0.5)}),
+        # the backward is called by a library
+        torch_evidence(flags=BF16_CPU, calls=replace(CALLS, backward=None)),
+        # noise that would hide all the step
+        replace(torch_evidence(flags=BF16_CPU), times=NOISY),
+        # a GPU that waits for its kernels
+        torch_evidence(device=GPU, machine=A100, use=_busy(25)),
+    ]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a float32 model whose forward and backward are faster in 16 bits."""
-        calls, dtype = evidence.torch.calls, _dtype(evidence)
-        model = evidence.torch.model
-        if calls is None or dtype is None or set(model.dtypes) != {"float32"}:
-            return None
-        if calls.autocast or calls.scaler:
+        dtype = _dtype(evidence)
+        if dtype is None or not _computes_in_float32(evidence):
             return None
         found = _gain(evidence, dtype)
         if found is None or not worth(evidence, found[0]):
             return None
-        bound, basis, seen = found
+        title = f"The model computes in float32 on a {evidence.device.kind} "
+        return self._finding(evidence, f"{title}that is faster in {dtype}", dtype, *found)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try any float32 model; on a CPU without instructions for bfloat16 last of all."""
+        dtype, slow = _dtype(evidence), False
+        if evidence.device.kind == "CPU":
+            dtype, slow = "bfloat16", evidence.torch.flags.get("bf16_cpu") is False
+        if dtype is None or not _computes_in_float32(evidence):
+            return None
+        measured = taken_probe(evidence, "autocast")
+        bound, basis = to_try(evidence, "autocast")
+        if measured is None and slow:
+            bound, basis = 1.0, "this CPU has no instructions for bfloat16"
+        seen = _seen(measured, dtype) if measured is not None and bound is not None else ""
+        return self._finding(
+            evidence, "The model computes in float32 all through", dtype, bound, basis, seen
+        )
+
+    def _finding(
+        self,
+        evidence: Evidence,
+        title: str,
+        dtype: str,
+        bound: float | None,
+        basis: str,
+        seen: str,
+    ) -> Finding:
+        calls, model = evidence.torch.calls, evidence.torch.model
+        assert calls is not None
         device = "cuda" if evidence.device.kind == "GPU" else "cpu"
         where = _where(evidence, dtype)
         scaler = ""
         if dtype == "float16":
             scaler = 'amp.GradScaler("cuda")' if _new_amp(evidence) else "cuda.amp.GradScaler()"
         return self.finding(
-            title=f"The model computes in float32 on a {evidence.device.kind} "
-            f"that is faster in {dtype}",
-            text=f"{model.cls} is float32 and its forward runs outside autocast. {seen}",
+            title=title,
+            text=f"{model.cls} is float32 and its forward runs outside autocast. {seen}".strip(),
             bound=bound,
             bound_basis=basis,
             where=where or tuple(site for site in (calls.forward or model.call,) if site),
@@ -166,7 +239,8 @@ class Autocast(Fix):
 
 def _rewrite(script: Script, finding: Finding) -> None:
     data, where = finding.data, finding.where
-    put_autocast(script, where[0], where[1], data["device"], data["dtype"])
+    backward = where[1] if len(where) > 1 else None
+    put_autocast(script, where[0], backward, data["device"], data["dtype"])
     if data["scaler"]:
         clip = where[2] if data["clip"] else None
         put_scaler(script, where[1], where[-1], clip, data["scaler"])
@@ -184,6 +258,21 @@ def _dtype(evidence: Evidence) -> str | None:
     return "bfloat16" if known >= BFLOAT16_FROM else "float16"
 
 
+def _computes_in_float32(evidence: Evidence) -> bool:
+    """Whether the model is float32 and no mixed precision is on."""
+    calls = evidence.torch.calls
+    if calls is None or calls.autocast or calls.scaler:
+        return False
+    return set(evidence.torch.model.dtypes) == {"float32"}
+
+
+def _seen(measured: Probe, dtype: str) -> str:
+    return (
+        f"In {dtype} the same forward and backward ran {times(measured.ratio)} as fast "
+        f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+    )
+
+
 def _gain(evidence: Evidence, dtype: str) -> tuple[float, str, str] | None:
     """The bound, what it rests on and a sentence on it; None if there is nothing to gain."""
     measured = taken_probe(evidence, "autocast")
@@ -191,11 +280,7 @@ def _gain(evidence: Evidence, dtype: str) -> tuple[float, str, str] | None:
         if measured.low < PROBE_LEAST:
             return None
         bound = bound_if_saved(evidence, _probed_seconds(evidence, measured))
-        seen = (
-            f"In {dtype} the same forward and backward ran {times(measured.ratio)} as fast "
-            f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
-        )
-        return bound, PROBED, seen
+        return bound, PROBED, _seen(measured, dtype)
     if evidence.device.kind != "GPU":
         raise NotMeasured("the autocast probe was not run")
     if evidence.torch.model.compiled:
@@ -265,17 +350,22 @@ def _new_amp(evidence: Evidence) -> bool:
 
 
 def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:
-    """The sites to be edited: forward, backward, for float16 clip and step; () if unsafe."""
+    """The sites to be edited: forward, backward, for float16 clip and step; () if unsafe.
+
+    A backward that a library calls is left out: the source shows where the loss is made.
+    """
     calls = evidence.torch.calls
     assert calls is not None
-    sites = [calls.forward, calls.backward]
-    if dtype == "float16":
-        if calls.retains_graph or len(evidence.torch.optimizers) != 1:
-            return ()
-        sites += [calls.clip] if calls.clip else []
-        sites += [calls.step or evidence.torch.optimizer.step_where]
-    exact = [site for site in sites if site is not None and site.exact]
-    return tuple(exact) if len(exact) == len(sites) and not calls.closure else ()
+    if dtype != "float16":
+        found = [site for site in (calls.forward, calls.backward) if site is not None]
+        exact = calls.forward is not None and all(site.exact for site in found)
+        return tuple(found) if exact else ()
+    if calls.retains_graph or calls.closure or len(evidence.torch.optimizers) != 1:
+        return ()
+    sites = [calls.forward, calls.backward, *([calls.clip] if calls.clip else [])]
+    sites.append(calls.step or evidence.torch.optimizer.step_where)
+    known = [site for site in sites if site is not None and site.exact]
+    return tuple(known) if len(known) == len(sites) else ()
 
 
 def _snippet(device: str, dtype: str, scaler: str) -> str:

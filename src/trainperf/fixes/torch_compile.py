@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
+from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, SITE, probe
 from trainperf.fixes._step import PROBE_LEAST, bound_if_saved
@@ -13,17 +14,15 @@ from trainperf.fixes._torch_cases import CALLS, MODEL, split, torch_evidence
 from trainperf.fixes._torch_source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes._torch_step import (
     PROBED,
-    PRODUCTS,
-    RECURRENT,
     at_least,
     bound_by_probe,
     compute_seconds,
-    count_of,
     gpu_busy,
     planned_steps,
     saved_by_probe,
     step_seconds,
     taken_probe,
+    to_try,
 )
 from trainperf.fixes._words import ms, percent, times, worth
 from trainperf.model import (
@@ -32,10 +31,11 @@ from trainperf.model import (
     Finding,
     Framework,
     Loop,
-    Missing,
+    Operator,
     PhaseUse,
     Probe,
     TorchModel,
+    Trace,
     is_taken,
 )
 
@@ -45,12 +45,17 @@ if TYPE_CHECKING:
 MANY_CALLS = 30
 """Kernels of one forward below which there is little to fuse."""
 
-CALLS_PER_PRODUCT = 8
-"""Kernels per layer of real work from which a CPU has mostly small ones to run.
+MOSTLY = 0.75
+"""Share of the operators' time outside `PRODUCT` from which a CPU is worth compiling for
+without a probe. Below, compiled code is often slower there: a small GPT, with half of its
+time in products, ran at 0.90 of its speed."""
 
-A convolution with normalisation and activation has 3, a block of a transformer with
-attention in one kernel about 4, with everything written out by hand 7.
-"""
+PRODUCT = re.compile(
+    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
+    r"|scatter|sort|topk|fft|cholesky|solve",
+    re.IGNORECASE,
+)
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups."""
 
 BUSY = 0.70
 """Utilisation of the GPU above which the kernels, not starting them, take the time."""
@@ -63,7 +68,14 @@ IN_PLACE_FROM = (2, 2)
 
 SMALL = replace(MODEL, modules={"Linear": 4}, image_input=False, graph_calls=240)
 FASTER = replace(probe(1.8, one_off_s=12.0), base_s=0.09)
+COMPILER = {"cpp_compiler": True}
+SHORT = Loop("iterator", where=SITE, epochs=1, epoch_steps=100)
 SLOW_TO_PAY = replace(probe(1.6, one_off_s=40.0), base_s=0.09)
+
+
+TINY = (Operator("aten::mul", 60, 0.030), Operator("aten::add_", 60, 0.030))
+TRACE = Trace("cpu", 3, (*TINY, Operator("aten::addmm", 6, 0.005)), 0.010, 240)
+CHAIN = replace(TRACE, operators=(*TINY, Operator("aten::addmm", 24, 0.060)))
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
@@ -93,20 +105,24 @@ class Compile(Fix):
     """
 
     category = "model"
+    usual = 1.0
+    starts_slowly = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
     silent = [
         torch_evidence(),
-        # few kernels, or large ones
-        torch_evidence(model=replace(SMALL, graph_calls=20)),
-        torch_evidence(model=replace(SMALL, graph_calls=60, modules={"Linear": 40})),
+        # few kernels
+        torch_evidence(device=GPU, model=replace(SMALL, graph_calls=20), use=_busy(31)),
         # compiled already
-        torch_evidence(model=replace(SMALL, compiled=True)),
+        torch_evidence(model=replace(SMALL, compiled=True), probes={"compile": FASTER}),
         # a shape for nearly every batch
-        torch_evidence(model=replace(SMALL, shapes=12)),
-        # recurrent layers are left as they are
-        torch_evidence(model=replace(SMALL, modules={"LSTM": 1, "Linear": 1})),
+        torch_evidence(model=replace(SMALL, shapes=12), probes={"compile": FASTER}),
+        # many kernels on a CPU say nothing of the time they take
+        torch_evidence(model=SMALL),
+        # matrix products take much of the time; a trace, and no compiler
+        torch_evidence(model=SMALL, torch={"trace": CHAIN}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}, flags={"cpp_compiler": False}),
         # the GPU waits for something else
         torch_evidence(
             device=GPU,
@@ -121,27 +137,49 @@ class Compile(Fix):
         torch_evidence(model=SMALL, probes={"compile": probe(0.7)}),
         torch_evidence(model=SMALL, probes={"compile": probe(1.2, spread=0.2)}),
         # the run is over before it has paid
-        torch_evidence(
-            model=SMALL,
-            loop=Loop("iterator", where=SITE, epochs=1, epoch_steps=100),
-            probes={"compile": SLOW_TO_PAY},
-        ),
+        torch_evidence(model=SMALL, loop=SHORT, probes={"compile": SLOW_TO_PAY}),
         # input-bound
-        torch_evidence(model=SMALL, resident=0.020, input=0.098),
+        torch_evidence(model=SMALL, probes={"compile": FASTER}, resident=0.020, input=0.098),
         # compiled code has no gradients of gradients
-        torch_evidence(model=SMALL, calls=replace(CALLS, retains_graph=True)),
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, calls=replace(CALLS, retains_graph=True)
+        ),
         # too old
-        torch_evidence(model=SMALL, framework=Framework("torch", "1.13.1")),
-        # nothing was timed
-        torch_evidence(model=SMALL, split=Missing("not split")),
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, framework=Framework("torch", "1.13.1")
+        ),
     ]
     fires = [
-        torch_evidence(model=SMALL),
         torch_evidence(device=GPU, model=SMALL, use=_busy(31)),
         torch_evidence(model=SMALL, probes={"compile": FASTER}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}),
         # a loop without a DataLoader
-        torch_evidence(model=SMALL, loader=None, resident=None, input=None),
-        torch_evidence(model=replace(SMALL, cls="Sequential", name="")),
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, loader=None, resident=None, input=None
+        ),
+        torch_evidence(model=replace(SMALL, cls="Sequential", name=""), probes={"compile": FASTER}),
+    ]
+    tries_not = [
+        # nothing to compile it with, or nobody looked
+        torch_evidence(model=SMALL, flags={"cpp_compiler": False}),
+        torch_evidence(model=SMALL),
+        # compiled already
+        torch_evidence(model=replace(SMALL, compiled=True), flags=COMPILER),
+        # a shape for nearly every batch
+        torch_evidence(model=replace(SMALL, shapes=12), flags=COMPILER),
+        torch_evidence(model=SMALL, flags=COMPILER, calls=replace(CALLS, retains_graph=True)),
+        torch_evidence(model=SMALL, flags=COMPILER, framework=Framework("torch", "1.13.1")),
+        # built where no edit can reach
+        torch_evidence(model=replace(SMALL, where=None), flags=COMPILER),
+        # nothing the step does matters
+        torch_evidence(model=SMALL, flags=COMPILER, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(model=SMALL, flags=COMPILER),
+        torch_evidence(flags=COMPILER),
+        torch_evidence(model=SMALL, flags=COMPILER, probes={"compile": probe(0.7)}),
+        torch_evidence(device=GPU, model=SMALL),
+        torch_evidence(device=GPU, model=SMALL, use=_busy(94)),
     ]
     examples = [
         Example(
@@ -190,21 +228,28 @@ class Compile(Fix):
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find a model whose step ran faster compiled, or that is mostly small kernels."""
-        model = evidence.torch.model
-        if model.compiled or model.shapes > MOST_SHAPES:
-            return None
-        calls = evidence.torch.calls
-        if calls is not None and calls.retains_graph:  # gradients of gradients do not compile
-            return None
-        if not at_least(evidence.framework.version, *IN_PLACE_FROM):
+        """Find a model whose step ran faster compiled, or a GPU that waits for its kernels."""
+        if not _compilable(evidence):
             return None
         measured = taken_probe(evidence, "compile")
         if measured is not None:
-            return self._probed(evidence, model, measured)
+            return self._probed(evidence, evidence.torch.model, measured)
         if evidence.device.kind == "GPU":
-            return self._gaps(evidence, model)
-        return self._small_kernels(evidence, model)
+            return self._gaps(evidence, evidence.torch.model)
+        return self._small_operators(evidence, evidence.torch.model)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try any model that can be compiled; on a CPU it is often slower, so late."""
+        if not _compilable(evidence):
+            return None
+        if evidence.device.kind != "GPU" and not evidence.torch.flag("cpp_compiler"):
+            return None
+        bound, basis = to_try(evidence, "compile")
+        measured, model = taken_probe(evidence, "compile"), evidence.torch.model
+        text = f"Python starts each operation of {model.cls} by itself."
+        if measured is not None and bound is not None:
+            text += f" {_seen(measured)}"
+        return self._finding(evidence, model, text, bound, basis)
 
     def _probed(self, evidence: Evidence, model: TorchModel, measured: Probe) -> Finding | None:
         if measured.low < PROBE_LEAST:
@@ -214,13 +259,13 @@ class Compile(Fix):
         planned = planned_steps(evidence)
         if planned is not None and steps >= planned:
             return None
-        text = (
-            f"Compiled, the same computation ran {times(measured.ratio)} as fast in this run "
-            f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
-        )
+        text = _seen(measured)
         if measured.one_off_s:
             text += f" Compiling took {ms(measured.one_off_s)}, which {steps:,} steps earn back."
-        return self._finding(evidence, model, text, bound_by_probe(evidence, measured), PROBED)
+        bound = bound_by_probe(evidence, measured)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, model, text, bound, PROBED)
 
     def _gaps(self, evidence: Evidence, model: TorchModel) -> Finding | None:
         """Judge a GPU that waits for kernels: at most all gaps between them can go.
@@ -240,34 +285,34 @@ class Compile(Fix):
         if is_taken(evidence.torch.split_):
             gaps = min(gaps, compute_seconds(evidence))
         bound = bound_if_saved(evidence, gaps)
-        return self._finding(evidence, model, text, bound, basis)
+        return (
+            self._finding(evidence, model, text, bound, basis) if worth(evidence, bound) else None
+        )
 
-    def _small_kernels(self, evidence: Evidence, model: TorchModel) -> Finding | None:
-        """Judge a CPU: at most all kernels but those of layers that do real work can go.
-
-        Such a kernel takes no less than the mean, so the others take no more than
-        their share of the count.
-        """
-        calls, products = model.graph_calls, max(1, count_of(model, PRODUCTS))
-        if calls is None or calls < MANY_CALLS or calls < CALLS_PER_PRODUCT * products:
-            return None
-        if count_of(model, RECURRENT):
+    def _small_operators(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a CPU by the time of its operators: at most all of it outside products can go."""
+        trace = evidence.torch.trace
+        if trace is None:
+            raise NotMeasured("what compiling saves on a CPU takes a probe or a trace to say")
+        total = trace.others_s + sum(one.seconds for one in trace.operators)
+        products = sum(one.seconds for one in trace.operators if PRODUCT.search(one.name))
+        share = 1 - products / max(total, 1e-9)
+        if share < MOSTLY:
             return None
         compute = compute_seconds(evidence)
         text = (
             f"Forward and backward take {ms(compute)} of the {ms(evidence.times.real)} step. "
-            f"One forward starts {calls:,} kernels one by one, for {products} "
-            f"{'layer' if products == 1 else 'layers'} with weights to multiply."
+            f"When they were traced, {percent(share)} of their operators' time was in others than "
+            "products, convolutions and look-ups, which compiling can put together."
         )
-        basis = "forward and backward with all kernels fused into those of the layers"
-        bound = bound_if_saved(evidence, compute * (1 - products / calls))
-        return self._finding(evidence, model, text, bound, basis)
-
-    def _finding(
-        self, evidence: Evidence, model: TorchModel, text: str, bound: float, basis: str
-    ) -> Finding | None:
+        bound = bound_if_saved(evidence, compute * share)
         if not worth(evidence, bound):
             return None
+        return self._finding(evidence, model, text, bound, "no time left in these operators")
+
+    def _finding(
+        self, evidence: Evidence, model: TorchModel, text: str, bound: float | None, basis: str
+    ) -> Finding:
         name = model.name or "model"
         wrapped = model.cls in OF_TORCH
         compiler = "" if evidence.device.kind == "GPU" else " It needs a C++ compiler."
@@ -295,3 +340,22 @@ class Compile(Fix):
             raise CannotRewrite(f"wrapping {cls} would change the names in its checkpoints")
         torch = script.module_name(site.file, "torch", site)
         script.insert_after(site, f"{name} = {torch}.compile({name})")
+
+
+def _compilable(evidence: Evidence) -> bool:
+    """Whether the model is not compiled and can be, without doing so again and again."""
+    torch = evidence.torch
+    if torch.model.compiled or torch.model.shapes > MOST_SHAPES:
+        return False
+    if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
+        return False
+    if evidence.device.kind != "GPU" and torch.flags.get("cpp_compiler") is False:
+        return False
+    return at_least(evidence.framework.version, *IN_PLACE_FROM)
+
+
+def _seen(measured: Probe) -> str:
+    return (
+        f"Compiled, the same computation ran {times(measured.ratio)} as fast in this run "
+        f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+    )

@@ -18,9 +18,10 @@ from trainperf.fixes._torch_step import (
     kernel_seconds,
     process_site,
     taken_probe,
+    to_try,
 )
 from trainperf.fixes._words import ms, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
+from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -78,6 +79,18 @@ class CudnnBenchmark(Fix):
         torch_evidence(device=GPU, loop=Loop("update")),
         torch_evidence(device=GPU, probes={"cudnn_benchmark": replace(probe(1.2), base_s=0.09)}),
     ]
+    tries_not = [
+        torch_evidence(),
+        torch_evidence(device=GPU, flags={"cudnn_benchmark": True}),
+        torch_evidence(device=GPU, flags={"deterministic": True}),
+        torch_evidence(device=GPU, model=replace(MODEL, modules={"Linear": 4})),
+        torch_evidence(device=GPU, model=replace(MODEL, shapes=5)),
+        torch_evidence(device=GPU, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(device=GPU, use=BUSY_10),
+        torch_evidence(device=GPU, probes={"cudnn_benchmark": probe(1.0)}),
+    ]
     examples = [
         Example(
             before="import torch\nfrom torch import nn\n\nfor x, y in ▸loader◂:\n    step(x, y)\n",
@@ -95,37 +108,43 @@ class CudnnBenchmark(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find convolutions of one shape on a GPU, with the timing of kernels left off."""
-        torch = evidence.torch
-        if evidence.device.kind != "GPU" or torch.model.shapes != 1:
-            return None
-        if torch.flag("cudnn_benchmark") is not False or torch.flag("deterministic"):
-            return None
-        convolutions = count_of(torch.model, CONVOLUTIONS)
-        if not convolutions:
+        if not _applies(evidence):
             return None
         measured = taken_probe(evidence, "cudnn_benchmark")
-        if measured is not None and measured.low < PROBE_LEAST:
-            return None
         if measured is not None:
-            bound: float | None = bound_by_probe(evidence, measured)
-            basis = PROBED
+            bound = bound_by_probe(evidence, measured)
+            if measured.low < PROBE_LEAST or not worth(evidence, bound):
+                return None
+            return self._finding(evidence, measured, bound, PROBED)
+        kernels = kernel_seconds(evidence)
+        large = kernels >= MOST_OF_A_STEP * evidence.times.real
+        if not large or not worth(evidence, bound_if_saved(evidence, kernels)):
+            return None
+        return self._finding(evidence, None, None, "only trying tells what another kernel takes")
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it whatever share of a step the kernels take."""
+        if not _applies(evidence):
+            return None
+        measured = taken_probe(evidence, "cudnn_benchmark")
+        bound, basis = to_try(evidence, "cudnn_benchmark")
+        return self._finding(evidence, None if bound is None else measured, bound, basis)
+
+    def _finding(
+        self, evidence: Evidence, measured: Probe | None, bound: float | None, basis: str
+    ) -> Finding:
+        model, where = evidence.torch.model, process_site(evidence)
+        convolutions = count_of(model, CONVOLUTIONS)
+        layers = "layer" if convolutions == 1 else "layers"
+        seen = ""
+        if measured is not None:
             seen = (
                 f" With the fastest kernels, the same computation ran {times(measured.ratio)} as "
                 f"fast ({ms(measured.base_s)} → {ms(measured.candidate_s)})."
             )
-        else:
-            kernels = kernel_seconds(evidence)
-            large = kernels >= MOST_OF_A_STEP * evidence.times.real
-            if not large or not worth(evidence, bound_if_saved(evidence, kernels)):
-                return None
-            bound, seen, basis = None, "", "only trying tells what another kernel takes"
-        if bound is not None and not worth(evidence, bound):
-            return None
-        where = process_site(evidence)
-        layers = "layer" if convolutions == 1 else "layers"
         return self.finding(
             title="cuDNN chooses its kernels by rule of thumb",
-            text=f"All batches seen have one shape, {torch.model.cls} has {convolutions} "
+            text=f"All batches seen have one shape, {model.cls} has {convolutions} "
             f"convolution {layers}, and cudnn.benchmark is off.{seen}",
             bound=bound,
             bound_basis=basis,
@@ -140,3 +159,13 @@ class CudnnBenchmark(Fix):
         refuse_if_named(script, file, "cudnn.benchmark")
         torch = script.module_name(file, "torch")
         script.insert_after_imports(file, f"{torch}.backends.cudnn.benchmark = True")
+
+
+def _applies(evidence: Evidence) -> bool:
+    """Whether a GPU convolves batches of one shape with kernels chosen by rule."""
+    torch = evidence.torch
+    if evidence.device.kind != "GPU" or torch.model.shapes != 1:
+        return False
+    if torch.flag("cudnn_benchmark") is not False or torch.flag("deterministic"):
+        return False
+    return count_of(torch.model, CONVOLUTIONS) > 0

@@ -14,12 +14,14 @@ from trainperf.fixes._exchange import (
     ddps_with,
     exchange,
     exchange_said,
+    exchanged_said,
     size,
+    to_try_on_exchange,
 )
 from trainperf.fixes._parallel_cases import DDP, NCCL, SLOW, ddp, on_gpus, parallel_evidence
 from trainperf.fixes._parallel_cases import exchange as an_exchange
 from trainperf.fixes._words import worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Ddp, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -70,6 +72,16 @@ class BucketView(Fix):
         parallel_evidence(parallel={"exchange": NCCL}, **on_gpus()),
         parallel_evidence(ddp=ddp(where=None), parallel={"exchange": SLOW}),
     ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(ddp=ddp(settings={SETTING: True}), parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=ddp(where=None), parallel={"exchange": an_exchange(None)}),
+        parallel_evidence(parallel={"exchange": None}),
+        parallel_evidence(parallel={"exchange": an_exchange(0.0001)}),
+    ]
+    tries = [
+        parallel_evidence(parallel={"exchange": an_exchange(None)}),
+    ]
     examples = [
         Example(
             before="model = ▸DistributedDataParallel(Net())◂\n",
@@ -110,12 +122,29 @@ class BucketView(Fix):
             return None
         given = exchange(evidence).bytes
         much = f"{size(given)} are" if given else "each gradient is"
+        text = (
+            f"{exchange_said(evidence)}. In it {much} copied into buckets, and back into `.grad`."
+        )
+        basis = "copies take no longer than the all-reduces alone, or the whole exchange"
+        return self._finding(copying, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever DDP copies."""
+        copying = ddps_with(evidence, SETTING, False)
+        if not copying:
+            return None
+        bound, basis = to_try_on_exchange(evidence)
+        text = f"{exchanged_said(evidence)}, copied into buckets and back into `.grad`."
+        return self._finding(copying, text, bound, basis)
+
+    def _finding(
+        self, copying: tuple[Ddp, ...], text: str, bound: float | None, basis: str
+    ) -> Finding:
         return self.finding(
             title="DDP copies all gradients into its buckets and back",
-            text=f"{exchange_said(evidence)}. In it {much} copied into buckets, and back "
-            "into `.grad`.",
+            text=text,
             bound=bound,
-            bound_basis="copies take no longer than the all-reduces alone, or the whole exchange",
+            bound_basis=basis,
             where=ddp_sites(copying),
             advice=f"Give DistributedDataParallel {SETTING}=True.",
             snippet=f"model = DistributedDataParallel(model, {SETTING}=True)",

@@ -15,6 +15,8 @@ from trainperf.fixes._exchange import (
     exchange,
     exchange_said,
     exchange_share,
+    exchanged_said,
+    to_try_on_exchange,
 )
 from trainperf.fixes._parallel_cases import NCCL, SLOW, ddp, on_gpus, parallel_evidence
 from trainperf.fixes._parallel_cases import exchange as an_exchange
@@ -76,6 +78,16 @@ class Compress(Fix):
         parallel_evidence(parallel={"exchange": NCCL}, **on_gpus()),
         parallel_evidence(ddp=ddp(where=None), parallel={"exchange": SLOW}),
     ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(ddp=ddp(comm_hook="bf16_compress_hook"), parallel={"exchange": SLOW}),
+        parallel_evidence(parallel={"exchange": an_exchange(0.040, backend="mpi")}),
+        parallel_evidence(model=replace(MODEL, dtypes=("bfloat16",)), parallel={"exchange": SLOW}),
+        parallel_evidence(parallel={"exchange": an_exchange(0.0001)}),
+    ]
+    tries = [
+        parallel_evidence(parallel={"exchange": an_exchange(None)}),
+    ]
     examples = [
         Example(
             before="import torch\n\nmodel = ▸DistributedDataParallel(net)◂\nrun(model)\n",
@@ -120,18 +132,32 @@ class Compress(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find float32 gradients whose exchange takes more than a tenth of the step."""
-        found = tuple(one for one in evidence.parallel.ddp if not one.comm_hook)
-        hook = HOOK_OF.get(exchange(evidence).backend.lower())
-        if not found or hook is None or evidence.torch.model.dtypes != ("float32",):
+        hook = _hook(evidence)
+        if hook is None:
             return None
         bound = bound_by_share(evidence, SAVED)
         if exchange_share(evidence) < WORTH_CHANGING or not worth(evidence, bound):
             return None
+        basis = "half of the exchange, as for half of the bytes"
+        return self._finding(evidence, hook, exchange_said(evidence), bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever float32 gradients are exchanged."""
+        hook = _hook(evidence)
+        if hook is None:
+            return None
+        bound, basis = to_try_on_exchange(evidence, SAVED)
+        return self._finding(evidence, hook, exchanged_said(evidence), bound, basis)
+
+    def _finding(
+        self, evidence: Evidence, hook: str, said: str, bound: float | None, basis: str
+    ) -> Finding:
+        found = evidence.parallel.ddp
         return self.finding(
             title="Gradients are exchanged in float32",
-            text=f"{exchange_said(evidence)}. In {KIND[hook]} it would be half the bytes.",
+            text=f"{said}. In {KIND[hook]} it would be half the bytes.",
             bound=bound,
-            bound_basis="half of the exchange, as for half of the bytes",
+            bound_basis=basis,
             where=ddp_sites(found),
             advice=f"Register PyTorch's {hook}, and compare the losses.",
             snippet=f"{HOOKS}\n\nmodel.register_comm_hook(None, default_hooks.{hook})",
@@ -143,3 +169,13 @@ class Compress(Fix):
         """Register the hook right after each model is wrapped."""
         for site in finding.where:
             register_hook(script, site, str(finding.data["hook"]))
+
+
+def _hook(evidence: Evidence) -> str | None:
+    """The hook that halves what is exchanged; None where there is one, or none would."""
+    found = evidence.parallel.ddp
+    if not found or any(one.comm_hook for one in found):
+        return None
+    if evidence.torch.model.dtypes != ("float32",):
+        return None
+    return HOOK_OF.get(exchange(evidence).backend.lower())

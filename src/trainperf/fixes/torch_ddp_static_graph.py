@@ -14,11 +14,13 @@ from trainperf.fixes._exchange import (
     ddp_sites,
     ddps_with,
     exchange_said,
+    exchanged_said,
+    to_try_on_exchange,
 )
 from trainperf.fixes._parallel_cases import SLOW, ddp, parallel_evidence
 from trainperf.fixes._parallel_cases import exchange as an_exchange
 from trainperf.fixes._words import worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Ddp, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -75,6 +77,17 @@ class StaticGraph(Fix):
         parallel_evidence(ddp=replace(SEARCHING, unused=1), parallel={"exchange": SLOW}),
         parallel_evidence(ddp=replace(SEARCHING, unused=None), parallel={"exchange": SLOW}),
     ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(
+            ddp=replace(SEARCHING, graph_is_static=False), parallel={"exchange": SLOW}
+        ),
+        parallel_evidence(ddp=replace(SEARCHING, unused=0), parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(0.0001)}),
+    ]
+    tries = [
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(None)}),
+    ]
     examples = [
         Example(
             before="model = ▸DistributedDataParallel(net, find_unused_parameters=True)◂\n",
@@ -92,27 +105,33 @@ class StaticGraph(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find DDP models that search a graph of which PyTorch itself says it is static."""
-        found = tuple(
-            one
-            for one in ddps_with(evidence, "find_unused_parameters", True)
-            if one.settings.get("static_graph") is False
-            and one.graph_is_static is True
-            and one.unused != 0
-        )
+        found = _static(evidence)
         if not found:
             return None
         bound = bound_if_hidden(evidence)
         if not worth(evidence, bound):
             return None
+        return self._finding(found, exchange_said(evidence), bound, AT_MOST_ALL)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever DDP searches a graph that is static."""
+        found = _static(evidence)
+        if not found:
+            return None
+        return self._finding(found, exchanged_said(evidence), *to_try_on_exchange(evidence))
+
+    def _finding(
+        self, found: tuple[Ddp, ...], said: str, bound: float | None, basis: str
+    ) -> Finding:
         unused = sum(one.unused or 0 for one in found)
         which = f" for {unused} unused parameter{'s' if unused > 1 else ''}" if unused else ""
         return self.finding(
             title="DDP searches a graph that never changes in each step",
             text=f"`find_unused_parameters=True` makes DDP walk over the graph{which} before "
             f"each backward; in this run it used the same parameters every time. "
-            f"{exchange_said(evidence)}, with the search in it.",
+            f"{said}, with the search in it.",
             bound=bound,
-            bound_basis=AT_MOST_ALL,
+            bound_basis=basis,
             where=ddp_sites(found),
             advice="Give DistributedDataParallel static_graph=True.",
             snippet="model = DistributedDataParallel(model, static_graph=True)",
@@ -123,3 +142,14 @@ class StaticGraph(Fix):
         """Set the keyword in each call."""
         for site in finding.where:
             set_ddp(script, site, "static_graph", "True")
+
+
+def _static(evidence: Evidence) -> tuple[Ddp, ...]:
+    """The DDP models that search a graph which is the same in each step."""
+    return tuple(
+        one
+        for one in ddps_with(evidence, "find_unused_parameters", True)
+        if one.settings.get("static_graph") is False
+        and one.graph_is_static is True
+        and one.unused != 0
+    )

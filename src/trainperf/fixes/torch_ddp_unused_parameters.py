@@ -14,11 +14,13 @@ from trainperf.fixes._exchange import (
     ddp_sites,
     ddps_with,
     exchange_said,
+    exchanged_said,
+    to_try_on_exchange,
 )
 from trainperf.fixes._parallel_cases import NCCL, SLOW, ddp, on_gpus, parallel_evidence
 from trainperf.fixes._parallel_cases import exchange as an_exchange
 from trainperf.fixes._words import worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Ddp, Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -69,6 +71,17 @@ class UnusedParameters(Fix):
             ddp=replace(SEARCHING, graph_is_static=None), parallel={"exchange": NCCL}, **on_gpus()
         ),
     ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=replace(SEARCHING, unused=2), parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(0.0001)}),
+    ]
+    tries = [
+        parallel_evidence(
+            ddp=replace(SEARCHING, unused=0), parallel={"exchange": an_exchange(None)}
+        ),
+    ]
     examples = [
         Example(
             before="model = ▸DistributedDataParallel(net, find_unused_parameters=True)◂\n",
@@ -95,22 +108,30 @@ class UnusedParameters(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find DDP models that search although every parameter got its gradient."""
-        found = tuple(
-            one
-            for one in ddps_with(evidence, SETTING, True)
-            if one.unused == 0 and one.graph_is_static is not False
-        )
+        found = _searching(evidence)
         if not found:
             return None
         bound = bound_if_hidden(evidence)
         if not worth(evidence, bound):
             return None
+        return self._finding(found, exchange_said(evidence), bound, AT_MOST_ALL)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever DDP searches for nothing."""
+        found = _searching(evidence)
+        if not found:
+            return None
+        return self._finding(found, exchanged_said(evidence), *to_try_on_exchange(evidence))
+
+    def _finding(
+        self, found: tuple[Ddp, ...], said: str, bound: float | None, basis: str
+    ) -> Finding:
         return self.finding(
             title="DDP searches for unused parameters, and there are none",
             text=f"`{SETTING}=True` makes DDP walk over the graph before each backward; all "
-            f"parameters got a gradient. {exchange_said(evidence)}, with the search in it.",
+            f"parameters got a gradient. {said}, with the search in it.",
             bound=bound,
-            bound_basis=AT_MOST_ALL,
+            bound_basis=basis,
             where=ddp_sites(found),
             advice=f"Leave {SETTING}=True out.",
             snippet=f"model = DistributedDataParallel(model, {SETTING}=False)",
@@ -121,3 +142,12 @@ class UnusedParameters(Fix):
         """Take the keyword out of each call."""
         for site in finding.where:
             drop_ddp(script, site, SETTING)
+
+
+def _searching(evidence: Evidence) -> tuple[Ddp, ...]:
+    """The DDP models that search, and whose parameters all got a gradient."""
+    return tuple(
+        one
+        for one in ddps_with(evidence, SETTING, True)
+        if one.unused == 0 and one.graph_is_static is not False
+    )

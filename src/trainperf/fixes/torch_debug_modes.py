@@ -62,6 +62,7 @@ class DebugModes(Fix):
     """
 
     category = "host"
+    usual = 2.0
     equivalence = Equivalence.EXACT
     framework = "torch"
 

@@ -30,6 +30,7 @@ class LaunchBlocking(Fix):
     """
 
     category = "environment"
+    usual = 1.5
     equivalence = Equivalence.ENVIRONMENT
     framework = "torch"
 

@@ -21,6 +21,7 @@ from trainperf.fixes._torch_step import (
     kernel_seconds,
     process_site,
     taken_probe,
+    to_try,
 )
 from trainperf.fixes._words import ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Gpu, Loop, PhaseUse
@@ -62,6 +63,7 @@ class MatmulPrecision(Fix):
     """
 
     category = "model"
+    usual = 1.2
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
@@ -104,6 +106,25 @@ class MatmulPrecision(Fix):
         ),
         torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, loop=Loop("update")),
     ]
+    tries_not = [
+        torch_evidence(model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=V100, model=PERCEPTRON),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, flags={"matmul_precision": "high"}
+        ),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, calls=replace(CALLS, autocast="bfloat16")
+        ),
+        torch_evidence(device=GPU, machine=A100, model=replace(MODEL, modules={"Conv2d": 3})),
+    ]
+    tries = [
+        torch_evidence(device=GPU, machine=A100),
+        torch_evidence(device=GPU, machine=UNLISTED, model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, use=_busy(25)),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, probes={"matmul_precision": probe(1.01)}
+        ),
+    ]
     examples = [
         Example(
             before="import torch\n\nfor x, y in ▸loader◂:\n    step(x, y)\n",
@@ -126,7 +147,7 @@ class MatmulPrecision(Fix):
         """Find float32 matrix products on a GPU with TF32 that keep it busy."""
         if not _applies(evidence):
             return None
-        model, gpu = evidence.torch.model, evidence.machine.gpus[0]
+        gpu = evidence.machine.gpus[0]
         measured = taken_probe(evidence, "matmul_precision")
         if measured is not None:
             if measured.low < PROBE_LEAST:
@@ -144,13 +165,22 @@ class MatmulPrecision(Fix):
             bound = min(ratio, bound_if_saved(evidence, saved))
             basis = "forward and backward at peak TF32 over peak float32 of this GPU"
             seen = f"Its peak in TF32 is {times(ratio)} that in float32."
-        if not worth(evidence, bound):
+        return self._finding(evidence, bound, basis, seen) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it for any model that multiplies float32 matrices, convolutions or not."""
+        if not _has_tf32(evidence) or not count_of(evidence.torch.model, DENSE):
             return None
-        where = process_site(evidence)
+        return self._finding(evidence, *to_try(evidence, "matmul_precision"))
+
+    def _finding(
+        self, evidence: Evidence, bound: float | None, basis: str, seen: str = ""
+    ) -> Finding:
+        model, gpu, where = evidence.torch.model, evidence.machine.gpus[0], process_site(evidence)
         return self.finding(
             title="Matrix products run in full float32 on a GPU with TF32",
             text=f'{model.cls} is float32, its matrix products run with precision "highest" on '
-            f"{gpu.name} (compute capability {gpu.compute_capability}). {seen}",
+            f"{gpu.name} (compute capability {gpu.compute_capability}). {seen}".strip(),
             bound=bound,
             bound_basis=basis,
             where=(where,) if where else (),
@@ -177,13 +207,16 @@ def tf32_ratio(gpu: Gpu) -> float | None:
 
 def _applies(evidence: Evidence) -> bool:
     """Whether float32 products, not convolutions, are what a GPU with TF32 computes."""
+    model = evidence.torch.model
+    return _has_tf32(evidence) and count_of(model, DENSE) > count_of(model, CONVOLUTIONS)
+
+
+def _has_tf32(evidence: Evidence) -> bool:
+    """Whether a GPU with TF32 runs a float32 model without it."""
     if evidence.device.kind != "GPU" or not evidence.machine.gpus:
         return False
     known = capability(evidence.machine.gpus[0])
     torch = evidence.torch
     if known is None or known < TF32_FROM or torch.flag("matmul_precision") != "highest":
         return False
-    if "float32" not in torch.model.dtypes or (torch.calls is not None and torch.calls.autocast):
-        return False
-    products = count_of(torch.model, DENSE)
-    return products > count_of(torch.model, CONVOLUTIONS)
+    return "float32" in torch.model.dtypes and not (torch.calls and torch.calls.autocast)

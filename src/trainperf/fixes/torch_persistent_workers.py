@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import SITE
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
@@ -12,6 +13,7 @@ from trainperf.fixes._torch_input_cases import SHORT_EPOCHS, WITH_WORKERS
 from trainperf.fixes._torch_loader import named, places
 from trainperf.fixes._torch_loader_edits import set_where_workers
 from trainperf.fixes._torch_loader_starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.fixes._torch_step import UNTRIED
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop
 
@@ -72,6 +74,18 @@ class PersistentWorkers(Fix):
             between_epochs=BetweenEpochs(3.0, 2, 50, validation_s=1.0, restart_s=1.5),
         ),
     ]
+    tries_not = [
+        torch_evidence(),
+        torch_evidence(loader=replace(SLOW_START, persistent_workers=True), loop=SHORT_EPOCHS),
+        torch_evidence(loader=WITH_WORKERS, loop=replace(SHORT_EPOCHS, epochs=1)),
+        # a start that is timed, and short against an epoch
+        torch_evidence(loader=replace(SLOW_START, worker_start_s=0.1), loop=SHORT_EPOCHS),
+        # how long an epoch is nobody knows
+        torch_evidence(loader=WITH_WORKERS, loop=SHORT_EPOCHS, real=None),
+    ]
+    tries = [
+        torch_evidence(loader=WITH_WORKERS, loop=SHORT_EPOCHS),
+    ]
     examples = [
         Example(
             before="loader = ▸DataLoader(dataset, num_workers=4)◂\n",
@@ -83,6 +97,11 @@ class PersistentWorkers(Fix):
                 "loader = DataLoader(dataset, num_workers=args.workers, "
                 "persistent_workers=True if args.workers else False)\n"
             ),
+        ),
+        Example(  # among settings that cannot be seen
+            before="loader = ▸DataLoader(dataset, **how)◂\n",
+            after='loader = DataLoader(dataset, **{**how, "persistent_workers": True if '
+            'how.get("num_workers") else False})\n',
         ),
         Example(
             before="loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n",
@@ -119,6 +138,41 @@ class PersistentWorkers(Fix):
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
             data={"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}},
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the workers' start was not timed, or may be a matter of noise."""
+        loader = evidence.torch.loader
+        if loader.workers == 0 or loader.persistent_workers or evidence.loop.epochs == 1:
+            return None
+        pause = evidence.between_epochs
+        if built_each(loader, pause):
+            return None
+        steps, kind = epoch_steps(evidence, loader), evidence.favourable()
+        between = pause.seconds if pause is not None and pause.sure else 0.0
+        whole, bound = steps * evidence.times.real + between, None
+        try:
+            restart = restart_s(kind, loader)
+            whole = epoch_s(evidence, steps, restart)
+            bound = whole / (whole - restart)
+            if not worth(kind, bound):
+                return None
+        except NotMeasured:
+            pass
+        return self.finding(
+            title="The workers are started anew for every epoch",
+            text=f"{named(loader)} is read by {loader.workers} "
+            f"worker{'' if loader.workers == 1 else 's'} that start for every epoch of {steps} "
+            "steps.",
+            bound=bound,
+            bound_basis="the start of the workers against the length of an epoch"
+            if bound is not None
+            else UNTRIED,
+            where=places(loader),
+            advice="Give the loader `persistent_workers=True`.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            "persistent_workers=True)",
+            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": between}},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -8,13 +8,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
+from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, OTHER_SITE
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes._torch_loader import named, places
 from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
+from trainperf.fixes._torch_step import to_try
 from trainperf.fixes._words import ms, percent, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing, StepPart
 
@@ -29,6 +30,8 @@ speak of pinning from a few percent on)."""
 A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
 """What a place is called that is not the CPU. A copy to the CPU must never go on while the
 program reads its result."""
+
+COPIES = "no time spent on copies"
 
 BUSY = split(input=0.001, transfer=0.020, forward=0.025, backward=0.050, rest=0.002)
 TO_DEVICE = (StepPart("transfer", 0.020, 2.0, OTHER_SITE), *split(forward=0.025, backward=0.05))
@@ -76,6 +79,18 @@ class PinMemory(Fix):
         torch_evidence(device=GPU, split=BUSY),
         torch_evidence(device=GPU, split=TO_DEVICE),
         torch_evidence(device=GPU, split=BUSY, loader=replace(LOADER, where=None)),
+    ]
+    tries_not = [
+        torch_evidence(split=BUSY),
+        torch_evidence(device=GPU, loader=replace(LOADER, pin_memory=True)),
+        torch_evidence(device=GPU, loader=replace(LOADER, where=None)),
+        torch_evidence(device=GPU, loader=None),
+        torch_evidence(device=GPU, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(device=GPU),
+        torch_evidence(device=GPU, split=split(transfer=0.002, forward=0.09)),
+        torch_evidence(device=GPU, split=Missing("not timed")),
     ]
     examples = [
         Example(
@@ -132,14 +147,38 @@ class PinMemory(Fix):
         bound = bound_if_saved(evidence, copies.seconds)
         if share < LEAST_SHARE or not worth(evidence, bound):
             return None
-        site = copies.where
+        text = (
+            f"{named(loader)} is loaded without `pin_memory`, and each step spends "
+            f"{ms(copies.seconds)} ({percent(share)}) copying to {evidence.device.name}."
+        )
+        return self._finding(evidence, copies.where, text, bound, COPIES)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever a GPU is fed by a loader."""
+        if evidence.device.kind != "GPU" or evidence.torch.loader.pin_memory:
+            return None
+        bound, basis = to_try(evidence)
+        site = None
+        try:
+            copies = evidence.torch.part("transfer")
+            site, basis = copies.where, COPIES
+            bound = bound_if_saved(evidence, copies.seconds)
+        except NotMeasured:
+            pass
+        text = f"{named(evidence.torch.loader)} is loaded without `pin_memory`, for "
+        text += f"{evidence.device.name}."
+        return self._finding(evidence, site, text, bound, basis)
+
+    def _finding(
+        self, evidence: Evidence, site: Site | None, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        loader = evidence.torch.loader
         known = site is not None and site.exact
         return self.finding(
             title="Batches are copied from memory that is not pinned",
-            text=f"{named(loader)} is loaded without `pin_memory`, and each step spends "
-            f"{ms(copies.seconds)} ({percent(share)}) copying to {evidence.device.name}.",
+            text=text,
             bound=bound,
-            bound_basis="no time spent on copies",
+            bound_basis=basis,
             where=places(loader) + ((site,) if site is not None and known else ()),
             advice="Give the loader `pin_memory=True` and `.to(device)` `non_blocking=True`.",
             snippet="loader = DataLoader(dataset, ..., pin_memory=True)\n"

@@ -17,10 +17,12 @@ from trainperf.fixes._torch_loader import (
     fits_shm,
     named,
     places,
+    waits_at_most,
 )
 from trainperf.fixes._torch_loader_edits import set_where_workers
+from trainperf.fixes._torch_step import UNTRIED
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, Loader
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -73,6 +75,20 @@ class PrefetchFactor(Fix):
             WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=8, shm_free=100 * MIB)
         ),
     ]
+    tries_not = [
+        # the loop surely does not wait
+        torch_evidence(loader=WITH_WORKERS, resident=0.102),
+        starved(),
+        starved(replace(WITH_WORKERS, prefetch_factor=8), resident=None),
+        starved(WITH_WORKERS, resident=None, machine=machine(cores=8, shm_free=40 * MIB)),
+        starved(replace(WITH_WORKERS, where=None), resident=None),
+    ]
+    tries = [
+        starved(WITH_WORKERS),
+        starved(WITH_WORKERS, resident=None),
+        starved(WITH_WORKERS, real=0.030, input=None),
+        starved(WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=4)),
+    ]
     examples = [
         Example(
             before="loader = ▸DataLoader(dataset, num_workers=4)◂\n",
@@ -91,7 +107,8 @@ class PrefetchFactor(Fix):
         ),
         Example(
             before="loader = ▸DataLoader(dataset, **settings)◂\n",
-            after="loader = DataLoader(dataset, **settings)\n",
+            after='loader = DataLoader(dataset, **{**settings, "prefetch_factor": 4 if '
+            'settings.get("num_workers") else None})\n',
             data={"prefetch_factor": 4},
         ),
     ]
@@ -108,14 +125,38 @@ class PrefetchFactor(Fix):
         bound = times.real / max(times.resident, 1e-9)
         if not offered or not worth(evidence, bound):
             return None
-        return self.finding(
-            title="The workers have too few batches ready",
-            text=f"{named(loader)} is read by {loader.workers} workers that alone deliver a batch "
+        text = (
+            f"{named(loader)} is read by {loader.workers} workers that alone deliver a batch "
             f"every {ms(times.input)}, less than the {ms(times.resident)} of a step; still "
             f"each step waits {ms(times.real - times.resident)}. Each worker makes {now} "
-            "batches ahead.",
+            "batches ahead."
+        )
+        basis = upper(evidence, "no step waits for its batch")
+        return self._finding(loader, text, bound, basis, offered)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try longer queues unless the loop surely does not wait."""
+        loader = evidence.torch.loader
+        now = loader.prefetch_factor or PREFETCH
+        offered = [n for n in OFFERED if n > now and fits_shm(evidence, loader.workers, n)]
+        if loader.workers == 0 or not offered:
+            return None
+        bound = waits_at_most(evidence)
+        text = (
+            f"{named(loader)} is read by {loader.workers} "
+            f"worker{'' if loader.workers == 1 else 's'}, each with {now} batches ahead."
+        )
+        basis = UNTRIED if bound is None else "no step waits for its batch"
+        return self._finding(loader, text, bound, basis, offered)
+
+    def _finding(
+        self, loader: Loader, text: str, bound: float | None, basis: str, offered: list[int]
+    ) -> Finding:
+        return self.finding(
+            title="The workers have too few batches ready",
+            text=text,
             bound=bound,
-            bound_basis=upper(evidence, "no step waits for its batch"),
+            bound_basis=basis,
             where=places(loader),
             advice=f"Let each worker make {offered[0]} batches ahead.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "

@@ -80,6 +80,7 @@ class SeldomLogging(Fix):
     """
 
     category = "sync"
+    usual = 1.2
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
 

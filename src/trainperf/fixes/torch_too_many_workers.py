@@ -18,11 +18,14 @@ from trainperf.fixes._torch_loader import (
     cores_per_rank,
     cores_said,
     keeps_order,
+    likeliest_first,
     named,
     places,
     predicted,
+    waits_at_most,
 )
 from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
+from trainperf.fixes._torch_step import UNTRIED
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, Missing
 
@@ -79,6 +82,21 @@ class TooManyWorkers(Fix):
         starved(replace(MANY, workers=4), machine=machine(cores=16), facts={"local_world_size": 8}),
         starved(replace(MANY, workers=16), real=0.025, stages=made(0.040), input=0.010),
     ]
+    tries_not = [
+        # nothing waits for them
+        torch_evidence(loader=MANY, resident=0.102),
+        # fewer than cores, or one
+        starved(WITH_WORKERS, resident=None),
+        starved(replace(WITH_WORKERS, workers=1), resident=None, machine=machine(cores=1)),
+        # a loader built where no edit can reach
+        starved(replace(MANY, where=None), resident=None),
+    ]
+    tries = [
+        starved(MANY, resident=None),
+        starved(MANY, stages=Missing("not timed")),
+        starved(MANY, use=drained(1.1)),
+        starved(replace(WITH_WORKERS, workers=2), machine=machine(cores=2)),
+    ]
     examples = [
         Example(
             before="loader = ▸DataLoader(dataset, batch_size=32, num_workers=32)◂\n",
@@ -132,11 +150,36 @@ class TooManyWorkers(Fix):
             snippet=f"loader = DataLoader(dataset, ..., num_workers={workers})",
             data={
                 "workers": workers,
-                "variants": [{"workers": n} for n in offered],
+                "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
                 **seen_in_run(evidence, loader.workers),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if loader.iterable and not loader.sharded else None,
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try fewer workers where there are more than cores, or as many and the loop waits."""
+        loader, width = evidence.torch.loader, max(1, cores_per_rank(evidence))
+        fewer = dict.fromkeys([width, max(1, width - 1), max(1, width // 2), 1])
+        offered = [n for n in fewer if n < loader.workers]
+        if loader.workers < width or not offered or (loader.iterable and not loader.sharded):
+            return None
+        bound = waits_at_most(evidence)
+        return self.finding(
+            title=f"{_workers(loader.workers)} share {width} core{'s' if width > 1 else ''}",
+            text=f"{named(loader)} is read by {_workers(loader.workers)} beside the training; "
+            f"{cores_said(evidence)}.",
+            bound=bound,
+            bound_basis=UNTRIED if bound is None else "no step waits for its batch",
+            where=places(loader),
+            advice=f"Start {_workers(offered[0])}, not {loader.workers}.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={offered[0]})",
+            data={
+                "workers": offered[0],
+                "variants": [{"workers": n} for n in offered],
+                **seen_in_run(evidence, loader.workers),
+            },
+            equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

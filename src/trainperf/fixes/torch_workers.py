@@ -5,31 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Fix
 from trainperf.fixes._cases import machine
 from trainperf.fixes._pipeline import upper
 from trainperf.fixes._torch_cases import LOADER, torch_evidence
 from trainperf.fixes._torch_input_cases import LOOP, MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes._torch_loader import (
     FITS,
+    MOST_VARIANTS,
+    PREFETCH,
+    SWEEP,
     bound_with_workers,
     choices,
     cores_per_rank,
     cores_said,
     costs_said,
+    fits_shm,
     keeps_order,
+    likeliest_first,
     maker_share,
+    making_share,
     most_workers,
     named,
     places,
     predicted,
+    waits_at_most,
 )
 from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
+from trainperf.fixes._torch_step import UNTRIED
+from trainperf.fixes._torch_workers_examples import EXAMPLES
 from trainperf.fixes._words import ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loader, Missing, StartUp
+from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Loader, Missing, StartUp
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
+
+ITEMS = FunctionCost("Images.__getitem__", "data.py", 30, 0.47, "main", 94, "open")
 
 SHARDED = """\
 import itertools
@@ -85,6 +96,7 @@ class Workers(Fix):
 
     framework = "torch"
     category = "input"
+    usual = 2.0
     equivalence = Equivalence.EXACT
 
     silent = [
@@ -136,50 +148,32 @@ class Workers(Fix):
         # /dev/shm holds a few batches only
         starved(machine=machine(cores=16, shm_free=24 * MIB), loop=LOOP),
     ]
-    examples = [
-        Example(
-            before="loader = ▸DataLoader(dataset, batch_size=32, shuffle=True)◂\n",
-            after="loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=4)\n",
-            data={"workers": 4, "variants": [{"workers": 2}, {"workers": 4}]},
-        ),
-        Example(
-            before="loader = ▸data.DataLoader(\n    dataset,\n    num_workers=0,\n)◂\n",
-            after="loader = data.DataLoader(\n    dataset,\n    num_workers=2,\n)\n",
-            data={"workers": 2},
-        ),
-        Example(
-            before="loader = ▸DataLoader(dataset, 32, True, None, None, 1)◂\n",
-            after="loader = DataLoader(dataset, 32, True, None, None, 8)\n",
-            data={"workers": 8},
-        ),
-        Example(  # the user chooses it elsewhere
-            before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
-            after="loader = DataLoader(dataset, num_workers=args.workers)\n",
-            data={"workers": 4},
-        ),
-        Example(  # by an option, whose default it was
-            before='p.add_argument("--workers", type=int, default=0)\nargs = p.parse_args()\n'
-            "loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
-            after='p.add_argument("--workers", type=int, default=4)\nargs = p.parse_args()\n'
-            "loader = DataLoader(dataset, num_workers=args.workers)\n",
-            data={"workers": 4, "now": 0, "given": ["--epochs"]},
-        ),
-        Example(
-            before='loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n',
-            after='loader = DataLoader(data, num_workers=int(os.environ.get("N", "0")))\n',
-            data={"workers": 4},
-        ),
-        Example(  # settings that cannot be seen
-            before="loader = ▸DataLoader(dataset, **settings)◂\n",
-            after="loader = DataLoader(dataset, **settings)\n",
-            data={"workers": 4},
-        ),
-        Example(  # a class of the user's, with arguments of its own
-            before="loader = ▸Batches(dataset, 32)◂\n",
-            after="loader = Batches(dataset, 32)\n",
-            data={"workers": 4},
-        ),
+    tries_not = [
+        # the step hides the input, whatever the noise
+        starved(real=0.100, resident=0.102, input=0.003),
+        # one core, or one for each training process
+        starved(resident=None, machine=machine(cores=1.5)),
+        starved(resident=None, facts={"local_world_size": 8}),
+        # as many workers as cores
+        starved(replace(WITH_WORKERS, workers=8), resident=None),
+        # workers cannot take the dataset over
+        starved(replace(LOADER, shared_state="`self.file` is an open file"), resident=None),
+        starved(replace(LOADER, iterable=True, sharded=False), resident=None),
+        # built where no edit can reach, or no loader at all
+        starved(replace(LOADER, where=None), resident=None),
+        starved(replace(LOADER, role="evaluation"), resident=None),
     ]
+    tries = [
+        starved(resident=None),
+        starved(input=None, stages=Missing("not timed")),
+        starved(real=None, resident=None, input=None, functions=(ITEMS,)),
+        # waiting that is no more than the noise
+        starved(real=0.100, resident=0.097, input=0.020),
+        starved(replace(WITH_WORKERS, workers=2), resident=None),
+        starved(replace(LOADER, random=None, shared_state=None), resident=None),
+        starved(WITH_WORKERS, stages=made(None)),
+    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a loader that cannot keep up, and whose workers are fewer than may pay."""
@@ -205,11 +199,47 @@ class Workers(Fix):
             snippet=_snippet(loader, workers),
             data={
                 "workers": workers,
-                "variants": [{"workers": n} for n in offered],
+                "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
                 **seen_in_run(evidence, loader.workers),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if obstacle else None,
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try as many workers as cores, and fewer, unless the loop surely does not wait."""
+        loader, width = evidence.torch.loader, cores_per_rank(evidence)
+        if width < 2 or loader.workers >= width or (loader.iterable and not loader.sharded):
+            return None
+        if loader.shared_state:
+            return None
+        bound, share = waits_at_most(evidence), making_share(evidence)
+        offered = dict.fromkeys([width, *(n for n in SWEEP if n < width)])
+        prefetch = loader.prefetch_factor or PREFETCH
+        suited = [n for n in offered if n > loader.workers and fits_shm(evidence, n, prefetch)]
+        if not suited:
+            return None
+        text = f"{named(loader)} is read with `num_workers={loader.workers}`; "
+        text += f"{cores_said(evidence)}."
+        if share is not None and loader.workers == 0:
+            seen = percent(share)
+            text += f" The training's own thread was seen making batches {seen} of the time."
+        if loader.shared_state is None:
+            text += " Whether worker processes can take the dataset over was not looked at."
+        return self.finding(
+            title=_title(loader) if loader.workers == 0 else "More workers could make the batches",
+            text=text,
+            bound=bound,
+            bound_basis=UNTRIED if bound is None else "no step waits for its batch",
+            where=places(loader),
+            advice=_advice(loader),
+            snippet=_snippet(loader, suited[0]),
+            data={
+                "workers": suited[0],
+                "variants": [{"workers": n} for n in suited[:MOST_VARIANTS]],
+                **seen_in_run(evidence, loader.workers),
+            },
+            equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

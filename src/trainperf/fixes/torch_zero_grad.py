@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
+from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import GPU, SITE
 from trainperf.fixes._step import bound_if_saved
 from trainperf.fixes._torch_cases import OPTIMIZER, split, torch_evidence
-from trainperf.fixes._torch_step import part_seconds
+from trainperf.fixes._torch_step import UNTRIED, part_seconds, to_try
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Missing
+from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -67,6 +67,17 @@ class SetToNone(Fix):
         torch_evidence(split=DEAR, optimizer=ZEROED, device=GPU),
         torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
     ]
+    tries_not = [
+        torch_evidence(split=DEAR),
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, set_to_none=None)),
+        torch_evidence(split=DEAR, optimizer=None),
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
+        torch_evidence(split=DEAR, optimizer=ZEROED, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(split=split(forward=0.09, zero_grad=0.0002), optimizer=ZEROED),
+        torch_evidence(split=Missing("not timed"), optimizer=ZEROED),
+    ]
     examples = [
         Example(
             before="▸optimizer.zero_grad(set_to_none=False)◂\n", after="optimizer.zero_grad()\n"
@@ -84,22 +95,40 @@ class SetToNone(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find optimizers whose gradients are filled with zeros at a price."""
-        filled = [one for one in evidence.torch.optimizers if one.set_to_none is False]
-        if not filled:
+        if not _filled(evidence):
             return None
-        part = part_seconds(evidence, "zero_grad")
-        saved = part + min(ADDED * part, _backward(evidence))
-        bound = bound_if_saved(evidence, saved)
+        part, bound = _bound(evidence)
         if not worth(evidence, bound):
             return None
+        return self._finding(evidence, part, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever zeros are written."""
+        if not _filled(evidence):
+            return None
+        to_try(evidence)  # raises where no step matters
+        try:
+            return self._finding(evidence, *_bound(evidence))
+        except NotMeasured:
+            return self._finding(evidence, None, None)
+
+    def _finding(self, evidence: Evidence, part: float | None, bound: float | None) -> Finding:
+        filled = _filled(evidence)
         where = tuple(one.zero_grad_where for one in filled if one.zero_grad_where is not None)
         tensors = sum(one.tensors for one in filled)
+        text = f"Gradients of {tensors} tensors are filled with zeros, and the backward "
+        if part is not None:
+            text = (
+                f"Filling the gradients of {tensors} tensors with zeros takes {ms(part)} of the "
+                f"{ms(evidence.times.real)} step, and the backward "
+            )
         return self.finding(
             title="Gradients are filled with zeros in every step",
-            text=f"Filling the gradients of {tensors} tensors with zeros takes {ms(part)} of the "
-            f"{ms(evidence.times.real)} step, and the backward adds to them.",
+            text=f"{text}adds to them.",
             bound=bound,
-            bound_basis="no zeros written, and none added to in the backward",
+            bound_basis=UNTRIED
+            if bound is None
+            else "no zeros written, and none added to in the backward",
             where=where,
             advice="Call `zero_grad()` without `set_to_none=False`.",
             snippet="optimizer.zero_grad(set_to_none=True)",
@@ -116,6 +145,17 @@ class SetToNone(Fix):
                 script.remove_keyword(site, "set_to_none")
             else:
                 script.replace_argument(site, 0, "True")
+
+
+def _filled(evidence: Evidence) -> list[TorchOptimizer]:
+    """The optimizers whose gradients are filled with zeros."""
+    return [one for one in evidence.torch.optimizers if one.set_to_none is False]
+
+
+def _bound(evidence: Evidence) -> tuple[float, float]:
+    """Seconds of a step that fill gradients, and the bound without; raises `NotMeasured`."""
+    part = part_seconds(evidence, "zero_grad")
+    return part, bound_if_saved(evidence, part + min(ADDED * part, _backward(evidence)))
 
 
 def _backward(evidence: Evidence) -> float:

@@ -41,6 +41,7 @@ from trainperf.model.facts import (
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine import Gpu, Machine
+from trainperf.model.outside import Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -124,6 +125,7 @@ __all__ = [
     "Objects",
     "Operator",
     "Outcome",
+    "Outside",
     "Overhead",
     "Overlap",
     "OwnWork",
@@ -148,6 +150,7 @@ __all__ = [
     "Seen",
     "Site",
     "Span",
+    "Spent",
     "Stack",
     "Stage",
     "StartUp",

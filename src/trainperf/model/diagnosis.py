@@ -12,6 +12,7 @@ from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost,
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.instance import Cost
 from trainperf.model.machine import Machine
+from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
@@ -210,5 +211,6 @@ class Diagnosis:
     channels: tuple[Channel, ...] = ()  # the inputs of its SageMaker job
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
+    outside: Outside | None = None  # None: it was not seen, or there is nothing
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, is_taken, taken
+from trainperf.model.basics import Missing, Site, is_taken, taken
 from trainperf.model.container import ContainerUse
 from trainperf.model.facts import (
     CallbackCost,
@@ -23,6 +23,7 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.machine import Machine
+from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
 from trainperf.model.storage import Channel, Objects, Reads
@@ -64,6 +65,8 @@ class Evidence:
     padding: Padding | None = None
     probes: dict[str, Probe | Missing] = field(default_factory=dict)
     between_epochs: BetweenEpochs | None = None
+    outside_: Outside | Missing = NOTHING_SEEN
+    around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
@@ -83,9 +86,22 @@ class Evidence:
         """Return the probe `name`; raises `NotMeasured` if it was not run."""
         return taken(self.probes.get(name, Missing(f"the {name} probe was not run")))
 
+    @property
+    def outside(self) -> Outside:
+        """What the script does between its training steps; raises `NotMeasured`."""
+        return taken(self.outside_)
+
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
         return taken(self.facts.get(name, Missing(f"{name} is not known")))
+
+    @property
+    def contention(self) -> float | None:
+        """Of the time that the script's threads could run, what others kept them from it.
+
+        A share, while the real step was timed; None where the kernel does not count it.
+        """
+        return next((use.waited for use in self.use if use.phase == "real"), None)
 
     def phase(self, name: str) -> PhaseUse:
         """Return how busy the machine was in phase `name`; raises `NotMeasured`."""
@@ -122,17 +138,11 @@ class Evidence:
     def waiting_is_real(self) -> bool:
         """Whether what a step loses against the resident one stands out of the noise.
 
-        It does if it is more than twice the noise. Otherwise rounds decide: phases
-        alternate, so each real block is set against the resident block that followed
-        it, and at least half of the loss must show in every pair but one of three.
+        It does if at least half of it is sure. Phases alternate, so what tells is the
+        spread of the losses of neighbouring blocks: the times themselves drift.
         """
-        real, resident = taken(self.times.real_), taken(self.times.resident_)
-        if 1 - self.utilization > 2 * self.times.noise:
-            return True
-        pairs = list(zip(real.rounds, resident.rounds, strict=False))
-        loss = (1 - self.utilization) / 2
-        shown = sum(one > 0 and 1 - other / one >= loss for one, other in pairs)
-        return len(pairs) > 1 and shown >= len(pairs) - len(pairs) // 3
+        noise = self.times.waiting_noise
+        return 1 - self.utilization > 2 * (self.times.noise if noise is None else noise)
 
     @property
     def in_turn(self) -> bool:

@@ -277,7 +277,9 @@ class PhaseUse:
 
     Means over the samples of the phase. `cpu_cores` counts the user's process tree.
     `gpu` has one entry per GPU. `throttled_share` is the share of the periods of the CPU
-    quota in which it was used up; None where there is no quota.
+    quota in which it was used up; None where there is no quota. `others_cores` are those
+    that others took of the cores that the script may use, `waited` the share of the time
+    that the script's threads were ready to run in which others kept them from it.
     """
 
     phase: str
@@ -288,3 +290,5 @@ class PhaseUse:
     read_bytes_s: float | None = None
     gpu: tuple[dict[str, Any], ...] = ()
     throttled_share: float | None = None
+    others_cores: float | None = None
+    waited: float | None = None

@@ -46,9 +46,12 @@ class Run:
 
     `command` is what would be typed in a shell. `label` names it in messages
     (`train.py`). `steps` is the number of real steps to time, or None to let the
-    time decide. `measure_s` is the time in the steady loop that the three times may
-    take, `extra_s` what the stages and probes after them may take; `stall_s` is how
-    long the run may go without a sign of progress before it is given up.
+    time decide. `budget_s` is what the whole diagnosis may take, from `began` on
+    (`time.monotonic()`; None: from the start of the run). Measuring goes on until the times
+    are settled or a third of that is over; stages and probes leave the rest to the trials
+    if any come after (`trials`). `measure_s` and `extra_s` are upper limits for the two,
+    None for no other than these. `stall_s` is how long the run may go without a sign of
+    progress before it is given up.
 
     `sources` are file contents to run in place of those at their (absolute) paths;
     the folders in `guarded` are seen copy-on-write. `seed` seeds Python and the
@@ -63,10 +66,12 @@ class Run:
     label: str
     env: dict[str, str] = field(default_factory=dict)
     steps: int | None = None
-    measure_s: float = 6.0
-    extra_s: float = 4.5
+    measure_s: float | None = None
+    extra_s: float | None = None
     stall_s: float = 300.0
     budget_s: float = 180.0
+    began: float | None = None
+    trials: bool = False
     sources: dict[str, bytes] = field(default_factory=dict)
     guarded: tuple[str, ...] = ()
     seed: int | None = None
@@ -113,7 +118,12 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class HostSample:
-    """The user's process tree, and the machine around it, at one moment."""
+    """The user's process tree, and the machine around it, at one moment.
+
+    `others_cores` are those that other processes, or a hypervisor, took of the cores that
+    the script may use; `threads_running` and `threads_waiting` are how many threads of the
+    script were on a core, and ready but without one, on average since the last sample.
+    """
 
     cpu_cores: float  # cores kept busy by the process tree since the last sample
     machine_cpu_cores: float  # cores kept busy by everything, ours included
@@ -123,6 +133,9 @@ class HostSample:
     read_bytes_s: float | None = None
     write_bytes_s: float | None = None
     net_recv_bytes_s: float | None = None  # whole machine
+    others_cores: float | None = None  # None: not told, as are the next two
+    threads_running: float | None = None
+    threads_waiting: float | None = None
     quota_periods: int | None = None  # of the CPU quota since the last sample; None: no quota
     quota_throttled: int | None = None  # of these, the ones in which it was used up
 

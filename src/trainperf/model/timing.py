@@ -12,11 +12,12 @@ from trainperf.model.basics import Missing, taken
 class Measure:
     """Seconds per step over several blocks of steps.
 
-    `seconds` is total time over total steps of all blocks; `blocks` are the means
-    of runs of consecutive steps, several to a round; `low` and `high` are a 95 %
-    interval of the mean from the spread between them (Student's t), or None with
-    fewer than two. `rounds` are the means of the rounds in which phases alternate.
-    `stalls` counts the runs that were left out because something held them up.
+    `blocks` are the means of the blocks, one to a round in which the phases alternate;
+    `seconds` is the mean of the middle ones (a quarter is left out at either end), `low`
+    and `high` its 95 % interval from the spread between them, None with fewer than five:
+    then the noise is not known. `stalls` counts the blocks that took more than twice as
+    long: something held them up. `disturbed` counts those that were left out of all this,
+    because neighbours kept the script from its cores and the other blocks are enough.
     """
 
     seconds: float
@@ -24,8 +25,8 @@ class Measure:
     blocks: tuple[float, ...]
     low: float | None = None
     high: float | None = None
-    rounds: tuple[float, ...] = ()
     stalls: int = 0
+    disturbed: int = 0
 
     @property
     def noise(self) -> float:
@@ -41,12 +42,16 @@ class Times:
 
     Reading one that was not taken raises `NotMeasured`. `host_s` is the part of a
     resident step spent outside the step function: callbacks, Python, logging.
+    `waiting_noise` is half the interval of what a step loses against the resident one, as
+    a share of the step, from blocks that were neighbours in time; None where fewer than
+    five pairs tell of it.
     """
 
     real_: Measure | Missing
     resident_: Measure | Missing
     input_: Measure | Missing
     host_: float | Missing
+    waiting_noise: float | None = None
 
     @property
     def real(self) -> float:
@@ -83,6 +88,7 @@ class Times:
             real_=_exact(self.real_),
             resident_=_exact(self.resident_),
             input_=_exact(self.input_),
+            waiting_noise=None if self.waiting_noise is None else 0.0,
         )
 
     def favourable(self) -> Times:
@@ -96,6 +102,18 @@ class Times:
             real = replace(real, seconds=real.high)
         if isinstance(resident, Measure) and resident.low is not None:
             resident = replace(resident, seconds=max(0.1 * resident.seconds, resident.low))
+        return replace(self, real_=real, resident_=resident).as_if_exact()
+
+    def waiting_least(self) -> Times:
+        """The same times at the end of their intervals at which a faster step gains the most.
+
+        The opposite end: the less of the real step is waiting, the more of it is the step.
+        """
+        real, resident = self.real_, self.resident_
+        if isinstance(real, Measure) and real.low is not None:
+            real = replace(real, seconds=max(0.1 * real.seconds, real.low))
+        if isinstance(resident, Measure) and resident.high is not None:
+            resident = replace(resident, seconds=resident.high)
         return replace(self, real_=real, resident_=resident).as_if_exact()
 
 
@@ -156,7 +174,8 @@ class StartUp:
 
     `imports_s` is the framework's import, `setup_s` what the script did before its
     first step besides, `tracing_s` the tracing (and compiling) of the step function,
-    `first_step_s` the first step with its tracing.
+    `first_step_s` the first step with its tracing; `evaluation_s` is the part of the set-up in
+    which the model was evaluated before it had trained.
     """
 
     to_first_step_s: float
@@ -165,3 +184,4 @@ class StartUp:
     tracing_s: float | None = None
     first_step_s: float | None = None
     warm_up_steps: int = 0
+    evaluation_s: float | None = None

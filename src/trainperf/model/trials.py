@@ -12,6 +12,7 @@ class Outcome(StrEnum):
     """What a trial came to."""
 
     KEPT = "kept"
+    CHANGES = "faster, but changes the experiment"  # measured; in no patch unless asked for
     NO_EFFECT = "no measurable effect"  # the interval does not clear 1 and the noise floor
     SLOWER = "slower"
     LOSSES_DIFFER = "losses differ"

@@ -52,7 +52,9 @@ def after_trials(findings: tuple[Finding, ...], trials: Iterable[Trial]) -> tupl
             return 1, 0.0
         if trial.kept:
             return 0, -(trial.speedup or 0.0)
-        return 2, 0.0
+        if trial.outcome is Outcome.CHANGES:
+            return 2, -(trial.speedup or 0.0)
+        return 3, 0.0
 
     return tuple(sorted(findings, key=order))
 

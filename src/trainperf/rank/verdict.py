@@ -24,6 +24,7 @@ from trainperf.rank.healthy import sound
 from trainperf.rank.order import OWN
 from trainperf.rank.probable import hedged, probably
 from trainperf.rank.sync import hidden_share, sync_bound
+from trainperf.rank.turns import beside_the_steps, mostly_outside
 
 ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
 """Fixes of what passes between epochs: where one comes first, that is the verdict."""
@@ -71,6 +72,8 @@ def verdict(
     bottleneck, text = found
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not findings and settled and bottleneck in ("model", "none"):
+        if beside := beside_the_steps(evidence):
+            return Verdict("none", beside, utilization, grade="not examined")
         return sound(evidence, trials)
     if bottleneck != "environment":
         text += outside.also_stopped(evidence, findings)
@@ -84,10 +87,12 @@ def _counted(
 ) -> _Answer | None:
     """What the noise of the times does not touch: a machine set up wrong, pauses, own code."""
     first = findings[0] if findings else None
+    if first is not None and first.category == "environment" and first.bound is None:
+        return "environment", f"{first.title}: nothing else matters until that is repaired."
+    if (found := mostly_outside(evidence, findings)) is not None:
+        return found
     if first is None:
         return None
-    if first.category == "environment" and first.bound is None:
-        return "environment", f"{first.title}: nothing else matters until that is repaired."
     if utilization is not None and first.id in ENDS_OF_EPOCHS:
         return _between(evidence)
     return _own(first) if first.id == OWN else None

@@ -43,6 +43,8 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
         yield NotTaken("instance and cost", f"{why}; --price-per-hour gives the cost")
     if recording.reads_reason:
         yield NotTaken("storage", recording.reads_reason)
+    if evidence.around is not None and isinstance(evidence.outside_, Missing):
+        yield NotTaken("what stands between the calls of `fit`", evidence.outside_.reason)
     between = evidence.between_epochs
     if between is None or not between.epochs_seen:
         steps = evidence.loop.epoch_steps

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes._words import ms, percent
-from trainperf.model import Evidence, Measure, Recording
+from trainperf.fixes._words import at, ms, percent
+from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
 from trainperf.report.no_loop import way_out
 
 BUSY_NEIGHBOURS = 0.15
 """Cores others kept busy, as a share of those we may use, from which it is said."""
+
+
+WAITED = 0.02
+"""Below this share of their time threads waited no longer than they do on a quiet machine."""
 
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
@@ -19,14 +23,8 @@ def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     for use in () if _part_of_the_host(recording, evidence) else evidence.use:
-        if use.phase != "real" or use.cpu_cores is None or use.machine_cpu_cores is None:
-            continue
-        others = use.machine_cpu_cores - use.cpu_cores
-        if others > max(0.3, BUSY_NEIGHBOURS * evidence.machine.cores):
-            yield (
-                f"other processes kept {others:.1f} of the machine's "
-                f"{evidence.machine.visible_cores} cores busy meanwhile: expect times to vary"
-            )
+        if use.phase == "real":
+            yield from _neighbours(use, evidence.machine.cores)
     startup = evidence.startup
     if startup is not None and startup.tracing_s and startup.tracing_s > 5:
         yield f"tracing the first step took {ms(startup.tracing_s)}, once"
@@ -40,31 +38,63 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
         for measure in (real, evidence.times.resident_)
         if isinstance(measure, Measure)
     )
+    disturbed = real.disturbed if isinstance(real, Measure) else 0
+    if disturbed:
+        rounds = "round" if disturbed == 1 else "rounds"
+        yield f"{disturbed} {rounds} of timing beside busy neighbours do not count in the times"
     if stalls:
         yield (
-            f"{stalls} runs of steps took more than twice the usual time (the machine paused, or "
-            f"something rare in the loop) and were left out of the times"
+            f"{stalls} blocks of steps took more than twice the usual time (the machine paused, "
+            f"or something rare in the loop); the times are those of the middle half of the blocks"
             if stalls > 1
-            else "one run of steps took more than twice the usual time (the machine paused, or "
+            else "one block of steps took more than twice the usual time (the machine paused, or "
             "something rare in the loop) and was left out of the times"
         )
     loop = evidence.loop
     if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
         whole = loop.epochs * loop.epoch_steps
         if whole < real.steps:
-            yield (
-                f"this `fit` has {whole} steps in all and was continued to be timed; if the "
-                f"script trains again after it, that was not looked at"
-            )
+            note = f"this `fit` has {whole} steps in all and was continued to be timed"
+            unseen = isinstance(evidence.outside_, Missing)
+            again = "; if the script trains again after it, that was not looked at"
+            yield note + (again if unseen else "")
     calls = None if evidence.torch_ is None else evidence.torch_.calls
     if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
         yield (
             f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
         )
+    yield from _other_loops(recording, evidence)
     if evidence.parallel_ is not None:
         yield from evidence.parallel_.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
+    """What other processes took while the steps were timed, where it is much."""
+    if use.others_cores is None or use.others_cores <= max(0.3, BUSY_NEIGHBOURS * cores):
+        return
+    took = f"neighbours took about {use.others_cores:.1f} of {cores:.3g} cores"
+    kept = ""
+    if use.waited is not None and use.waited >= WAITED:
+        kept = f", and kept its threads from them for {percent(use.waited)} of the time"
+    yield f"{took} while the steps were timed{kept}: expect times to vary"
+
+
+def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    """Where the script trains besides the loop that was measured: it is said nothing of."""
+    seen = [event for events in recording.events.values() for event in events]
+    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
+    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
+    own = evidence.loop.where
+    told = set()
+    for what, where in found:
+        place = (where["file"], where["line"])
+        if own is None or place == (own.file, own.line) or place in told:
+            continue
+        told.add(place)
+        name = "call of `fit`" if what == "fit" else "loop"
+        yield f"another {name} at {at(Site(*place))} was not measured"
 
 
 def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:

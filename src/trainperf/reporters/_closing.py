@@ -7,9 +7,10 @@ import shlex
 from rich.cells import cell_len
 
 from trainperf import ignoring
+from trainperf.judging import rejected
 from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.reporters import _units as units
-from trainperf.reporters._findings import HELD_UP, rejected
+from trainperf.reporters._findings import HELD_UP
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._plain import one_line
 
@@ -176,6 +177,8 @@ def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
         alone = f"{best.fix} alone gives {figure}, all of them together were not measured"
         return _apply(len(kept)) + alone, "bold green"
     tried = {trial.outcome for trial in diagnosis.trials} - {Outcome.NOT_TRIED}
+    if Outcome.CHANGES in tried:
+        return _apart(diagnosis), "bold"
     if tried:
         return _nothing(tried, diagnosis), "bold"
     if diagnosis.findings:
@@ -211,6 +214,17 @@ def _gain(stack: Stack) -> str:
         times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
         text += f", an epoch {' → '.join(times)}"
     return text
+
+
+def _apart(diagnosis: Diagnosis) -> str:
+    """Say what the best of the changes gives that are another experiment: no other was kept."""
+    apart = [one for one in diagnosis.trials if one.outcome is Outcome.CHANGES]
+    best = max(apart, key=lambda one: one.speedup or 0.0)
+    figure = units.measured(best.speedup or 0.0, best.low, best.high)
+    return (
+        f"No edit that leaves the experiment as it is made it faster; {best.fix}, which changes "
+        f"it, gives {figure}."
+    )
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:

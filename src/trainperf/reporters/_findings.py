@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from trainperf.judging import rejected
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -47,9 +48,13 @@ def findings(diagnosis: Diagnosis, paper: Paper) -> None:
     trials = by_fix(diagnosis.trials)
     tried = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
     advice = [(finding, trial) for finding, trial in tried if not rejected(trial)]
-    if advice:
+    apart = [one for one in advice if one[1] is not None and one[1].outcome is Outcome.CHANGES]
+    first = [one for one in advice if one not in apart]
+    if first:
         paper.heading("What to change, most promising first")
-    for rank, (finding, trial) in enumerate(advice, start=1):
+    for rank, (finding, trial) in enumerate((*first, *apart), start=1):
+        if apart and (finding, trial) == apart[0]:
+            paper.heading("These would change the experiment: measured, and in no patch")
         paper.line()
         paper.prose(paper.say(finding.title, "bold"), first=paper.raw(f"{rank}. ".rjust(4), "bold"))
         _worth(finding, trial, bool(trials), paper)
@@ -81,11 +86,6 @@ def practices(diagnosis: Diagnosis, paper: Paper) -> None:
         _body(practice, diagnosis, paper)
 
 
-def rejected(trial: Trial | None) -> bool:
-    """Whether a fix was tried and is not worth its edit."""
-    return trial is not None and trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)
-
-
 def _worth(finding: Finding, trial: Trial | None, tried: bool, paper: Paper) -> None:
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
@@ -93,7 +93,8 @@ def _worth(finding: Finding, trial: Trial | None, tried: bool, paper: Paper) -> 
         words = f" as fast{way}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
         text = paper.say(figure, "bold green")
-        paper.prose(text + paper.raw(f"; {_predicted(finding, trial)}"), indent=4)
+        apart = f"; {trial.reason}" if trial.outcome is Outcome.CHANGES else ""
+        paper.prose(text + paper.raw(f"; {_predicted(finding, trial)}{apart}"), indent=4)
         return
     if finding.bound is None:
         text = paper.say("what it can give is not known")

@@ -208,6 +208,8 @@ def _startup(startup: StartUp | None, total: float) -> str:
         if startup.setup_s is not None:
             also = " and first step" if startup.first_step_s is None else ""
             told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
+        if startup.evaluation_s is not None:
+            told.append(f"evaluation {units.seconds(startup.evaluation_s)} of that")
         if startup.first_step_s is not None:
             told.append(f"first step {units.seconds(startup.first_step_s)}")
         if startup.tracing_s is not None:

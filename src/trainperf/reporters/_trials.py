@@ -11,6 +11,7 @@ from trainperf.reporters._paper import Paper
 
 GROUPS = {
     Outcome.KEPT: ("kept", "bold green"),
+    Outcome.CHANGES: ("tried, faster, but changes the experiment", "yellow"),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", "yellow"),
     Outcome.NO_EFFECT: ("tried, no measurable effect", "yellow"),
     Outcome.SLOWER: ("tried, slower", "yellow"),

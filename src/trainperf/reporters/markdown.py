@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainperf import ignoring
 from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.reporters import _outside
 from trainperf.reporters import _told as told
 from trainperf.reporters import _units as units
 from trainperf.reporters._closing import edits_in
@@ -64,6 +65,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
     yield _times(diagnosis)
+    yield from _turn(diagnosis, root)
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
     if diagnosis.findings:
@@ -93,6 +95,21 @@ def _times(diagnosis: Diagnosis) -> str:
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))
+
+
+def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
+    """What a turn of the script is made of, where its steps are not all of it."""
+    turn = _outside.shown(diagnosis)
+    if turn is None:
+        return
+    yield f"### {_outside.HEADING}"
+    yield inline(_outside.said(turn))
+    cells = [
+        (inline(what), code(name), code(where), calls, units.seconds(seconds), units.share(share))
+        for what, name, where, calls, seconds, share in _outside.rows(turn, root)
+    ]
+    header = [one.capitalize() for one in _outside.HEADER]
+    yield table(header, cells, right=(3, 4, 5))
 
 
 def _findings(diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:

@@ -15,6 +15,7 @@ from trainperf.reporters import (
     _money,
     _objects,
     _operators,
+    _outside,
     _parallel,
     _parts,
     _stack,
@@ -65,6 +66,7 @@ def _taken_apart(diagnosis: Diagnosis, paper: Paper) -> None:
     half = paper.full // 2
     left = Paper(paper.console, half - GUTTER) if wide else paper
     right = Paper(paper.console, half) if wide else paper
+    _outside.outside(diagnosis, left)
     _step.step(diagnosis, left)
     _parallel.ranks(diagnosis, left)
     _exchange.exchange(diagnosis, left)

@@ -35,12 +35,20 @@ class Origin:
     choices: tuple[object, ...] | None = None
 
 
-def origin(tree: ast.Module, call: ast.Call, name: str, position: int | None = None) -> Origin:
+def origin(
+    tree: ast.Module,
+    call: ast.Call,
+    name: str,
+    position: int | None = None,
+    *,
+    shared: bool = False,
+) -> Origin:
     """Return where the argument `name` of `call` gets its value within its file.
 
     It is followed through a variable that is bound once, the default of an option of
     `argparse`, and a dictionary that is only ever passed as `**keywords`. `position` is
-    its place among the positional arguments. Raises `CannotRewrite` where it comes from
+    its place among the positional arguments. What other code reads as well is followed only
+    where `shared` says that it may change along. Raises `CannotRewrite` where it comes from
     anything else, or where that could mean another value.
     """
     node: ast.expr | None
@@ -58,7 +66,8 @@ def origin(tree: ast.Module, call: ast.Call, name: str, position: int | None = N
             break
         bound = _bound_once(tree, node.id)
         if _is_literal(bound):
-            _only_read_in(tree, node.id, _calls_like(tree, call))
+            if not shared:
+                _only_read_in(tree, node.id, _calls_like(tree, call))
             return Origin(bound, ast.literal_eval(bound))
         node = bound
     raise CannotRewrite(f"{name} is worked out")

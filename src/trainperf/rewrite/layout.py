@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.edits import Edit, Insert, Rank, Swap
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
 from trainperf.rewrite.source import Function, Place, Source, Span
 
 _ATOMS = (
@@ -78,6 +78,21 @@ def swap_calls(source: Source, outer: ast.expr) -> list[Edit]:
         for call in (inner, outer)
     ]
     return _swap(source, spans[0], spans[1])
+
+
+def move_call(source: Source, outer: ast.expr, first: ast.expr) -> list[Edit]:
+    """Move the last call of a chain, with the lines it stands on, ahead of an earlier one."""
+    if not (_is_method_call(outer) and _is_method_call(first)):
+        raise CannotRewrite("no two method calls in a chain stand here")
+    start = source.span(outer.func.value)[1]  # type: ignore[attr-defined]
+    end = source.span(outer)[1]
+    before = source.span(first.func.value)  # type: ignore[attr-defined]
+    text = source.text[start:end]
+    if "#" in text or not text.lstrip(" \t\r\n\\").startswith("."):
+        raise CannotRewrite("a comment, or a bracket, stands within the call to be moved")
+    if not source.text[before[1] :].lstrip(" \t\r\n\\").startswith("."):
+        raise CannotRewrite("what the chain starts with stands in brackets")
+    return [Replace((start, end), ""), Insert(before[1], text, Rank.AFTER_EXPRESSION, before)]
 
 
 def _is_method_call(node: object) -> bool:

@@ -55,13 +55,15 @@ class Reading:
         node = named.value if named else positional(call, index)
         return None if node is None else source.site(node, site)
 
-    def origin(self, site: Site, index: int | None, name: str) -> tuple[Site, Origin]:
+    def origin(
+        self, site: Site, index: int | None, name: str, *, shared: bool = False
+    ) -> tuple[Site, Origin]:
         """Return the literal that the argument `name` of the call at `site` comes from.
 
         It stands elsewhere in the file, as `defaults.origin` says, and is its default only.
         """
         source = self._file(site.file).source
-        found = origin(source.tree, source.call(site), name, index)
+        found = origin(source.tree, source.call(site), name, index, shared=shared)
         return source.site(found.node, site), found
 
     def definition(self, site: Site) -> Function:

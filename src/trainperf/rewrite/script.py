@@ -9,13 +9,15 @@ from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import imports, layout, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, statements, wrapping
 from trainperf.rewrite.calls import CallChange, keyword, positional
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.reading import Reader, Reading, default_reader
+
+PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
 
 __all__ = ["Reader", "Script", "default_reader"]
 
@@ -58,6 +60,26 @@ class Script(Reading):
         if any(each.arg is None for each in call.keywords):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.plus(name, value))
+
+    def set_keyword_or_extend(
+        self, site: Site, name: str, value: str, position: int | None = None
+    ) -> None:
+        """Give the call at `site` a keyword argument, in its `**keywords` where it takes some.
+
+        `f(x, **how)` becomes `f(x, **{**how, "name": value})`, whatever `how` holds.
+        """
+        file = self._file(site.file)
+        call = file.source.call(site)
+        starred = [each.value for each in call.keywords if each.arg is None]
+        old = positional(call, position) if position is not None else None
+        if not starred or keyword(call, name) is not None or old is not None:
+            self.set_keyword(site, name, value, position)
+            return
+        check_expression(value)
+        if len(starred) > 1 or not isinstance(starred[0], PRIMARY):
+            raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
+        template = f'{{**{{}}, "{name}": {value}}}'
+        self._edit(file, layout.wrap(file.source, starred[0], template))
 
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""
@@ -116,6 +138,15 @@ class Script(Reading):
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)
         self._edit(file, layout.swap_calls(file.source, file.source.call(site)))
+
+    def move_call(self, site: Site, ahead_of: Site) -> None:
+        """Move the last call of the chain at `site` ahead of another: `x.a().b().c()` → `x.c()…`.
+
+        Raises `CannotRewrite` where a comment would go astray.
+        """
+        file = self._file(site.file)
+        calls = file.source.call(site), file.source.call(ahead_of)
+        self._edit(file, layout.move_call(file.source, *calls))
 
     # ------------------------------------------------------------------ statements
 
@@ -202,6 +233,20 @@ class Script(Reading):
             raise CannotRewrite("the statements stand in different files")
         around = [file.source.around(site) for site in sites]
         self._edit(file, wrapping.under(file.source, around, header, until is not None))
+
+    def move_into_function(
+        self, first: Site, last: Site, head: str, result: str, call: str
+    ) -> None:
+        """Move the statements around `first` to `last` into a function ahead of all around them.
+
+        `head` are its lines up to `def …:`, `result` its last statement ("" for none), and
+        `call` the statement that is put in their place.
+        """
+        names_imported(f"{head}\n    pass")  # refuses what is no statement
+        names_imported(call)
+        file = self._file(first.file)
+        around = (file.source.around(first), file.source.around(last))
+        self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""

@@ -21,7 +21,7 @@ def under(source: Source, sites: Sequence[Around], header: str, before_last: boo
     `CannotRewrite` where no block holds them all, or they share lines with others.
     """
     check_header(header)
-    block, nodes = _siblings(source, sites)
+    block, nodes = siblings(source, sites)
     first, last = block.index(nodes[0]), block.index(nodes[-1])
     if before_last:
         if any(node is nodes[-1] for node in nodes[:-1]):
@@ -65,7 +65,7 @@ def _width(source: Source, start: int) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _siblings(
+def siblings(
     source: Source, sites: Sequence[Around]
 ) -> tuple[list[ast.stmt], tuple[ast.stmt, ...]]:
     """Return the innermost block that holds all sites, and which of it holds each."""

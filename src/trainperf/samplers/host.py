@@ -8,6 +8,7 @@ import psutil
 
 from trainperf.model import HostSample
 from trainperf.samplers.container import Quota, most_throttled
+from trainperf.samplers.contention import CoreTimes, RunQueue, core_times
 from trainperf.samplers.process_tree import ProcessTree
 
 # Traffic that passes one of these has been, or will be, counted on a real interface too.
@@ -32,6 +33,9 @@ class HostSampler:
         self._totals = self._tree.read()
         self._machine_cpu = _machine_cpu_seconds()
         self._received = _received_bytes()
+        self._cores = core_times()
+        self._queue = RunQueue()
+        self._queue.read(self._tree.pids)
         self._quota = Quota()
         self._throttling = self._quota.read()
 
@@ -44,6 +48,8 @@ class HostSampler:
             return None
         machine_cpu = _machine_cpu_seconds()
         received = _received_bytes()
+        queued = self._queue.read(self._tree.pids)
+        allowed = core_times()
         throttling = self._quota.read()
         passed = most_throttled(self._throttling, throttling)
         cores = (totals.cpu_s - self._totals.cpu_s) / elapsed
@@ -57,10 +63,13 @@ class HostSampler:
             read_bytes_s=_rate(totals.read_bytes, self._totals.read_bytes, elapsed),
             write_bytes_s=_rate(totals.write_bytes, self._totals.write_bytes, elapsed),
             net_recv_bytes_s=_rate(received, self._received, elapsed),
+            others_cores=_others(self._cores, allowed, cores, elapsed),
+            threads_running=None if queued is None else queued.running_s / elapsed,
+            threads_waiting=None if queued is None else queued.waiting_s / elapsed,
             quota_periods=None if passed is None else passed.periods,
             quota_throttled=None if passed is None else passed.throttled,
         )
-        self._throttling = throttling
+        self._throttling, self._cores = throttling, allowed
         self._time, self._totals = now, totals
         self._machine_cpu, self._received = machine_cpu, received
         return sample
@@ -70,6 +79,16 @@ def _rate(now: int | None, before: int | None, elapsed: float) -> float | None:
     if now is None or before is None:
         return None
     return max(0.0, (now - before) / elapsed)
+
+
+def _others(
+    before: CoreTimes | None, now: CoreTimes | None, own: float, elapsed: float
+) -> float | None:
+    """Cores that others took of those the script may use, a hypervisor's among them."""
+    if before is None or now is None:
+        return None
+    taken = now.busy_s - before.busy_s + now.stolen_s - before.stolen_s
+    return max(0.0, taken / elapsed - own)
 
 
 def _machine_cpu_seconds() -> float:

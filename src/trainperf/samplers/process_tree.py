@@ -45,6 +45,11 @@ class ProcessTree:
         self._last: dict[psutil.Process, _Usage] = {}
         self._cpu_s = 0.0
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that were found at the last reading."""
+        return tuple(self._members)
+
     def read(self) -> Totals:
         """Find the processes and add up what they use."""
         self._find()

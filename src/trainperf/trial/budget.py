@@ -11,8 +11,6 @@ from trainperf.model.run import Epoch
 from trainperf.trial.epochs import epochs_of_slice
 from trainperf.trial.turns import MIN_PAIRS, SLICE_S, slice_steps
 
-STACK_SHARE = 0.3
-"""Share of the time that is kept for measuring the winners together."""
 LATE = "was still starting when the time was over"
 """The failure of a leg that only lacked time."""
 NO_SLICE = "the time was over before the first slice"
@@ -94,14 +92,17 @@ class Clock:
 def affordable(costs: Costs, left: float, candidates: int, epochs: int = 0) -> int:
     """How many of the candidates, from the first on, can be tried in `left` seconds."""
     for count in range(candidates, 0, -1):
-        share = (1 - STACK_SHARE) if count > 1 else 1.0
-        if costs.trying(count, epochs) <= left * share:
+        if costs.trying(count, epochs) <= left:
             return count
     return 0
 
 
 def budget_needed(spent: float, costs: Costs, candidates: int, epochs: int = 0) -> float:
-    """The budget that lets all candidates be tried, rounded up as reports print it."""
-    needed = spent + costs.trying(candidates, epochs) / (1 - STACK_SHARE) * 1.25 + END_S
+    """The budget that lets all candidates be tried, rounded up as reports print it.
+
+    `spent` are the seconds used before them. Half as much again is added, for contests that
+    are not decided at once and for the winners together.
+    """
+    needed = spent + 1.5 * costs.trying(candidates, epochs) + END_S
     each = 10.0 if needed <= 90 else 60.0
     return math.ceil(needed / each) * each

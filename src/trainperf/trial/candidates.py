@@ -12,7 +12,6 @@ from trainperf.model.run import Epoch
 from trainperf.rewrite import Written, default_reader, write_edits
 from trainperf.trial.epochs import epoch_of
 
-SEMANTIC = "it changes the experiment; --allow-semantic tries it"
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
@@ -30,7 +29,9 @@ class Candidate:
     Of a fix that can be made in several ways (so many workers), `variant` says which,
     and `finding` is the finding with that choice; both are empty for all else. One with
     an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
-    others if `in_steps`.
+    others if `in_steps`. One that `starts_slowly` starts alone. One that stands `apart` changes
+    the experiment: it is tried after all others, and goes into no patch. Its step does `work`
+    times what the unchanged script's does.
     """
 
     fixes: tuple[str, ...]
@@ -42,6 +43,9 @@ class Candidate:
     finding: Finding | None = None
     epoch: Epoch | None = None
     in_steps: bool = False
+    starts_slowly: bool = False
+    apart: bool = False
+    work: float = 1.0
 
     @property
     def name(self) -> str:
@@ -64,8 +68,8 @@ class Skipped:
     variant: str = ""
 
 
-def writer(root: str, fixes: Mapping[str, Fix], semantic: bool) -> WriteFor:
-    """Return what makes the writer of some findings' edits.
+def writer(root: str, fixes: Mapping[str, Fix]) -> WriteFor:
+    """Return what makes the writer of some findings' edits, those that are asked for by id.
 
     Each file is read once, so that all trials and the patch start from the same bytes.
     """
@@ -74,7 +78,7 @@ def writer(root: str, fixes: Mapping[str, Fix], semantic: bool) -> WriteFor:
     def write_for(findings: Sequence[Finding]) -> Write:
         def write(ids: Sequence[str]) -> Written:
             only = tuple(ids)
-            return write_edits(root, findings, fixes, read, only=only, allow_semantic=semantic)
+            return write_edits(root, findings, fixes, read, only=only, allow_semantic=True)
 
         return write
 
@@ -88,10 +92,10 @@ def candidates(
     write_for: WriteFor,
     semantic: bool = False,
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """The fixes that can be tried, the largest upper bound first, and the others.
+    """The fixes that can be tried, and the others, with the reason.
 
-    `run` is the leg of the unchanged script. Fixes without a bound come last; each
-    variant of a fix is a candidate.
+    `run` is the leg of the unchanged script. Each variant of a fix is a candidate. What changes
+    the experiment stands apart, unless `semantic`.
     """
     chosen, skipped = [], []
     first: dict[str, Finding] = {}
@@ -101,8 +105,6 @@ def candidates(
         reason, fix = "", fixes.get(finding.id)
         if not finding.rewritable:
             reason = NO_EDIT
-        elif finding.equivalence is Equivalence.SEMANTICS and not semantic:
-            reason = SEMANTIC
         elif fix is not None and fix.between_epochs and epoch_of(finding) is None:
             reason = BETWEEN
         if reason:
@@ -119,6 +121,9 @@ def candidates(
                 finding=with_choice if variant else None,
                 epoch=epoch_of(finding),
                 in_steps=fix is None or not fix.between_epochs,
+                starts_slowly=fix is not None and fix.starts_slowly,
+                apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
+                work=float(finding.data.get("samples_per_step", 1.0)),
             )
             for variant, one, with_choice in made
             if isinstance(one, Candidate)
@@ -126,7 +131,6 @@ def candidates(
         chosen += there
         if not there:
             skipped.append(Skipped(finding.id, str(made[0][1]), finding.bound))
-    chosen.sort(key=lambda made: -(made.bound or 0.0))
     return chosen, skipped
 
 
@@ -161,17 +165,21 @@ def together(
         return left.reason
     if not written.contents and not written.patch.environment:
         return "its edit changes nothing"
-    changed = replace(
-        run, sources=dict(written.contents), env={**run.env, **written.patch.environment}
-    )
     named = [one for one in findings if one.id in ids]
     bounds = [one.bound for one in named]
+    epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
+    changed = replace(
+        run,
+        sources=dict(written.contents),
+        env={**run.env, **written.patch.environment},
+        leg=None if run.leg is None else replace(run.leg, warm_up_epochs=epochs),
+    )
     return Candidate(
         fixes=tuple(ids),
         run=changed,
         equivalence=loosest(one.equivalence for one in named),
         bound=bounds[0] if len(ids) == 1 else None,
-        warm_up_epochs=max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0),
+        warm_up_epochs=epochs,
     )
 
 

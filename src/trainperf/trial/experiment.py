@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainperf.fixes import by_id
@@ -21,11 +21,11 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.trial.budget import LATE, NO_SLICE, STACK_SHARE, Clock
+from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
 from trainperf.trial.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
-from trainperf.trial.outcome import Baseline
+from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import Bench, SideBySide
 from trainperf.trial.stack import Stacked, stack
@@ -82,6 +82,7 @@ def try_fixes(
         planned.how,
         mode=done.trying.mode,
         reason=done.trying.reason,
+        budget_needed_s=done.trying.budget_needed_s or planned.how.budget_needed_s,
         legs=legs,
         seconds=time.monotonic() - began,
         seed=SEED,
@@ -109,18 +110,23 @@ def _run(
 
 
 def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> Tried:
-    together = len(planned.chosen) > 1
-    early = clock.keeping(STACK_SHARE * clock.left) if together else clock
-    measured = engine.compare(planned.chosen, early)
+    spent = clock.now() - subject.began
+    measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
     baseline = engine.baseline()
-    sorted_out = sort_out(measured, planned.chosen, baseline, clock.reason)
+    late = [one for one in measured if one.late]
+    needed = None if not late or clock.interrupted() else _needed(planned, spent)
+    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed))
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline = engine.baseline()
     return Tried(
-        trying=Trials(planned.how.mode, reason="interrupted" if clock.interrupted() else ""),
+        trying=Trials(
+            planned.how.mode,
+            reason="interrupted" if clock.interrupted() else "",
+            budget_needed_s=needed,
+        ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
         stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg),
@@ -129,6 +135,35 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         step_s=baseline.step_s,
         choices=sorted_out.choices,
     )
+
+
+def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:
+    """Return what says how many seconds measuring the winners together will take."""
+    costs, chosen = planned.costs, {one.name: one for one in planned.chosen}
+    assert costs is not None
+
+    def keep(measured: Sequence[Measured]) -> float:
+        compared = [one for one in measured if one.ratio is not None]
+        if not compared:
+            return 0.0
+        of = [chosen[one.name] for one in compared]
+        winners = len(sort_out(compared, of, engine.baseline(), "").winners)
+        return costs.starting(winners) + costs.comparing(winners) if winners else 0.0
+
+    return keep
+
+
+def _needed(planned: Plan, spent: float) -> float:
+    """The budget, in seconds, that would let all that was chosen be tried."""
+    assert planned.costs is not None
+    epochs = max((one.warm_up_epochs for one in planned.chosen), default=0)
+    return budget_needed(spent, planned.costs, len(planned.chosen), epochs)
+
+
+def _why_late(clock: Clock, needed: float | None) -> str:
+    if needed is None:
+        return f"{clock.reason} before it could be compared"
+    return f"out of budget before it could be compared; --budget {needed:.0f}s would do"
 
 
 def _stack(
@@ -146,8 +181,9 @@ def _stack(
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
-    if leg is not None and leg.epoch is not None:
-        between = 0.0  # what passes between epochs is in its steps
+    if leg is not None and leg.epoch is not None:  # its steps hold the start of the input
+        held = leg.epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
+        between = max(0.0, (between or 0.0) - held)
     return Stack(
         fixes=stacked.fixes,
         speedup=whole.speedup,

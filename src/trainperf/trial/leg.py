@@ -49,16 +49,17 @@ class LegFailed(Exception):  # noqa: N818 - an outcome, with its reason
 class Leg:
     """A run that warms up, stops itself, and goes on for a slice at a time.
 
-    `name` is that of the fix it tries. All its processes are gone after `end`.
+    `name` is that of the fix it tries. An update of it does `work` times what one of the unchanged
+    script does. All its processes are gone after `end`.
     """
 
-    def __init__(self, name: str, run: Run, folder: Path) -> None:
+    def __init__(self, name: str, run: Run, folder: Path, work: float = 1.0) -> None:
         self.name = name
         self.run = run
         self.folder = folder
         self.failure = ""
         self.turn = 0
-        self.work_per_step = 1.0
+        self.work_per_step = self.work = work
         self.started_s = 0.0
         self.ready_s: float | None = None
         self.slowest_s = 0.0  # the longest slice until now
@@ -159,7 +160,7 @@ class Leg:
             self._fail(f"the change did not take effect: {path} is not run by Python's import")
         for event in self.trained:
             if event["e"] == "leg":
-                self.work_per_step = float(event["steps_per_call"])
+                self.work_per_step = self.work * float(event["steps_per_call"])
 
     def run_slice(
         self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]
@@ -224,7 +225,9 @@ class Leg:
         self._files.read()
         if self._files.lost:
             self._fail("its measurements could not be written: no space is left")
-        return slice_of(list(by_rank(self.events).values()), self.turn, self.work_per_step)
+        return slice_of(
+            list(by_rank(self.events).values()), self.turn, self.work_per_step, self.work
+        )
 
     def _fail(self, reason: str) -> None:
         self.failure = reason

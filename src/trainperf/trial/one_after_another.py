@@ -12,10 +12,10 @@ from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-from trainperf.trial.side_by_side import Bench, first_step_s
+from trainperf.trial.side_by_side import Bench, Keep, nothing, start_of
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import take
 from trainperf.trial.warming import warm_up
@@ -23,11 +23,11 @@ from trainperf.trial.warming import warm_up
 
 @dataclass(frozen=True)
 class Process:
-    """What one process did: its slices, losses, and the time to its first update."""
+    """What one process did: its slices, losses, and its start to the first update."""
 
     slices: tuple[Slice, ...]
     losses: Losses | None
-    first_step_s: float | None
+    start: Start | None
     failure: str = ""
 
 
@@ -55,24 +55,28 @@ class OneAfterAnother:
     ) -> None:
         self._guard.__exit__(kind, error, trace)
 
-    def compare(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
+    def compare(
+        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep = nothing
+    ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
+        Ends when the time is over, less what `keep` wants kept of it.
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
-        found = []
+        found: list[Measured] = []
         for number, candidate in enumerate(candidates):
-            if clock.over() and self._unchanged:
+            if clock.keeping(keep(found)).over() and self._unchanged:
                 found.append(Measured(candidate.name, None, None, LATE))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged:
                 self._again(clock)
             before = self._unchanged[-1]
-            changed = [self._process(candidate.name, candidate.run, clock)]
+            changed = [self._process(candidate.name, candidate.run, clock, candidate.work)]
             after = None
             if changed[0].slices and not changed[0].failure:
-                changed.append(self._process(candidate.name, candidate.run, clock))
+                again = self._process(candidate.name, candidate.run, clock, candidate.work)
+                changed.append(again)
                 after = self._again(clock)
             found.append(_measured(candidate.name, before, changed, after))
         return found
@@ -87,9 +91,9 @@ class OneAfterAnother:
             raise LegFailed(process.failure or NO_SLICE)
         return None
 
-    def _process(self, name: str, run: Run, clock: Clock) -> Process:
+    def _process(self, name: str, run: Run, clock: Clock, work: float = 1.0) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}")
+        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}", work)
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         epoch = run.leg.epoch if run.leg is not None else None
@@ -105,7 +109,7 @@ class OneAfterAnother:
             leg.failure = str(failed)
         finally:
             leg.end()
-        return Process(tuple(slices), read_losses(leg.trained), first_step_s(leg), leg.failure)
+        return Process(tuple(slices), read_losses(leg.trained), start_of(leg), leg.failure)
 
     def baseline(self) -> Baseline:
         """What the unchanged script was measured to be; raises `LegFailed` without slices."""
@@ -116,7 +120,7 @@ class OneAfterAnother:
         twins = len(self._unchanged) > 1
         band = control(first.losses, last.losses if twins else None)
         against = _compare(first, [last], first) if twins else None
-        starts = [one.first_step_s for one in self._unchanged]
+        starts = [one.start for one in self._unchanged]
         return baseline(slices, first.losses, band, control_of(against, band), starts)
 
 
@@ -131,7 +135,7 @@ def _measured(
         ratio=_compare(before, changed, after) if complete and after is not None else None,
         losses=changed[0].losses,
         failure=failure,
-        first_step_s=changed[0].first_step_s,
+        start=changed[0].start,
     )
 
 

@@ -18,18 +18,32 @@ ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
 
 
+LEAST_CPU = 0.3
+"""The share of a one-off cost that the process itself must have computed: a start that was
+only held up by others has none."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """From the start of a process to its first update of the weights: seconds, and how many of
+    them it computed, on all cores and with the processes it waited for; None if not known."""
+
+    seconds: float
+    cpu_s: float | None = None
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a contest gave: its pairs, the ratio if there were enough, and the losses.
 
-    `first_step_s` is the time from the start to the first update of the weights.
+    `start` is what passed up to its first update of the weights.
     """
 
     name: str
     ratio: Ratio | None
     losses: Losses | None
     failure: str = ""
-    first_step_s: float | None = None
+    start: Start | None = None
     pairs: tuple[Pair, ...] = ()
 
     @property
@@ -51,7 +65,7 @@ class Baseline:
     losses: Losses | None
     band: Band
     control: Control | None
-    first_step_s: float | None = None
+    start: Start | None = None
     start_spread_s: float = 0.0
 
 
@@ -60,7 +74,7 @@ def baseline(
     losses: Losses | None,
     band: Band,
     control: Control | None,
-    starts: Iterable[float | None],
+    starts: Iterable[Start | None],
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
     known = [one for one in starts if one is not None]
@@ -70,8 +84,8 @@ def baseline(
         losses=losses,
         band=band,
         control=control,
-        first_step_s=statistics.fmean(known) if known else None,
-        start_spread_s=max(known) - min(known) if known else 0.0,
+        start=_mean(known),
+        start_spread_s=_spread([one.seconds for one in known]),
     )
 
 
@@ -101,13 +115,13 @@ def trial(
     equivalence: Equivalence,
     bound: float | None,
     baseline: Baseline,
-    why_late: str = "out of budget",
+    why_late: str = "out of budget before it could be compared",
 ) -> Trial:
-    """What came of trying one fix alone; `why_late` says why there was no more time."""
+    """What came of trying one fix alone; `why_late` says why there was no time for it."""
     fix = measured.name
     if measured.ratio is None:
         outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
-        reason = f"{why_late} before it could be compared" if measured.late else measured.failure
+        reason = why_late if measured.late else measured.failure
         return Trial(fix, outcome, reason, bound=bound)
     found = measured.ratio
     parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)
@@ -158,10 +172,28 @@ def _why_not(found: Ratio, control: Control | None, least: float) -> str:
 
 def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, int | None]:
     """What a change costs once, beyond the spread of starts, and the steps that earn it."""
-    if measured.first_step_s is None or baseline.first_step_s is None or measured.ratio is None:
+    start, usual = measured.start, baseline.start
+    if start is None or usual is None or measured.ratio is None:
         return None, None
-    extra = measured.first_step_s - baseline.first_step_s
+    extra = start.seconds - usual.seconds
     saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
     if extra < max(ONE_OFF_S, 2 * baseline.start_spread_s) or saved <= 0:
         return None, None
+    known = start.cpu_s is not None and usual.cpu_s is not None
+    if known and (start.cpu_s or 0.0) - (usual.cpu_s or 0.0) < LEAST_CPU * extra:
+        return None, None
     return extra, math.ceil(extra / saved)
+
+
+def _mean(starts: Sequence[Start]) -> Start | None:
+    if not starts:
+        return None
+    computed = [one.cpu_s for one in starts if one.cpu_s is not None]
+    return Start(
+        statistics.fmean(one.seconds for one in starts),
+        statistics.fmean(computed) if computed else None,
+    )
+
+
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values) if values else 0.0

@@ -12,7 +12,6 @@ from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
-    SEMANTIC,
     Candidate,
     Skipped,
     Write,
@@ -21,10 +20,10 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
-from trainperf.trial.epochs import choose_slices
 from trainperf.trial.ports import shared_port
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.room import Room, room
+from trainperf.trial.slicing import choose_slices
 
 SEED = 20261121
 WARM_UP_STEPS = 6
@@ -98,7 +97,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
     semantic = subject.allow_semantic
-    edits = Edits(run, subject.findings, writer(subject.root, by_id(), semantic))
+    edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
     how = _how(subject, space)
@@ -113,29 +112,52 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         chosen = [one for one in chosen if not one.warm_up_epochs]
     if not chosen:
         reason = "none of the findings has an edit that could be tried"
-        if any(one.reason == SEMANTIC for one in skipped):
-            reason = "what could be tried changes the experiment; --allow-semantic tries it"
         how = Trials("none", reason=reason if subject.findings else "nothing was found to try")
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
-    kind = choose_slices(chosen, costs, clock.left, spent, ranks)
-    chosen, costs = list(kind.chosen), kind.costs
+    kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
+    chosen, costs = in_order(kind.chosen, kind.costs, clock.left), kind.costs
     skipped += kind.skipped
     if not chosen:
         how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
         return Plan(edits, (), tuple(skipped), how)
     if how.mode == "side by side":
         how = replace(how, mode_reason=kind.said)
-    needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
-    chosen, late = _within(chosen, costs, clock.left)
-    reason = f"out of budget: all would need --budget {needed:.0f}s"
-    skipped += [one.skipped(reason) for one in late]
-    how = replace(how, budget_needed_s=needed if late else kind.budget_needed_s)
-    if not chosen:
+    how = replace(how, budget_needed_s=kind.budget_needed_s)
+    if not affordable(costs, clock.left, 1):
+        needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
+        reason = f"out of budget: all would need --budget {needed:.0f}s"
+        skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
-    run = replace(run, leg=Leg(WARM_UP_STEPS, _epochs(chosen), ranks, costs.epoch))
-    chosen = [replace(one, run=replace(one.run, leg=run.leg)) for one in chosen]
+        return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
+    run = replace(run, leg=Leg(WARM_UP_STEPS, 0, ranks, costs.epoch))
+    chosen = [_with_leg(one, run) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
+
+
+def _with_leg(one: Candidate, run: Run) -> Candidate:
+    """The candidate with the slices of `run`, and a warm-up of its own."""
+    assert run.leg is not None
+    return replace(
+        one, run=replace(one.run, leg=replace(run.leg, warm_up_epochs=one.warm_up_epochs))
+    )
+
+
+def in_order(chosen: Sequence[Candidate], costs: Costs, left: float) -> list[Candidate]:
+    """The candidates in the order in which they are tried: what pays most next.
+
+    The best bound first; what no rule gives a bound, by what it usually gives. Values of one
+    fix, which race, start together. What takes long to start, or waits for a long epoch to pass,
+    comes after the others, and last what changes the experiment.
+    """
+
+    def order(one: Candidate) -> tuple[bool, bool, bool, float]:
+        fix = by_id().get(one.fixes[0])
+        hope = one.bound if one.bound is not None else (fix.usual if fix is not None else 1.0)
+        long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
+        return one.apart, long, one.starts_slowly, -hope
+
+    return sorted(chosen, key=order)
 
 
 def _obstacle(recording: Recording) -> str:
@@ -169,23 +191,6 @@ def costs_of(subject: Subject, together: bool = True) -> Costs | str:
         cores=max(1.0, cores / ranks) if guarded else 1.0,
         together=together,
     )
-
-
-def _within(
-    chosen: list[Candidate], costs: Costs, left: float
-) -> tuple[list[Candidate], list[Candidate]]:
-    """Those that the time allows, the best bounds first, and those it does not.
-
-    A fix that needs a whole epoch first (a cache) makes all legs wait for it, so it is
-    left out where the others alone would fit.
-    """
-    now, late = list(chosen), list[Candidate]()
-    while now and affordable(costs, left, len(now), _epochs(now)) < len(now):
-        slow = [one for one in now if one.warm_up_epochs]
-        last = slow[-1] if slow and _epoch_is_long(costs, left) else now[-1]
-        now.remove(last)
-        late.insert(0, last)
-    return now, late
 
 
 def _epoch_is_long(costs: Costs, left: float) -> bool:

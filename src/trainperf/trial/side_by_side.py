@@ -13,15 +13,24 @@ from trainperf.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, end_all
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.slices import Slice
-from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, enough
+from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, beaten, enough
 from trainperf.trial.warming import warm_up
 
 NOT_COMPARED = "could not be compared: the script as it is"
+WAVE = 4
+"""So many legs start together at least, where the room allows it: turns wait meanwhile."""
 Say = Callable[[str, float | None], None]
 """Tells the user what is going on, and which share of it is done."""
+Keep = Callable[[Sequence[Measured]], float]
+"""Seconds to be kept of the time for what comes after, from what was measured until now."""
+
+
+def nothing(measured: Sequence[Measured]) -> float:
+    """Keep no time for anything else."""
+    return 0.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Bench:
 
 
 class SideBySide:
-    """Compares candidates with the unchanged script, all of them alive together.
+    """Compares candidates with the unchanged script, several of them alive together.
 
     Use as a context manager: no process is left when it closes.
     """
@@ -66,40 +75,87 @@ class SideBySide:
         """How many legs were started until now."""
         return self._count
 
-    def compare(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
+    def compare(
+        self, candidates: Sequence[Candidate], clock: Clock, keep: Keep = nothing
+    ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
+        The first ones come first, a few at a time; who is decided makes room for the next.
+        What a few dozen pairs leave open waits, and goes on when all others had their turn.
+        Goes on until all are decided or the time is over, less what `keep` wants kept.
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
-        wave = max(1, self._bench.legs - 2)
-        found: list[Measured] = []
-        for first in range(0, len(candidates), wave):
-            try:
-                found += self._wave(candidates[first : first + wave], clock)
-            except LegFailed as failed:
-                if not found:
-                    raise
-                # What earlier waves gave stands, whatever became of the script since.
-                why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
-                found += [Measured(one.name, None, None, why) for one in candidates[first:]]
-                break
-        return found
-
-    def _wave(self, candidates: Sequence[Candidate], clock: Clock) -> list[Measured]:
-        contests = [Contest(self._leg(one.name, one.run)) for one in candidates]
-        legs = [contest.leg for contest in contests]
+        waiting, entered, open_ = list(candidates), list[Contest](), list[Contest]()
+        failure = LATE
         try:
-            self._start(legs, clock)
-            self._take_turns(contests, clock)
-            return [_measured(contest) for contest in contests]
+            while waiting or open_:
+                early = clock.keeping(keep([_measured(one) for one in entered]))
+                room = max(1, self._bench.legs - 2) - len(open_)
+                fresh = self._next(waiting[: max(0, room)], early)
+                if (early.over() and entered) or not (fresh or open_):
+                    break
+                del waiting[: len(fresh)]
+                new = [self._contest(one) for one in fresh]
+                entered += new
+                self._start([one.leg for one in new], early)
+                for one in new:
+                    one.failure = one.leg.failure
+                open_ = [one for one in (*open_, *new) if not one.failure]
+                patient = not waiting or (room > 0 and not fresh)
+                open_ = self._take_turns(open_, entered, early, patient)
+                if waiting and room <= 0:  # who stays undecided makes room as well
+                    end_all([one.leg for one in open_])
+                    open_ = []
+        except LegFailed as failed:
+            if not any(one.pairs for one in entered):
+                raise
+            # What was measured until then stands, whatever became of the script since.
+            failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
+            for one in entered:
+                if one.ratio is None and not one.failure:
+                    one.failure = failure
         finally:
-            end_all(legs)
+            end_all([one.leg for one in entered])
+        missed = [Measured(one.name, None, None, failure) for one in waiting]
+        return [*(_measured(one) for one in entered), *missed]
+
+    def _contest(self, candidate: Candidate) -> Contest:
+        race = "+".join(candidate.fixes) if candidate.variant else ""
+        return Contest(self._leg(candidate.name, candidate.run, candidate.work), race=race)
+
+    def _next(self, waiting: Sequence[Candidate], clock: Clock) -> list[Candidate]:
+        """Those that start now: a few, as many as there is time for; a slow one by itself."""
+        fresh = list(waiting[: max(WAVE, self._at_once)])
+        slow = next((n for n, one in enumerate(fresh) if one.starts_slowly), len(fresh))
+        fresh = fresh[: max(1, slow)]
+        first = 0 if self._base.ready_s is not None else 2
+        while fresh:
+            epochs = max(one.warm_up_epochs for one in fresh)
+            needs = self._starting(first + len(fresh), epochs)
+            if needs + self._bench.costs.comparing(1, 2) <= clock.left or first:
+                return fresh
+            fresh.pop()
+        return fresh
+
+    @property
+    def _at_once(self) -> int:
+        """How many legs start beside each other; one where they share real folders."""
+        return max(2, int(self._bench.costs.cores) + 1) if self._bench.run.guarded else 1
+
+    def _starting(self, legs: int, epochs: int) -> float:
+        """Seconds until so many more have warmed up, by what the first ones took."""
+        costs, ready = self._bench.costs, self._base.ready_s
+        if ready is not None:
+            costs = replace(costs, start_s=ready, cores=float(self._at_once))
+        return costs.starting(legs, epochs)
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
         if self._base.failure:
             raise LegFailed(self._base.failure)
         new = [leg for leg in (self._base, self._control.leg) if leg.ready_s is None]
         new = [*(leg for leg in new if not leg.failure), *legs]
+        if not new:
+            return
         costs, say = self._bench.costs, self._bench.say
         epochs = max(
             (leg.run.leg.warm_up_epochs for leg in new if leg.run.leg is not None), default=0
@@ -110,8 +166,7 @@ class SideBySide:
             say(f"warming up: {count} of {len(new)} ready", count / len(new))
 
         done(0)
-        at_once = max(2, int(costs.cores) + 1) if self._bench.run.guarded else 1
-        warm_up(new, self._guard, at_once, limit, clock.over, done)
+        warm_up(new, self._guard, self._at_once, limit, clock.over, done)
         if self._base.failure:
             raise LegFailed(self._base.failure)
         twin = self._control.leg
@@ -126,36 +181,43 @@ class SideBySide:
         costs = replace(self._bench.costs, together=False)
         return not clock.over() and affordable(costs, clock.left, len(legs)) > 0
 
-    def _take_turns(self, contests: Sequence[Contest], clock: Clock) -> None:
-        for contest in contests:
-            contest.failure = contest.leg.failure
-        ready = [one for one in contests if not one.failure]
-        entered = [*([] if self._control.failure else [self._control]), *ready]
+    def _take_turns(
+        self, open_: Sequence[Contest], entered: Sequence[Contest], clock: Clock, patient: bool
+    ) -> list[Contest]:
+        """Let the open contests take turns; return those that are still open.
+
+        Unless `patient`, what is not decided by `MAX_PAIRS` lets others have their turn first.
+        """
+
+        def over(contest: Contest) -> bool:
+            known = self._control.ratio
+            least = floor(control_of(known, control(None, None)))
+            return enough(contest, least) or beaten(contest, entered)
 
         def settled(contest: Contest) -> bool:
             if contest is self._control:
-                others = all(one.decided or one.failure for one in ready)
+                others = all(one.decided or one.failure for one in open_)
                 return others and len(contest.pairs) >= MIN_PAIRS
-            known = self._control.ratio
-            least = floor(control_of(known, control(None, None)))
-            return enough(contest, least)
+            return over(contest) or (not patient and len(contest.pairs) >= MAX_PAIRS)
 
+        for contest in open_:
+            contest.decided = False
         self._control.decided = len(self._control.pairs) >= MAX_PAIRS
+        turns_of = [*([] if self._control.failure else [self._control]), *open_]
         leg, step_s = self._bench.run.leg, self._bench.costs.step_s
         epoch = leg.epoch if leg is not None else None
-        turns = Turns(self._base, entered, step_s, clock.over, settled, epoch)
+        turns = Turns(self._base, turns_of, step_s, clock.over, settled, epoch)
         try:
             for number in turns.rounds():
-                self._bench.say(_taking_turns(ready, number), _share(ready))
+                self._bench.say(_taking_turns(open_, number), _share(open_))
+                end_all([one.leg for one in open_ if one.leg.alive and over(one)])
         except LegFailed as failed:
             # What was measured until then counts; nothing can be compared any more.
             self._base.failure = str(failed)
-            for contest in ready:
-                if contest.ratio is None and not contest.failure:
-                    contest.failure = f"{NOT_COMPARED} {failed}"
-            if not (self._slices or turns.base_slices):
-                raise
-        self._slices += turns.base_slices
+            raise
+        finally:
+            self._slices += turns.base_slices
+        return [one for one in open_ if not one.failure and not over(one)]
 
     def baseline(self) -> Baseline:
         """What the unchanged script was measured to be.
@@ -167,13 +229,13 @@ class SideBySide:
         losses = read_losses(self._base.trained)
         other = read_losses(self._control.leg.trained)
         band = control(losses, other)
-        starts = [first_step_s(leg) for leg in (self._base, self._control.leg)]
+        starts = [start_of(leg) for leg in (self._base, self._control.leg)]
         ratio = control_of(self._control.ratio, band)
         return baseline(self._slices, losses, band, ratio, starts)
 
-    def _leg(self, name: str, run: Run) -> Leg:
+    def _leg(self, name: str, run: Run, work: float = 1.0) -> Leg:
         self._count += 1
-        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}")
+        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}", work)
 
 
 def _measured(contest: Contest) -> Measured:
@@ -182,16 +244,16 @@ def _measured(contest: Contest) -> Measured:
         ratio=contest.ratio,
         losses=read_losses(contest.leg.trained),
         failure=contest.failure,
-        first_step_s=first_step_s(contest.leg),
+        start=start_of(contest.leg),
         pairs=tuple(contest.pairs),
     )
 
 
-def first_step_s(leg: Leg) -> float | None:
-    """Seconds from the start of a leg to its first update of the weights."""
+def start_of(leg: Leg) -> Start | None:
+    """What a leg took from its start to its first update of the weights."""
     for event in leg.trained:
         if event["e"] == "first_update":
-            return float(event["t"]) - leg.started_s
+            return Start(float(event["t"]) - leg.started_s, event.get("cpu"))
     return None
 
 

@@ -30,8 +30,12 @@ class Slice:
         return self.work / self.seconds
 
 
-def slice_of(ranks: Sequence[Sequence[Event]], turn: int, work_per_step: float) -> Slice | None:
+def slice_of(
+    ranks: Sequence[Sequence[Event]], turn: int, work_per_step: float, work: float = 1.0
+) -> Slice | None:
     """The slice of one turn, from the events of the processes that train, rank 0's first.
+
+    A turn of its loop does `work_per_step`, each update in it `work`.
 
     None if one of them timed no step in it, as where each opened its input anew. It is
     the slowest rank's; one may have left a step out of its times that others did not.
@@ -43,11 +47,11 @@ def slice_of(ranks: Sequence[Sequence[Event]], turn: int, work_per_step: float) 
     slowest = max(whole, key=lambda one: float(one["d"] / one["n"]))
     steps = int(slowest["n"])
     counted = _of_turn("work", ranks[0], turn)
-    work = steps * work_per_step if counted is None else float(counted["n"])
+    done = steps * work_per_step if counted is None else work * float(counted["n"])
     own_s = statistics.fmean(one["own"] / one["n"] for one in whole) * steps
     opened = _of_turn("epochs", ranks[0], turn)
     epochs = None if opened is None else int(opened["n"])
-    return Slice(slowest["d"], steps, work, own_s, epochs)
+    return Slice(slowest["d"], steps, done, own_s, epochs)
 
 
 def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:

@@ -23,6 +23,9 @@ LEAST_STEPS = 2
 SLOW_STEP_S = 1.0
 """From this step time on a slice is a single step."""
 MIN_PAIRS = 6
+"""Fewer pairs decide only what is far from 1."""
+FAR = 0.25
+"""A gain beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
 MOST_PAIRS = 72
 """So many pairs where fewer leave open whether there is a gain, or how large it is."""
@@ -32,7 +35,11 @@ HARDLY = 0.05
 """A gain that cannot be above this need not be told from none."""
 WIDE = 0.12
 NARROW = 0.06
-"""An interval narrower than this share of the speed-up need not become narrower."""
+"""An interval narrower than this share of the speed-up need not become narrower. That of a
+large gain may be wider, by the root of the speed-up: nobody decides by its last percent."""
+NARROW_ENOUGH = 0.12
+AS_GOOD = 1.03
+"""Of two ways to make a change, one that is at most so much better is not looked for."""
 CLEAR = 0.02
 """An interval that clears its threshold by so much is decided."""
 FASTEST = 4.0
@@ -46,12 +53,16 @@ Asked = Callable[[], bool]
 
 @dataclass
 class Contest:
-    """One changed leg against the unchanged one: its pairs, and whether more are needed."""
+    """One changed leg against the unchanged one: its pairs, and whether more are needed.
+
+    `race` names what it runs against others for: several values of one fix.
+    """
 
     leg: Leg
     pairs: list[Pair] = field(default_factory=list)
     failure: str = ""
     decided: bool = False
+    race: str = ""
 
     @property
     def ratio(self) -> Ratio | None:
@@ -185,19 +196,42 @@ def enough(contest: Contest, floor: float) -> bool:
     """Whether more pairs would not change what is said of a contest.
 
     `floor` is the gain that may be noise, as a share; it shrinks as the control goes on,
-    so that nothing is given up early because of it.
+    so that nothing is given up early because of it. A gap is decided by its interval, not by
+    a number of pairs: a large one takes few.
     """
     count = len(contest.pairs)
-    if count < MIN_PAIRS:
-        return False
     found = contest.ratio
-    assert found is not None
+    if found is None:
+        return False
     if found.high < 1 + SMALLEST_GAIN:
         return True  # no gain worth an edit, whatever comes
     width = (found.high - found.low) / found.speedup
-    if width <= NARROW and found.low > 1 + floor + CLEAR:
+    narrow = min(NARROW_ENOUGH, NARROW * math.sqrt(max(1.0, found.speedup)))
+    least = 1 + floor + (CLEAR if count >= MIN_PAIRS else FAR)
+    if width <= narrow and found.low > least:
         return True
     if count < MAX_PAIRS:
         return False
     known = not found.low <= 1 + floor <= found.high or found.high < 1 + HARDLY
     return (known and width <= WIDE) or count >= MOST_PAIRS
+
+
+def beaten(contest: Contest, others: Sequence[Contest]) -> bool:
+    """Whether another way to make the same change is known to be as good, or better.
+
+    At once where the intervals lie apart; with enough pairs also where this one cannot be
+    better by more than a few percent, so that the slices go to those still in the lead.
+    """
+    mine = contest.ratio
+    if mine is None or not contest.race:
+        return False
+    for other in others:
+        found = other.ratio
+        if other is contest or other.race != contest.race or found is None or other.failure:
+            continue
+        if mine.high < found.low:
+            return True
+        settled = min(len(contest.pairs), len(other.pairs)) >= MIN_PAIRS
+        if settled and mine.speedup <= found.speedup and mine.high < AS_GOOD * found.speedup:
+            return True
+    return False

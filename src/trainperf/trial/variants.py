@@ -9,6 +9,8 @@ from trainperf.model import Finding, Outcome, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, trial
 
+APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` makes it"
+
 
 @dataclass(frozen=True)
 class SortedOut:
@@ -38,6 +40,8 @@ def sort_out(
         fix = candidate.fixes[0]
         found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
         found = replace(found, fix=fix, variant=candidate.variant)
+        if candidate.apart and found.kept:
+            found = replace(found, outcome=Outcome.CHANGES, reason=APART.format(fix), kept=False)
         before = best.get(fix)
         if before is None:
             best[fix] = found, one, candidate

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from trainperf import judging
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.reporters import _findings, _trials
 from trainperf.reporters import _units as units
@@ -24,6 +25,7 @@ MANY = 9
 
 STATES = {
     Outcome.KEPT: "good",
+    Outcome.CHANGES: "warn",
     Outcome.REDUNDANT: "warn",
     Outcome.NO_EFFECT: "warn",
     Outcome.SLOWER: "warn",
@@ -99,7 +101,7 @@ def changes(diagnosis: Diagnosis) -> Changes:
     trials = by_fix(diagnosis.trials)
     on = _scale(diagnosis)
     pairs = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
-    advice = [one for one in pairs if not _findings.rejected(one[1])]
+    advice = [one for one in pairs if not judging.rejected(one[1])]
     cards = [
         _card(number, finding, trial, diagnosis, on)
         for number, (finding, trial) in enumerate(advice, start=1)
@@ -107,7 +109,7 @@ def changes(diagnosis: Diagnosis) -> Changes:
     others = [
         _in_short(finding, trial, diagnosis, on)
         for finding, trial in pairs
-        if trial is not None and _findings.rejected(trial)
+        if trial is not None and judging.rejected(trial)
     ]
     practices = () if diagnosis.verdict.healthy else diagnosis.practices
     return Changes(

@@ -20,6 +20,7 @@ from trainperf.reporters import (
     _money,
     _objects,
     _operators,
+    _outside,
     _parallel,
     _parts,
     _remains,
@@ -129,6 +130,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "job": _sections(diagnosis, _parallel.ranks, _exchange.exchange, _parallel.scaling),
         "costs": _sections(
             diagnosis,
+            _outside.outside,
             _parts.sync_points,
             _costs.between_epochs,
             _costs.callbacks,

@@ -1,0 +1,278 @@
+"""What a script does between its training steps, and what that is of its time."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from trainperf.evidence.events import Observed, site
+from trainperf.evidence.facts import loop
+from trainperf.evidence.timing import between_epochs
+from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
+from trainperf.model.outside import NOTHING_SEEN, SpentOn
+
+KINDS: dict[str, SpentOn] = {
+    "predict": "prediction",
+    "predict_on_batch": "prediction",
+    "evaluate": "evaluation",
+    "test_on_batch": "evaluation",
+}
+"""What a call is made for, by the name of the method."""
+
+SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
+"""Library functions that write a model: what runs them is not the script's own work."""
+
+LEAST_SHARE = 0.01
+"""What takes less of a turn is not worth a line."""
+
+LEAST_IN_STEP = 0.05
+"""The same of a step: its own parts are told apart elsewhere."""
+
+
+_Part = tuple[SpentOn, float, str, float | None, Site | None]
+"""What for, seconds in a turn, the name, calls in a turn, and where."""
+
+
+def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
+    """What one turn of the script is made of besides its steps, or why that is not known."""
+    if isinstance(real, Missing):
+        return Missing(real.reason)
+    found = _fits(observed, real.seconds)
+    if found is not None:
+        return found
+    return (
+        _steps(observed, real.seconds)
+        or _evaluations(observed, real.seconds)
+        or _epochs(observed, real.seconds)
+        or NOTHING_SEEN
+    )
+
+
+def around(observed: Observed) -> Site | None:
+    """Where the loop of the script stands that calls `fit` again and again; None without one."""
+    return next((site(event.get("where")) for event in observed.of("repeats")), None)
+
+
+def _fits(observed: Observed, real: float) -> Outside | Missing | None:
+    """A `fit` with what stands before the next one; None where none was to be looked at."""
+    cycles = list(observed.of("cycle"))
+    if not cycles:
+        reasons = [str(one["reason"]) for one in observed.of("repeats")]
+        return Missing(reasons[-1] or "what follows `fit` was not reached") if reasons else None
+    whole = [one for one in cycles if one["complete"]]
+    used = whole[1:] or whole or cycles[:1]  # what is called first traces, once
+    facts = loop(observed)
+    if not facts.epoch_steps:
+        return Missing("it is not known how many steps a `fit` has")
+    epochs = facts.epochs or 1
+    steps = epochs * facts.epoch_steps
+    training = steps * real
+    gap = statistics.fmean(one["gap_s"] for one in used)
+    calls = list(_called(used, len(used)))
+    ends = _ends_of_epochs(observed, used, epochs, training)
+    opening = statistics.fmean(one["opening_s"] or 0.0 for one in used)
+    seconds = training + ends + opening + gap
+    rest = max(0.0, gap - sum(one[1] for one in calls))
+    parts = [
+        *calls,
+        *_functions(used, rest, calls),
+        ("epoch end", ends, "", None, None),
+        ("opening", opening, "fit", None, facts.where),
+    ]
+    return Outside(
+        "fit",
+        seconds,
+        steps,
+        min(training, seconds),
+        _spent(parts, seconds),
+        whole=bool(whole),
+        turns=len(used),
+        loop=around(observed),
+    )
+
+
+def _ends_of_epochs(
+    observed: Observed, used: Sequence[Event], epochs: int, training: float
+) -> float:
+    """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
+    timed = [one["fit_s"] - (one["opening_s"] or 0.0) for one in used if one["fit_s"] is not None]
+    if timed and len(timed) == len(used):
+        return max(0.0, statistics.fmean(timed) - training)
+    gaps = between_epochs(observed) if epochs > 1 else None
+    tails = [one["tail_s"] for one in used if one["tail_s"] is not None]
+    tail = statistics.fmean(tails) if tails else 0.0
+    return tail + (epochs - 1) * (gaps.seconds if gaps is not None else tail)
+
+
+def _steps(observed: Observed, real: float) -> Outside | None:
+    """Calls within the steps of a loop of the script's own: `predict` beside each update."""
+    blocks = list(observed.of("calls"))
+    steps = sum(one["n"] for one in blocks) * observed.steps_per_call
+    if not steps:
+        return None
+    calls = list(_called(blocks, steps))
+    taken = sum(one[1] for one in calls)
+    if taken < LEAST_IN_STEP * real:
+        return None
+    return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
+
+
+def _evaluations(observed: Observed, real: float) -> Outside | None:
+    """The steps from one evaluation to the next, in a loop that evaluates now and then.
+
+    How many they are is counted where two were seen, else read off the source.
+    """
+    steps = list(observed.of("step"))
+    seen = [one for one in _evaluated(observed) if not _between(observed, one)]
+    if not steps or not seen:
+        return None
+    within = [one for one in seen if one["s"] > steps[0]["s"]]
+    every = _apart(observed, within, seen)
+    if every < 1:
+        return None
+    used = within[1:] or within or seen
+    taken = statistics.median(one["seconds"] for one in used)
+    training = every * _plain(observed, within, real)
+    seconds = training + taken
+    spent = _spent([_evaluation(taken, used[-1])], seconds)
+    return Outside("evaluation", seconds, every, training, spent, turns=len(used))
+
+
+def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
+    """How many steps lie between two evaluations; 0 if that is not known.
+
+    Of one before the first step of an epoch it is not known whether steps are meant.
+    """
+    starts = [one["s"] for one in within]
+    counts = [
+        sum(1 for step in observed.of("step") if first <= step["t"] < second)
+        for first, second in pairwise(starts)
+    ]
+    if counts:
+        return round(statistics.median(counts) * observed.steps_per_call)
+    if within or observed.start["kind"] in ("update", "call"):
+        return int(seen[-1]["every"] or 0)
+    return 0
+
+
+def _evaluated(observed: Observed) -> list[Event]:
+    """The times in which a PyTorch model was one that evaluates, in the whole process."""
+    return [event for event in observed.process if event["e"] == "evaluation"]
+
+
+def _between(observed: Observed, one: Event) -> bool:
+    """Whether an evaluation stands between two epochs."""
+    gaps = observed.of("between")
+    return any(gap["s"] <= one["s"] <= gap["s"] + gap["seconds"] for gap in gaps)
+
+
+def _evaluation(seconds: float, event: Event) -> _Part:
+    where = site(event["where"])
+    name = "" if where is None or where.function == "<module>" else where.function
+    return "evaluation", seconds, name, None, where
+
+
+def _plain(observed: Observed, within: list[Event], real: float) -> float:
+    """Seconds of a step without an evaluation in it; those that have one are in `real`."""
+    if not within:
+        return real
+    plain = [
+        step["t"] - step["s"]
+        for step in observed.of("step")
+        if step["p"] == "real" and not any(step["s"] <= one["s"] < step["t"] for one in within)
+    ]
+    return statistics.median(plain) / observed.steps_per_call if plain else real
+
+
+def _epochs(observed: Observed, real: float) -> Outside | None:
+    """An epoch with what follows it, where one was seen to end."""
+    gaps = between_epochs(observed)
+    if gaps is None or not gaps.epoch_steps or not gaps.sure:
+        return None
+    training = gaps.epoch_steps * real
+    seconds = training + gaps.seconds
+    asides = list(observed.of("aside"))
+    calls = list(_called(asides, max(1, sum(1 for _ in observed.of("between")))))
+    parts: list[_Part] = [
+        _validation(observed, gaps),
+        ("opening", gaps.restart_s or 0.0, "", None, None),
+        *calls,
+    ]
+    rest = max(0.0, gaps.seconds - sum(one[1] for one in parts))
+    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(one[1] for one in calls)))
+    parts.append(("callbacks", kept, "", None, None))
+    parts += _functions(asides, rest - kept, calls)
+    return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
+
+
+def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
+    """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
+    if gaps.validation_s is not None:
+        return "evaluation", gaps.validation_s, "", None, None
+    seen = [one for one in _evaluated(observed) if _between(observed, one)]
+    if not seen:
+        return "evaluation", 0.0, "", None, None
+    taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
+    return _evaluation(min(taken, gaps.seconds), seen[-1])
+
+
+def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
+    """The calls that were counted in so many turns, by what was called and its line."""
+    counts: Counter[tuple[str, Site | None]] = Counter()
+    seconds: Counter[tuple[str, Site | None]] = Counter()
+    for event in events:
+        for call in event["calls"]:
+            key = (str(call["what"]), site(call["where"]))
+            counts[key] += call["n"]
+            seconds[key] += call["seconds"]
+    for (name, where), count in counts.items():
+        yield KINDS[name], seconds[name, where] / turns, name, count / turns, where
+
+
+def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
+    """What the stacks show in the time that was not spent in calls that were timed.
+
+    The innermost function of the user's counts, by its line; the lines of those calls are
+    left out, where anything else was seen.
+    """
+    timed = {(one[4].file, one[4].line) for one in calls if one[4] is not None}
+    seen: Counter[tuple[str, str, int, str]] = Counter()
+    for event in events:
+        for count in event["stacks"]:
+            if count["thread"] == "main" and (count["file"], count["line"]) not in timed:
+                seen[_function(count)] += count["n"]
+    total = sum(seen.values())
+    if not total:
+        return [("other", rest, "", None, None)]
+    parts: list[_Part] = []
+    for (file, name, line, into), n in seen.items():
+        what: SpentOn = "saving" if into in SAVING else "other"
+        where = Site(file, line, name)
+        shown = into if what == "saving" or name == "<module>" else name
+        parts.append((what, rest * n / total, shown, None, where))
+    return parts
+
+
+def _function(count: dict[str, Any]) -> tuple[str, str, int, str]:
+    """By what samples are gathered: the function, at the top of a module the line."""
+    line = count["line"] if count["function"] == "<module>" else count["def"]
+    into = count["into"] if count["into"] in SAVING or count["function"] == "<module>" else ""
+    return str(count["file"]), str(count["function"]), int(line), str(into)
+
+
+def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
+    """What is worth a line, most of it first; what is not, in one."""
+    kept: list[Spent] = []
+    left = 0.0
+    for what, taken, name, calls, where in parts:
+        share = min(1.0, taken / seconds)
+        if share < LEAST_SHARE:
+            left += taken
+            continue
+        kept.append(Spent(what, taken, share, name, calls, where))
+    if left >= LEAST_SHARE * seconds:
+        kept.append(Spent("other", left, left / seconds))
+    return tuple(sorted(kept, key=lambda one: -one.seconds))

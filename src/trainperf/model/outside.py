@@ -1,0 +1,60 @@
+"""Where the time of a training goes beside the steps of its loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainperf.model.basics import Missing, Site
+
+NOTHING_SEEN = Missing("nothing was seen to stand between the steps")
+
+Turn = Literal["fit", "epoch", "evaluation", "step"]
+
+SpentOn = Literal[
+    "evaluation", "prediction", "saving", "callbacks", "opening", "epoch end", "other"
+]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one turn spends on something else than training steps.
+
+    `seconds` in one turn, `share` of the turn. `name` is what was called ("predict",
+    "evaluate", a function of the user's); `calls` how often in one turn, None where that
+    was not counted.
+    """
+
+    what: SpentOn
+    seconds: float
+    share: float
+    name: str = ""
+    calls: float | None = None
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Outside:
+    """One turn of what the script repeats: its training steps, and what stands between.
+
+    A turn is a `fit` with what stands before the next one, an epoch with what follows it,
+    the steps from one evaluation to the next, or a step. `seconds` is a whole turn as it is
+    written, `steps` how many steps it has, `training_s` what they take. `spent` is the
+    rest, most of it first. `whole` says that the turn was seen to its end: otherwise
+    `seconds` is the least that it takes. `turns` is how many were seen; `loop` where the
+    loop of the script stands that makes the turns.
+    """
+
+    turn: Turn
+    seconds: float
+    steps: int
+    training_s: float
+    spent: tuple[Spent, ...] = ()
+    whole: bool = True
+    turns: int = 1
+    loop: Site | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of a turn that is no training step."""
+        return max(0.0, 1 - self.training_s / self.seconds)

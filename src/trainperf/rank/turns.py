@@ -1,0 +1,91 @@
+"""Verdicts on what passes beside the training steps: between calls of `fit`, in evaluations."""
+
+from __future__ import annotations
+
+from trainperf.fixes._words import at, ms, percent
+from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
+
+MOST_OF_IT = 0.5
+"""From this share of a turn on, what is no training step is what the training is bound by."""
+
+NOT_HEALTHY = 0.2
+"""Beyond this share nothing that is said of the steps alone makes a training healthy."""
+
+PLACES = {
+    "fit": "each turn of the loop around `fit`",
+    "epoch": "each epoch with what follows it",
+    "evaluation": "what passes from one evaluation to the next",
+    "step": "each step",
+}
+"""What a turn is called in a sentence."""
+
+CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
+"""What is a method of the model."""
+
+
+FIXES = ("evaluation_between", "keras_predict_in_loop")
+"""Fixes of what is no training step: where one comes first, that is the verdict."""
+
+
+def mostly_outside(
+    evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Bottleneck, str] | None:
+    """The verdict where most of the time is no training step, or the first finding is of that."""
+    turn = evidence.outside_
+    if isinstance(turn, Missing) or not turn.spent:
+        return None
+    if turn.share <= MOST_OF_IT and not (findings and findings[0].id in FIXES):
+        return None
+    first = turn.spent[0]
+    least = "" if turn.whole else "at least "
+    return "host", (
+        f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
+        f"of {PLACES[turn.turn]} ({least}{ms(turn.seconds)}); {least}{percent(first.share)} goes "
+        f"into {named(first)}."
+    )
+
+
+def beside_the_steps(evidence: Evidence) -> str:
+    """Why the steps alone do not make a training healthy; "" where they do."""
+    turn = evidence.outside_
+    if isinstance(turn, Missing):
+        if evidence.around is None:
+            return ""
+        return (
+            "Nothing to repair was found in the steps of `fit`; what stands between its calls, in "
+            f"the loop at {at(evidence.around)}, was not examined: {turn.reason}."
+        )
+    return _said(turn) if turn.share > NOT_HEALTHY else ""
+
+
+def _said(turn: Outside) -> str:
+    text = (
+        "Nothing to repair was found in the training steps, but they take only "
+        f"{percent(turn.training_s / turn.seconds)} of {PLACES[turn.turn]} ({ms(turn.seconds)})"
+    )
+    return f"{text}; most of the rest is {named(turn.spent[0])}." if turn.spent else f"{text}."
+
+
+def named(one: Spent) -> str:
+    """What the time is spent on, as a sentence names it: "`model.predict` (200 calls, …)"."""
+    if one.name in CALLS:
+        text = f"`model.{one.name}`"
+    elif one.name:
+        text = f"`{one.name}`"
+    else:
+        text = OTHERS[one.what]
+    called = f"{one.calls:.0f} calls" if one.calls and one.calls >= 2 else ""
+    inside = ", ".join(filter(None, (called, at(one.where))))
+    return f"{text} ({inside})" if inside else text
+
+
+OTHERS = {
+    "evaluation": "evaluation",
+    "prediction": "predictions",
+    "saving": "saving",
+    "callbacks": "callbacks",
+    "opening": "opening the input",
+    "epoch end": "validation and callbacks of `fit`",
+    "other": "other work of the script",
+}
+"""What time is spent on where it has no name of the script's own."""

@@ -1,0 +1,69 @@
+"""Statements moved into a function of their own, and a call put in their place."""
+
+from __future__ import annotations
+
+from trainperf.errors import CannotRewrite
+from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_strings
+from trainperf.rewrite.source import Source
+from trainperf.rewrite.statements import first_line
+from trainperf.rewrite.wrapping import Around, indentation, siblings
+
+GAP = 2
+"""Empty lines around a function at the top of a module."""
+
+
+def into_function(
+    source: Source, sites: tuple[Around, Around], head: str, result: str, call: str
+) -> list[Edit]:
+    """Move the siblings that hold the two sites, and all between, below `head`.
+
+    `head` are the lines up to `def …:`. The function stands ahead of the statement of the module
+    that holds them, ends with `result`, and `call` stands in their place.
+    """
+    block, nodes = siblings(source, sites)
+    if block.index(nodes[0]) > block.index(nodes[1]):
+        raise CannotRewrite("the statements do not stand in the order asked for")
+    start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
+    indent, step = source.text[start : source.start(nodes[0])], indentation(source)
+    start = _with_comments(source, start)
+    if not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{nodes[1].lineno} shares its line")
+    text = source.text[start : source.next_line(end)]
+    if lines_within_strings(text):
+        raise CannotRewrite(f"a string goes over lines in {source.name}:{nodes[0].lineno}")
+    body = [_moved(line, indent, step) for line in text.rstrip().splitlines()]
+    lines = [*head.splitlines(), *body, *([step + result] if result else [])]
+    function = "".join(line + source.newline for line in lines)
+    place = _with_comments(source, first_line(source, sites[0][0][0]))
+    above = _empty_above(source, place)
+    before, behind = source.newline * max(0, GAP - above), source.newline * GAP
+    if not source.text[:place].strip():
+        before = ""
+    insert = Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
+    return [insert, Replace((start, end), indent + call)]
+
+
+def _with_comments(source: Source, start: int) -> int:
+    """Where the comments start that stand directly above a line."""
+    while start > 0:
+        above = source.line_start(start - 1)
+        if not source.text[above:start].lstrip().startswith("#"):
+            break
+        start = above
+    return start
+
+
+def _moved(line: str, indent: str, step: str) -> str:
+    if not line.strip():
+        return ""
+    return step + (line.removeprefix(indent) if line.startswith(indent) else line.lstrip())
+
+
+def _empty_above(source: Source, place: int) -> int:
+    count = 0
+    while place > 0:
+        place = source.line_start(place - 1)
+        if source.text[place : source.line_end(place)].strip():
+            break
+        count += 1
+    return count

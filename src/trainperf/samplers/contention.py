@@ -1,0 +1,87 @@
+"""How long the script's threads wait for a core, and how many cores others keep busy.
+
+Counted by the kernel and read by the parent: the observed process pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psutil
+
+NANO = 1e-9
+
+
+@dataclass(frozen=True)
+class Queued:
+    """Seconds that threads were on a core, and that they were ready but had to wait for one."""
+
+    running_s: float
+    waiting_s: float
+
+
+class RunQueue:
+    """What the scheduler counts of each thread (`/proc/PID/task/TID/schedstat`), in sum."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, int]] = {}
+
+    def read(self, pids: Iterable[int]) -> Queued | None:
+        """The time since the last reading, of all threads of `pids`; None if not counted.
+
+        A thread that ended in between is lost, one that began counts from its begin; the
+        first reading is of no use but for the next.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for pid in pids:
+            found |= _threads(pid)
+        before, self._last = self._last, found
+        if not before or not found or not any(running for running, _ in found.values()):
+            return None
+        running = waiting = 0
+        for thread, now in found.items():
+            then = before.get(thread, (0, 0))
+            running += max(0, now[0] - then[0])
+            waiting += max(0, now[1] - then[1])
+        return Queued(running * NANO, waiting * NANO)
+
+
+def _threads(pid: int) -> dict[str, tuple[int, int]]:
+    """Nanoseconds on a core and waiting for one, by thread; empty if the process is gone."""
+    folder = f"/proc/{pid}/task"
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"{folder}/{thread}/schedstat", encoding="ascii") as file:
+                running, waiting, *_ = file.read().split()
+            found[thread] = int(running), int(waiting)
+        except (OSError, ValueError):  # it ended, or the kernel does not count
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class CoreTimes:
+    """Seconds that the cores this process may use were busy, and that a hypervisor took."""
+
+    busy_s: float
+    stolen_s: float
+
+
+def core_times() -> CoreTimes | None:
+    """The times of the allowed cores, which are the script's as well; None if not told."""
+    try:
+        times = psutil.cpu_times(percpu=True)
+        allowed = os.sched_getaffinity(0)
+    except (OSError, AttributeError, NotImplementedError, psutil.Error):
+        return None
+    mine = [one for number, one in enumerate(times) if number in allowed] or times
+    # Guest time is in user time already.
+    busy = sum(one.user + one.nice + one.system + one.irq + one.softirq for one in mine)
+    return CoreTimes(float(busy), float(sum(getattr(one, "steal", 0.0) for one in mine)))

@@ -1,0 +1,95 @@
+"""What slices hold: a few steps, or whole epochs where steps would not tell the truth. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trainperf.model import Evidence
+from trainperf.model.run import Epoch
+from trainperf.trial.budget import Costs, affordable, budget_needed
+from trainperf.trial.candidates import Candidate, Skipped
+
+RANKS = (
+    "what it saves lies between epochs, and slices of whole epochs are only made where one "
+    "process trains"
+)
+LONG_BUDGET_S = 3600.0
+"""A budget beyond an hour is not offered."""
+FEW = 4
+"""Slices hold whole epochs where so many candidates can be tried in them."""
+SHORT_STEPS = 40
+"""Workers have a good part of an epoch of so few steps ready before its first one."""
+RESTART_SHARE = 0.05
+"""Opening the input for so large a share of an epoch's steps is part of what they cost."""
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """The candidates that can be tried, in slices of whole epochs if `costs` has one.
+
+    `said` tells the reader what the slices hold; "" for a few steps. `budget_needed_s`
+    is the budget, in seconds, that would have let the skipped ones be tried, if any would.
+    """
+
+    chosen: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
+    costs: Costs
+    said: str = ""
+    budget_needed_s: float | None = None
+
+
+def choose_slices(
+    chosen: Sequence[Candidate],
+    evidence: Evidence,
+    costs: Costs,
+    left: float,
+    spent: float,
+    ranks: int,
+) -> Slicing:
+    """Decide what slices hold: whole epochs where a few steps would not tell the truth.
+
+    So where a candidate saves between epochs, and where epochs are short: their first steps
+    come from buffers that filled while the input was opened, which no slice of steps counts.
+    `left` and `spent` are seconds of the budget. Where whole epochs do not fit, candidates
+    that need them are skipped with the budget that would do.
+    """
+    wanting = [one for one in chosen if one.epoch is not None]
+    epoch = wanting[0].epoch if wanting else short_epoch(evidence)
+    if epoch is None:
+        return Slicing(tuple(chosen), (), costs)
+    others = tuple(one for one in chosen if one.epoch is None or one.in_steps)
+    lost = [one for one in wanting if not one.in_steps]
+    if ranks > 1:
+        return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
+    step_s = epoch.seconds / epoch.steps
+    whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
+    few = min(FEW, len(chosen))
+    if affordable(whole, left, few, max(one.warm_up_epochs for one in chosen)) == few:
+        said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+        return Slicing(tuple(chosen), (), whole, said)
+    if not lost:
+        return Slicing(others, (), costs)
+    needed = budget_needed(spent, whole, few, max(one.warm_up_epochs for one in chosen))
+    reason = f"what it saves lies between epochs, and one takes {epoch.seconds:.1f} s: "
+    offered = needed if needed <= LONG_BUDGET_S else None
+    if offered is None:
+        reason += "whole ones are too long to be compared"
+    else:
+        reason += f"to compare whole ones would need --budget {needed:.0f}s"
+    skipped = tuple(one.skipped(reason) for one in lost)
+    return Slicing(others, skipped, costs, budget_needed_s=offered)
+
+
+def short_epoch(evidence: Evidence) -> Epoch | None:
+    """The epoch of a script whose epochs are so short that slices have to hold whole ones.
+
+    What else passes between epochs (validation) is left out: no candidate changes it.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if not steps or between is None or between.restart_s is None:
+        return None
+    seconds = steps * evidence.times.real
+    if steps > SHORT_STEPS and between.restart_s < RESTART_SHARE * seconds:
+        return None
+    return Epoch(steps, seconds + between.restart_s)

@@ -1,0 +1,47 @@
+"""The one clock of a diagnosis, as the observed process reads it."""
+
+import math
+
+import pytest
+
+from trainperf.child.budget import ALONE, MEASURE_SHARE, WITH_TRIALS, Budget
+
+ASKED = {"began": 1000.0, "budget_s": 180.0, "trials": True}
+
+
+def test_the_shares_count_from_the_begin_of_the_diagnosis():
+    budget = Budget(ASKED, 1020.0)
+    assert budget.measure_by(1020.0) == 1000.0 + MEASURE_SHARE * 180.0
+    assert budget.extra_by(1030.0) == 1000.0 + WITH_TRIALS * 180.0
+    assert budget.end == 1180.0
+
+
+def test_without_trials_nearly_all_of_it_is_for_the_extras():
+    assert Budget({**ASKED, "trials": False}, 0.0).extra_by(1030.0) == 1000.0 + ALONE * 180.0
+
+
+def test_a_script_that_begins_late_has_a_part_of_what_is_left():
+    budget = Budget(ASKED, 0.0)
+    assert budget.measure_by(1100.0) == 1120.0
+    assert budget.extra_by(1140.0) == 1150.0
+
+
+def test_a_limit_that_the_user_set_holds():
+    budget = Budget({**ASKED, "measure_s": 5.0, "extra_s": 2.0}, 0.0)
+    assert (budget.measure_by(1020.0), budget.extra_by(1030.0)) == (1025.0, 1032.0)
+    assert "`extra` allows 2 s" in budget.lacking(30.0, 1032.0)
+
+
+@pytest.mark.parametrize(("at", "takes"), [(1098.0, 2.0), (1098.0, 40.0), (1170.0, 600.0)])
+def test_the_budget_that_is_named_would_do(at, takes):
+    said = Budget(ASKED, 0.0).lacking(takes, at)
+    minutes = int(said.rpartition("--budget ")[2].partition("min")[0])
+    assert minutes > 3
+    longer = Budget({**ASKED, "budget_s": 60.0 * minutes}, 0.0)
+    assert at + takes <= longer.extra_by(at)
+
+
+def test_no_budget_is_named_where_none_limits():
+    budget = Budget({}, 1000.0)
+    assert budget.extra_by(2000.0) == math.inf
+    assert "--budget" not in budget.lacking(3.0, 2000.0)

@@ -1,0 +1,59 @@
+"""Calls of a model's methods are counted by the user's line, the outermost only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from looping import Watcher
+from trainperf.child.calls import Calls
+
+
+@pytest.fixture
+def watcher() -> Any:
+    return Watcher()
+
+
+@pytest.fixture
+def calls(watcher: Any) -> Calls:
+    return Calls(watcher)
+
+
+def test_calls_of_one_line_are_counted_together(watcher: Any, calls: Calls) -> None:
+    predict = calls.counting("predict")(lambda seconds: watcher.clock.tick(seconds))
+    for _ in range(3):
+        predict(0.5)
+    predict(1.0)
+    first, second = calls.take()
+    assert (first["what"], first["n"], first["seconds"]) == ("predict", 3, pytest.approx(1.5))
+    assert second["n"] == 1
+    assert first["where"]["function"] == "test_calls_of_one_line_are_counted_together"
+    assert second["where"]["line"] == first["where"]["line"] + 1
+
+
+def test_what_was_taken_is_not_counted_again(calls: Calls) -> None:
+    calls.counting("predict")(lambda: None)()
+    assert len(calls.take()) == 1
+    assert calls.take() == []
+
+
+def test_a_call_within_a_call_is_part_of_it(watcher: Any, calls: Calls) -> None:
+    inner = calls.counting("predict_on_batch")(lambda: watcher.clock.tick(1.0))
+    calls.counting("predict")(lambda: inner())()
+    assert [one["what"] for one in calls.take()] == ["predict"]
+
+
+def test_our_own_calls_are_let_through(watcher: Any, calls: Calls) -> None:
+    watcher.off = True
+    assert calls.counting("predict")(lambda: 7)() == 7
+    assert calls.take() == []
+
+
+def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
+    def fails() -> None:
+        raise ValueError("no such input")
+
+    with pytest.raises(ValueError, match="no such input"):
+        calls.counting("predict")(fails)()
+    assert calls.take()[0]["n"] == 1

@@ -1,0 +1,149 @@
+"""What stands between two calls of `fit` is seen once, or a few times where it is short."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from looping import Watcher
+from trainperf.child import cycles
+from trainperf.child.cycles import Cycles
+
+
+class Fake:
+    """As much of a driver as is needed here: a `fit` of ten steps of a second."""
+
+    kind = "fit"
+    world = None
+
+    def __init__(self, step_s: float = 1.0) -> None:
+        self.observer: Any = Watcher()
+        self.observer.record_temporary = lambda: None
+        self.observer.settings["cycle_s"] = 30.0
+        self.clock = self.observer.clock
+        self.record = self.observer.record
+        self.plan = SimpleNamespace(step_estimate=lambda: step_s)
+        self.found: list[dict[str, Any]] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"epochs": 2, "epoch_steps": 5}
+
+    def leave(self, now: float) -> float:
+        return 0.25
+
+    def calls(self) -> list[dict[str, Any]]:
+        found, self.found = self.found, []
+        return found
+
+
+class NoTimer:
+    """Never rings."""
+
+    def __init__(self, seconds: float, ring: Any) -> None: ...
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "Timer", NoTimer)
+
+
+@pytest.fixture
+def driver() -> Any:
+    return Fake()
+
+
+def turn(driver: Any, seen: Cycles, gap: float = 4.0, sure: bool = True, same: bool = True) -> None:
+    seen.fit_ended(sure)
+    driver.found = [{"what": "predict", "n": 5, "seconds": gap, "where": None}]
+    driver.clock.tick(gap)
+    seen.fit_begins()
+    driver.clock.tick(0.5)
+    seen.step(same)
+
+
+def test_a_turn_is_recorded_from_one_fit_to_the_first_step_of_the_next(driver: Any) -> None:
+    seen = Cycles(driver, 30.0)
+    turn(driver, seen)
+    (found,) = driver.record.of("cycle")
+    assert (found["gap_s"], found["opening_s"], found["tail_s"]) == (4.0, 0.5, 0.25)
+    assert found["complete"]
+    assert found["calls"][0]["n"] == 5
+    assert driver.observer.finished, "a long turn is not waited for again"
+
+
+def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
+    driver.plan.step_estimate = lambda: 0.01
+    seen = Cycles(driver, 30.0)
+    for _ in range(2):
+        turn(driver, seen, gap=0.1)
+        assert not driver.observer.finished
+        driver.clock.tick(0.2)
+    turn(driver, seen, gap=0.1)
+    first, second, _ = driver.record.of("cycle")
+    assert first["fit_s"] is None, "it was continued to be timed"
+    assert second["fit_s"] == pytest.approx(0.7), "from its call to its end"
+    assert driver.observer.finished
+
+
+def test_the_steps_of_a_turn_cost_nothing_more(driver: Any) -> None:
+    seen = Cycles(driver, 30.0)
+    for _ in range(3):
+        seen.step(True)
+    assert driver.record.of("cycle") == []
+
+
+def test_another_model_is_not_trained(driver: Any) -> None:
+    driver.plan.step_estimate = lambda: 0.01
+    turn(driver, Cycles(driver, 30.0), gap=0.1, same=False)
+    assert driver.observer.finished
+
+
+def test_what_stands_after_the_last_turn_is_not_run(driver: Any) -> None:
+    Cycles(driver, 30.0).fit_ended(sure=False)
+    assert driver.observer.finished
+    assert driver.record.of("cycle") == []
+
+
+def test_what_is_not_over_in_time_is_recorded_as_far_as_it_was_seen(driver: Any) -> None:
+    seen = Cycles(driver, 30.0)
+    seen.fit_ended(sure=True)
+    driver.clock.tick(30.0)
+    seen._late()
+    (found,) = driver.record.of("cycle")
+    assert (found["gap_s"], found["complete"]) == (30.0, False)
+    assert driver.record.of("done")
+
+
+def around(driver: Any, turns: Any) -> Any:
+    found = None
+    for _ in turns:
+        found = cycles.wanted(driver)
+    return found
+
+
+def test_only_a_fit_in_a_loop_with_another_turn_is_waited_for(driver: Any) -> None:
+    for _ in range(2):
+        assert cycles.wanted(driver) is not None
+        break
+    assert driver.record.of("repeats")[-1]["reason"] == ""
+    assert around(driver, [1]) is None
+    assert "not sure" in driver.record.of("repeats")[-1]["reason"]
+
+
+def test_without_a_loop_nothing_is_said(driver: Any) -> None:
+    assert cycles.wanted(driver) is None
+    assert driver.record.of("repeats") == []
+
+
+def test_a_fit_of_hours_is_not_followed() -> None:
+    driver: Any = Fake(step_s=100.0)
+    for _ in range(2):
+        assert cycles.wanted(driver) is None
+        break
+    assert "was not waited for" in driver.record.of("repeats")[-1]["reason"]

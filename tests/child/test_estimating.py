@@ -1,0 +1,66 @@
+"""A mean that a burst does not move, and an interval that holds the truth."""
+
+import math
+import random
+import statistics
+
+import pytest
+
+from trainperf.child.estimating import FEWEST, estimate
+
+
+def noisy(chance, count, slow=(), spread=0.02):
+    """So many times around 1, those in `slow` three times as long."""
+    return [chance.gauss(1, spread) * (3 if index in slow else 1) for index in range(count)]
+
+
+@pytest.mark.parametrize("count", range(FEWEST, 40))
+def test_a_fifth_of_the_blocks_slowed_threefold_does_not_move_it(count):
+    chance = random.Random(count)
+    slow = chance.sample(range(count), count // 5)
+    found = estimate(noisy(chance, count, slow, spread=0.01))
+    assert found.value == pytest.approx(1.0, rel=0.05)
+
+
+def test_one_slow_block_of_eight_leaves_the_interval_narrow():
+    found = estimate([0.13, 0.131, 0.129, 4.2, 0.13, 0.132, 0.128, 0.13])
+    assert found.value == pytest.approx(0.13, rel=0.01)
+    assert found.relative < 0.05
+
+
+def test_drift_shows_in_the_interval():
+    steady, drifting = estimate([1.0] * 10), estimate([1 + 0.1 * index for index in range(10)])
+    assert steady.half == 0.0
+    assert drifting.relative > 0.1
+    assert drifting.value == pytest.approx(1.45)
+
+
+@pytest.mark.parametrize("count", range(1, FEWEST))
+def test_fewer_than_five_blocks_tell_nothing_of_the_noise(count):
+    found = estimate([1.0, 1.0, 1.0, 9.0][:count])
+    assert found.half is None
+    assert found.relative == math.inf
+    assert found.value == 1.0
+
+
+@pytest.mark.parametrize("count", [5, 6, 8, 12, 20])
+def test_the_interval_holds_the_mean_of_what_is_spread_evenly(count):
+    chance = random.Random(7)
+    held = 0
+    for _ in range(400):
+        found = estimate(noisy(chance, count, spread=0.1))
+        held += abs(found.value - 1) <= found.half
+    assert 0.92 <= held / 400 <= 0.99
+
+
+def test_weights_make_it_the_ratio_of_the_sums():
+    blocks = [(1.0, 4), (1.2, 6), (1.1, 5), (1.0, 5), (0.9, 3), (3.0, 4)]
+    found = estimate([d / n for d, n in blocks], [n for _, n in blocks])
+    middle = sorted(blocks, key=lambda one: one[0] / one[1])[1:-1]
+    assert found.value == pytest.approx(sum(d for d, _ in middle) / sum(n for _, n in middle))
+
+
+def test_a_wide_spread_has_a_wide_interval():
+    values = [1, 2, 3, 4, 5, 6, 7, 8]
+    assert estimate(values).value == statistics.fmean(values)
+    assert estimate(values).relative > 0.3

@@ -1,0 +1,68 @@
+"""A training with TensorFlow 1's sessions is recognised, and nothing else is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from looping import Watcher
+from trainperf.child import tf_sessions
+
+
+class Graph:
+    """A graph that has updates of weights, or none."""
+
+    def __init__(self, *updates: str) -> None:
+        self._updates = updates
+
+    def get_collection(self, name: str) -> list[str]:
+        assert name == "train_op"
+        return list(self._updates)
+
+
+def made() -> Any:
+    class BaseSession:
+        def __init__(self, *updates: str) -> None:
+            self.graph = Graph(*updates)
+
+        def run(self, fetches: str) -> str:
+            return fetches
+
+    return SimpleNamespace(BaseSession=BaseSession)
+
+
+@pytest.fixture
+def watcher() -> Any:
+    return Watcher()
+
+
+def ran(watcher: Any, *updates: str, times: int = 2 * tf_sessions.ENOUGH) -> Any:
+    module = made()
+    tf_sessions.watch(watcher, module)
+    session = module.BaseSession(*updates)
+    for turn in range(times):
+        assert session.run(str(turn)) == str(turn)
+    return watcher.record.of("sessions")
+
+
+def test_runs_in_a_graph_without_updates_are_no_training(watcher: Any) -> None:
+    assert ran(watcher) == []
+    assert not watcher.finished
+
+
+def test_a_few_runs_are_none(watcher: Any) -> None:
+    assert ran(watcher, "Adam", times=tf_sessions.ENOUGH - 1) == []
+
+
+def test_a_loop_that_is_timed_goes_on(watcher: Any) -> None:
+    watcher.driver = object()
+    assert ran(watcher, "Adam") == []
+    assert not watcher.finished
+
+
+def test_many_runs_with_updates_are_a_training_and_said_once(watcher: Any) -> None:
+    (found,) = ran(watcher, "Adam")
+    assert found["where"]["function"] == "ran"
+    assert watcher.finished

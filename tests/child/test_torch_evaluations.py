@@ -1,0 +1,92 @@
+"""An evaluation is what passes from `eval()` to `train()` without an update."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from looping import Watcher
+from trainperf.child.torch_evaluations import Evaluations
+
+
+def made() -> Any:
+    class Module:
+        training = True
+
+        def train(self, mode: bool = True) -> Any:
+            self.training = mode
+            return self
+
+        def eval(self) -> Any:
+            return self.train(False)
+
+    return SimpleNamespace(Module=Module)
+
+
+@pytest.fixture
+def loops() -> Any:
+    return SimpleNamespace(observer=Watcher(), updates=0)
+
+
+@pytest.fixture
+def module(loops: Any) -> Any:
+    found = made()
+    Evaluations(loops, found).watch()
+    return found
+
+
+def recorded(loops: Any) -> list[Any]:
+    found: list[Any] = loops.observer.record.of("evaluation")
+    return found
+
+
+def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(
+    loops: Any, module: Any
+) -> None:
+    model, turn, interval = module.Module(), 0, 250
+    if turn % interval == 0:
+        assert model.eval() is model
+        loops.observer.clock.tick(2.0)
+        assert model.train().training
+    (found,) = recorded(loops)
+    assert (found["seconds"], found["every"]) == (2.0, 250)
+    assert found["where"]["function"].startswith("test_an_evaluation_is_timed")
+
+
+def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
+    before = vars(module.Module)["train"]
+    model = module.Module()
+    for _ in range(2):
+        model.eval()
+        assert vars(module.Module)["train"] is not before
+        model.train()
+        assert vars(module.Module)["train"] is before
+        model.train()
+    assert len(recorded(loops)) == 2
+
+
+def test_several_models_that_evaluate_together_are_one_evaluation(loops: Any, module: Any) -> None:
+    one, other = module.Module(), module.Module()
+    one.eval()
+    loops.observer.clock.tick(1.0)
+    other.eval()
+    loops.observer.clock.tick(1.0)
+    one.train()
+    other.train()
+    assert [found["seconds"] for found in recorded(loops)] == [2.0]
+
+
+def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, module: Any) -> None:
+    model = module.Module()
+    model.eval()
+    loops.updates += 1
+    model.train()
+    assert recorded(loops) == []
+
+
+def test_our_own_evaluations_are_none(loops: Any, module: Any) -> None:
+    loops.observer.off = True
+    module.Module().eval().train()
+    assert recorded(loops) == []

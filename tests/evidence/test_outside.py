@@ -1,0 +1,174 @@
+"""What stands between the steps, read off the events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recordings import FIT, block, observed, steps
+from trainperf.evidence.outside import around, outside
+from trainperf.model import Event, Measure, Missing, Outside
+
+REAL = Measure(0.1, 30, (0.1,) * 3)
+HERE = {"file": "/home/me/train.py", "line": 27, "function": "<module>"}
+FACTS = {"e": "facts", "epochs": 2, "epoch_steps": 10}
+REPEATS = {"e": "repeats", "where": {**HERE, "line": 19}, "reason": ""}
+
+
+def called(n: int, seconds: float, what: str = "predict") -> dict[str, Any]:
+    return {"what": what, "n": n, "seconds": seconds, "where": HERE}
+
+
+def seen(n: int, function: str = "sample", line: int = 9, into: str = "") -> dict[str, Any]:
+    file = HERE["file"]
+    where = {"thread": "main", "file": file, "def": 8, "function": function, "line": line}
+    return {**where, "into": into, "n": n}
+
+
+def cycle(gap: float = 10.0, **fields: Any) -> Event:
+    found: Event = {"e": "cycle", "gap_s": gap, "fit_s": None, "tail_s": 0.5, "complete": True}
+    return {**found, "opening_s": 0.5, "calls": [], "stacks": [], "total": 0, **fields}
+
+
+def found(*events: Event) -> Outside:
+    value = outside(observed(FIT, FACTS, *events), REAL)
+    assert isinstance(value, Outside)
+    return value
+
+
+def test_a_turn_is_the_fit_as_it_is_written_with_what_follows():
+    turn = found(REPEATS, cycle(10.0, calls=[called(200, 9.0)]))
+    assert (turn.turn, turn.steps, turn.training_s) == ("fit", 20, pytest.approx(2.0))
+    # the end of each of two epochs 0.5 s, and 0.5 s until the first step
+    assert turn.seconds == pytest.approx(2.0 + 1.0 + 0.5 + 10.0)
+    first = turn.spent[0]
+    assert (first.what, first.name, first.calls, first.seconds) == (
+        "prediction",
+        "predict",
+        200,
+        9.0,
+    )
+    assert first.where is not None
+    assert first.where.line == 27
+    assert turn.loop is not None
+    assert turn.loop.line == 19
+    assert sum(one.seconds for one in turn.spent) == pytest.approx(turn.seconds - 2.0)
+
+
+def test_what_was_not_timed_is_told_by_the_stacks():
+    turn = found(
+        cycle(
+            10.0,
+            calls=[called(20, 4.0)],
+            stacks=[
+                seen(60),
+                seen(20, line=10),
+                seen(20, "<module>", 31, "save"),
+                seen(50, "<module>", 27, "predict"),
+            ],
+        )
+    )
+    parts = {one.name: (one.what, one.seconds) for one in turn.spent}
+    assert parts["sample"] == ("other", pytest.approx(6.0 * 0.8))
+    assert parts["save"] == ("saving", pytest.approx(6.0 * 0.2))
+
+
+def test_the_first_of_several_turns_is_left_out():
+    turn = found(
+        cycle(9.0, calls=[called(1, 9.0)]),
+        cycle(1.0, fit_s=2.6, opening_s=0.1, calls=[called(1, 1.0)]),
+        cycle(1.0, fit_s=2.6, opening_s=0.1, calls=[called(1, 1.0)]),
+    )
+    assert turn.turns == 2
+    assert turn.spent[0].seconds == pytest.approx(1.0)
+    assert turn.seconds == pytest.approx(2.6 + 1.0)
+
+
+def test_a_turn_that_was_not_over_is_the_least_there_is():
+    turn = found(cycle(30.0, complete=False, opening_s=None))
+    assert not turn.whole
+    assert turn.seconds == pytest.approx(2.0 + 1.0 + 30.0)
+
+
+@pytest.mark.parametrize("reason", ["it is not sure that …", ""])
+def test_a_loop_around_fit_that_was_not_followed_has_its_reason(reason):
+    events = observed(FIT, FACTS, {**REPEATS, "reason": reason})
+    value = outside(events, REAL)
+    assert isinstance(value, Missing)
+    assert value.reason == reason or "not reached" in value.reason
+    assert around(events) is not None
+
+
+def test_calls_beside_each_step_are_part_of_it():
+    turn = found({"e": "calls", "b": 0, "n": 10, "calls": [called(10, 0.6)]}, block("real", 1, 10))
+    assert (turn.turn, turn.steps) == ("step", 1)
+    assert turn.share == pytest.approx(0.6)
+    assert turn.spent[0].calls == pytest.approx(1.0)
+
+
+def test_a_few_calls_beside_many_steps_are_nothing():
+    value = outside(
+        observed(FIT, {"e": "calls", "b": 0, "n": 100, "calls": [called(1, 0.05)]}), REAL
+    )
+    assert isinstance(value, Missing)
+
+
+def test_an_epoch_with_what_follows_it_is_a_turn_too():
+    turn = found(
+        {"e": "between", "s": 0.0, "seconds": 6.0},
+        {"e": "between", "s": 50.0, "seconds": 4.0},
+        {"e": "evaluate", "s": 51.0, "seconds": 1.0},
+        {"e": "aside", "total": 10, "stacks": [seen(10)], "calls": []},
+    )
+    assert (turn.turn, turn.steps, turn.seconds) == ("epoch", 10, pytest.approx(5.0))
+    assert [(one.what, one.name) for one in turn.spent] == [
+        ("other", "sample"),
+        ("evaluation", ""),
+    ]
+
+
+def test_without_a_step_time_nothing_is_known():
+    value = outside(observed(FIT, cycle()), Missing("no steps"))
+    assert value == Missing("no steps")
+
+
+def evaluation(at: float, seconds: float = 2.0, every: int | None = None) -> Event:
+    where = {**HERE, "function": "estimate_loss"}
+    return {"e": "evaluation", "s": at, "seconds": seconds, "where": where, "every": every}
+
+
+def test_evaluations_within_a_loop_are_counted_in_its_steps():
+    # ten steps of 0.1 s, of which the third and the eighth evaluate for two seconds more
+    durations = [0.1, 0.1, 2.1, 0.1, 0.1, 0.1, 0.1, 2.1, 0.1, 0.1]
+    made = steps("real", durations)
+    turn = found(*made, evaluation(100.25), evaluation(102.75))
+    assert (turn.turn, turn.steps) == ("evaluation", 5)
+    assert turn.training_s == pytest.approx(0.5)
+    (spent,) = turn.spent
+    assert (spent.what, spent.name, spent.seconds) == ("evaluation", "estimate_loss", 2.0)
+
+
+def test_an_evaluation_before_the_first_step_comes_back_as_the_source_says():
+    loop = {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"]}
+    events = (evaluation(50.0, every=250), loop, *steps("real", [0.1] * 5))
+    turn = outside(observed(*events), REAL)
+    assert isinstance(turn, Outside)
+    assert (turn.steps, turn.training_s, turn.seconds) == (250, 25.0, 27.0)
+    unknown = outside(observed(evaluation(50.0), *events[1:]), REAL)
+    assert isinstance(unknown, Missing)
+
+
+def test_epochs_before_whose_first_the_model_was_evaluated_are_left_alone():
+    loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
+    events = (evaluation(50.0, every=1), loop, *steps("real", [0.1] * 5))
+    assert isinstance(outside(observed(*events), REAL), Missing)
+
+
+def test_an_evaluation_of_a_pytorch_script_between_epochs_is_told_from_the_rest():
+    gaps = [{"e": "between", "s": at, "seconds": 4.0} for at in (0.0, 50.0)]
+    turn = found(*gaps, evaluation(51.0, 3.0))
+    assert [(one.what, one.name, one.seconds) for one in turn.spent] == [
+        ("evaluation", "estimate_loss", 3.0),
+        ("other", "", pytest.approx(1.0)),
+    ]

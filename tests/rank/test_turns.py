@@ -1,0 +1,71 @@
+"""Verdicts where most of the time is no training step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import detect_all
+from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.evaluation_between import OFTEN
+from trainperf.fixes.keras_predict_in_loop import BETWEEN_FITS, CALLED
+from trainperf.model import Evidence, Missing, Outside, Verdict
+from trainperf.rank import ranked, verdict
+
+
+def answered(case: Evidence) -> Verdict:
+    return verdict(case, ranked(detect_all(case), case))
+
+
+def turn(seconds: float) -> Outside:
+    return replace(BETWEEN_FITS, seconds=seconds, training_s=0.7 * seconds, spent=())
+
+
+def test_where_most_of_the_time_is_outside_that_is_the_verdict_and_its_cause_the_first_finding():
+    case = evidence(outside_=BETWEEN_FITS, around=SITE)
+    said = answered(case)
+    assert said.bottleneck == "host"
+    assert said.text == (
+        "Held up outside the training steps: they take 5 % of each turn of the loop around `fit` "
+        "(13.00 s); 92 % goes into `model.predict` (200 calls, train.py:27)."
+    )
+    assert ranked(detect_all(case), case)[0].id == "keras_predict_in_loop"
+
+
+def test_a_turn_that_was_not_over_is_said_to_be_the_least():
+    text = answered(evidence(outside_=replace(BETWEEN_FITS, whole=False), around=SITE)).text
+    assert "(at least 13.00 s); at least 92 % goes" in text
+
+
+def test_healthy_steps_make_no_healthy_training_where_a_fifth_is_something_else():
+    assert answered(evidence()).healthy
+    said = answered(evidence(outside_=turn(10.0), around=SITE))
+    assert not said.healthy
+    assert "they take only 70 % of each turn of the loop around `fit` (10.00 s)" in said.text
+
+
+def test_a_little_beside_the_steps_leaves_them_healthy():
+    little = replace(turn(10.0), training_s=9.0)
+    assert answered(evidence(outside_=little, around=SITE)).healthy
+
+
+def test_what_was_not_examined_is_not_called_healthy():
+    said = answered(evidence(outside_=Missing("it was not waited for"), around=SITE))
+    assert not said.healthy
+    assert "in the loop at train.py:12, was not examined: it was not waited for." in said.text
+
+
+def test_a_function_of_the_users_is_named():
+    own = replace(CALLED, what="other", name="sample", calls=None)
+    text = answered(evidence(outside_=replace(BETWEEN_FITS, spent=(own,)))).text
+    assert text.endswith("92 % goes into `sample` (train.py:27).")
+
+
+def test_the_verdict_names_what_the_first_finding_is_about():
+    case = torch_evidence(outside_=replace(OFTEN, seconds=12.0, training_s=6.5))
+    said = answered(case)
+    assert ranked(detect_all(case), case)[0].id == "evaluation_between"
+    assert said.text == (
+        "Held up outside the training steps: they take 54 % of what passes from one evaluation to "
+        "the next (12.00 s); 60 % goes into `estimate_loss` (train.py:40)."
+    )

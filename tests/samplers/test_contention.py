@@ -1,0 +1,80 @@
+"""How long threads wait for a core, and what others take of the cores."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from trainperf.samplers import contention
+from trainperf.samplers.contention import RunQueue, core_times
+
+counted = pytest.mark.skipif(
+    not Path("/proc/self/task").exists() or not Path("/proc/self/schedstat").exists(),
+    reason="the kernel does not count how long threads wait",
+)
+
+
+def spin(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+def test_the_first_reading_says_nothing() -> None:
+    assert RunQueue().read([os.getpid()]) is None
+
+
+def test_a_process_that_is_gone_says_nothing() -> None:
+    queue = RunQueue()
+    queue.read([2**30])
+    assert queue.read([2**30]) is None
+
+
+@counted
+def test_two_threads_that_share_a_core_wait_for_each_other() -> None:
+    before = os.sched_getaffinity(0)
+    queue = RunQueue()
+    spin(0.01)
+    queue.read([os.getpid()])
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        children = [os.fork() for _ in range(2)]
+        if 0 in children:
+            spin(0.3)
+            os._exit(0)
+        time.sleep(0.2)
+        queue.read(children)
+        time.sleep(0.2)
+        found = queue.read(children)
+    finally:
+        os.sched_setaffinity(0, before)
+        for child in children:
+            os.waitpid(child, 0)
+    assert found is not None
+    assert found.waiting_s > 0.2 * found.running_s
+
+
+def test_a_line_that_cannot_be_read_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def threads(pid: int) -> dict[str, tuple[int, int]]:
+        return {} if pid == 2 else {"7": (3, 1)}
+
+    monkeypatch.setattr(contention, "_threads", threads)
+    queue = RunQueue()
+    queue.read([1, 2])
+    found = queue.read([1, 2])
+    assert found is not None
+    assert (found.running_s, found.waiting_s) == (0.0, 0.0)
+
+
+def test_the_cores_get_busier_by_what_is_done() -> None:
+    before = core_times()
+    spin(0.3)
+    after = core_times()
+    assert before is not None
+    assert after is not None
+    assert after.busy_s - before.busy_s > 0.1

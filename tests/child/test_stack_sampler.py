@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import posixpath
 import sys
 import threading
@@ -172,15 +173,19 @@ def test_short_stretches_of_plain_python_are_seen(samplers: list[StackSampler]) 
     def scores() -> int:
         return sum(index % 7 for index in range(20_000))
 
-    end = time.monotonic() + 10.0
-    while sampler.samples < 60 and time.monotonic() < end:
+    data, end = bytes(200_000), time.monotonic() + 20.0
+    while not _seen(sampler, "scores") and time.monotonic() < end:
         scores()
-        time.sleep(0.001)
+        hashlib.sha256(data).digest()
+    found = _seen(sampler, "scores")
     sampler.stop()
 
     assert sys.getswitchinterval() == before
-    seen = {one["function"]: one["n"] for one in sampler.held()}
-    assert any(name.endswith("scores") for name in seen)
+    assert found
+
+
+def _seen(sampler: StackSampler, name: str) -> bool:
+    return any(function.endswith(name) for _, _, function, *_ in list(sampler._held))
 
 
 def test_each_function_on_the_stack_is_held_once_with_what_the_framework_ran_it_for(

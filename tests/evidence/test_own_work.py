@@ -100,6 +100,7 @@ def test_the_kind_of_a_whole_function() -> None:
     evaluated = "def f(m):\n    with torch.no_grad():\n        for x in d:\n            m(x)"
     assert of_function(ast.parse(evaluated)) == "evaluation"
     assert of_function(ast.parse("def f(x):\n    return x + 1")) is None
+    assert of_function(ast.parse("def log(x):\n    print(x.item())")) is None
 
 
 def test_a_loop_over_tensors_has_its_share_and_its_line() -> None:

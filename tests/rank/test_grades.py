@@ -61,11 +61,17 @@ def test_what_the_times_settle_is_settled() -> None:
 
 def test_an_input_bound_step_of_noisy_times_is_probably_so() -> None:
     case = noisy(evidence(resident=0.04, input=0.09), 0.4)
-    case = replace(case, times=replace(case.times, waiting_noise=0.02))
-    answer = verdict(case, ())
+    paired = replace(case, times=replace(case.times, waiting_noise=0.29))
+    answer = verdict(paired, ())
     assert (answer.bottleneck, answer.grade) == ("input", "probable")
     assert answer.text.startswith("Probably input-bound: the step could run at most 2.5× as fast")
     assert answer.text.endswith("; step times vary by ±40 %.")
+
+
+def test_what_neighbouring_blocks_tell_is_settled_however_the_times_drift() -> None:
+    case = noisy(evidence(resident=0.04, input=0.09), 0.4)
+    answer = verdict(replace(case, times=replace(case.times, waiting_noise=0.03)), ())
+    assert (answer.bottleneck, answer.grade) == ("input", "settled")
 
 
 def test_where_times_settle_nothing_the_stacks_name_the_suspect() -> None:

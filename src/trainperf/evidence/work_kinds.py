@@ -23,8 +23,8 @@ PARAMETERS = frozenset(
 )
 """Names by which a loop shows that it goes over a model's parameters."""
 
-TO_HOST = frozenset(["cpu", "item", "numpy", "tolist", "asnumpy"])
-"""Methods that bring a tensor to Python."""
+TO_HOST = frozenset(["numpy", "tolist", "asnumpy"])
+"""Methods that bring all elements of a tensor to Python; one number is read to log it as well."""
 
 SCORES = frozenset(
     [
@@ -86,13 +86,9 @@ def _of_statement(node: ast.stmt, holds: bool) -> WorkKind | None:
     if isinstance(node, ast.If | ast.With | ast.For) and _evaluates(node):
         return "evaluation"
     plain = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr)
-    if plain and (_called(node) & SCORES or _to_arrays(node)):
+    if plain and _called(node) & (SCORES | TO_HOST):
         return "metrics"
     return None
-
-
-def _to_arrays(node: ast.AST) -> bool:
-    return bool(_called(node) & {"numpy", "tolist"})
 
 
 def _evaluates(node: ast.AST) -> bool:

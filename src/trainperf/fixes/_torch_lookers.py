@@ -60,7 +60,7 @@ class Work:
 
 def lookers(evidence: Evidence) -> list[Work]:
     """What looks on, by function; each place of the loop's own function by itself."""
-    loop = _loop_functions(evidence)
+    loop, evaluates = _loop_functions(evidence), _evaluating(evidence)
     found: list[Work] = []
     groups: dict[tuple[str, str], list[SyncPoint]] = {}
     for sync in evidence.torch.syncs:
@@ -71,7 +71,7 @@ def lookers(evidence: Evidence) -> list[Work]:
             if sync.calls >= EACH_STEP:
                 edit = SELDOM if sync.printed or sync.what != "item" else DETACH
                 found.append(Work("", sync.where, sync.seconds, sync.calls, edit))
-        elif not MAKES_BATCHES.search(key[1]):
+        elif not MAKES_BATCHES.search(key[1]) and key not in evaluates:
             groups.setdefault(key, []).append(sync)
     costs = _costs(evidence)
     for key, syncs in groups.items():
@@ -99,6 +99,12 @@ def _costs(evidence: Evidence) -> dict[tuple[str, str], FunctionCost]:
 def _key(file: str, function: str) -> tuple[str, str]:
     """A function as sites and stack samples both name it: without its class."""
     return os.path.basename(file), function.rpartition(".")[2]
+
+
+def _evaluating(evidence: Evidence) -> set[tuple[str, str]]:
+    """The functions that evaluate the model: more than looking on."""
+    works = (work for work in evidence.own_work if work.kind == "evaluation")
+    return {_key(work.where.file, work.where.function) for work in works if not work.statement}
 
 
 def _loop_functions(evidence: Evidence) -> set[tuple[str, str]]:

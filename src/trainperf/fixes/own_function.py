@@ -13,6 +13,7 @@ from trainperf.fixes._step import gpu_utilization
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._words import at, ms, percent, worth_counted
 from trainperf.model import Equivalence, Evidence, Finding, OwnWork, Site, is_taken
+from trainperf.model.outside import Outside, Spent
 
 MOST = 0.25
 """Share of a step from which a function of the user's own is what it is lost to."""
@@ -26,6 +27,8 @@ BACKWARD = 2.0
 BUSY = 0.85
 """A GPU that runs kernels so much of the time is what the step waits for, not Python."""
 
+EVALUATES = ("evaluation", "prediction")
+
 NOISY = 0.25
 """Noise of a step's times from which a share is not put into seconds."""
 
@@ -35,6 +38,7 @@ STEP = Site("optim.py", 25, "Adam.step")
 BY_HAND = OwnWork("optimizer", STEP, 0.47, 300, statement=True)
 SCORING = OwnWork("metrics", Site("train.py", 31, "f1_of"), 0.40, 300, calls_into="f1_score")
 CELL = OwnWork("recurrence", Site("model.py", 20, "Reader.forward"), 0.28, 300, statement=True)
+EVALUATED = Outside("evaluation", 3.0, 10, 2.0, (Spent("evaluation", 1.0, 0.33),))
 ITEM = OwnWork("sample", Site("data.py", 12, "Images.__getitem__"), 0.47, 200)
 
 
@@ -63,7 +67,7 @@ class OwnFunction(Fix):
     category = "host"
     equivalence = Equivalence.NUMERICS
     counted = True
-    try_before = ("torch_step_logging", "keras_callback_per_batch", "torch_workers")
+    try_before = ("torch_step_logging", "torch_workers")
 
     silent = [
         evidence(),
@@ -75,6 +79,8 @@ class OwnFunction(Fix):
         _work(replace(BY_HAND, share=0.20, samples=30)),
         # what makes the samples is told by the fixes of the input, where it is waited for
         _work(ITEM, real=0.2, resident=0.1, input=0.1),
+        # evaluations that were timed one by one are told by what they took
+        _work(replace(SCORING, kind="evaluation"), outside_=EVALUATED),
         # a cell in a part of the model that takes little, its backward included
         _work(replace(CELL, share=0.03)),
     ]
@@ -82,6 +88,7 @@ class OwnFunction(Fix):
         _work(BY_HAND),
         _work(SCORING),
         _work(replace(SCORING, share=0.17)),
+        _work(replace(SCORING, kind="evaluation")),
         _work(CELL),
         _work(ITEM),
         _work(replace(SCORING, kind="other"), resident=None, input=None),
@@ -128,10 +135,18 @@ def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
     for work in evidence.own_work:
         if work.kind in ("sample", "other") and _input_bound(evidence):
             continue
+        if work.kind == "evaluation" and _evaluations_timed(evidence):
+            continue
         factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
         shown = work.kind not in ("sample", "other")
         if min(1.0, factor * work.low) >= (LEAST if shown else MOST):
             yield work, min(1.0, factor * work.share)
+
+
+def _evaluations_timed(evidence: Evidence) -> bool:
+    """Whether evaluations were timed one by one; then that is what tells of them."""
+    turn = evidence.outside_
+    return isinstance(turn, Outside) and any(one.what in EVALUATES for one in turn.spent)
 
 
 def _input_bound(evidence: Evidence) -> bool:

@@ -31,6 +31,7 @@ from trainperf.model import (
     FunctionCost,
     Loop,
     Missing,
+    OwnWork,
     PhaseUse,
     Site,
     SyncPoint,
@@ -51,6 +52,7 @@ LOG_SYNC = SyncPoint(
     "item", Site("train.py", 30, "log", col=12, end_line=30, end_col=25), 53, 0.004
 )
 SUM_SYNC = SyncPoint("item", Site("train.py", 24, "main", col=17, end_line=24, end_col=28), 1, 0.0)
+EVALUATES = OwnWork("evaluation", Site("train.py", 31, "log"), 0.5, 200)
 LOG = FunctionCost("log", "train.py", 31, 0.5, "main", 200, calls_into="")
 PARTS = split(forward=0.015, backward=0.025, optimizer=0.005, rest=0.052)
 
@@ -104,6 +106,8 @@ class SeldomLogging(Fix):
         ),
         # in a worker thread
         torch_evidence(functions=(replace(LOG, thread="worker", calls_into="dumps"),)),
+        # it evaluates the model, and reads what that gave
+        torch_evidence(split=PARTS, torch={"syncs": (LOG_SYNC,)}, own_work=(EVALUATES,)),
         # the function that trains
         torch_evidence(functions=(replace(LOG, name="main", calls_into="add_scalar"),)),
         # the GPU is busy, and so it is with the loss printed seldom

@@ -77,9 +77,17 @@ def verdict(
         return sound(evidence, trials)
     if bottleneck != "environment":
         text += outside.also_stopped(evidence, findings)
-    if bottleneck != "environment" and evidence.times.noise > NOISY:
+    if bottleneck != "environment" and _noise(evidence, bottleneck) > NOISY:
         return Verdict(bottleneck, hedged(text, evidence), utilization, grade="probable")
     return Verdict(bottleneck, text, utilization)
+
+
+def _noise(evidence: Evidence, bottleneck: Bottleneck) -> float:
+    """The noise of what a verdict concerns: what is lost to the input was told by neighbours."""
+    waiting = evidence.times.waiting_noise
+    if waiting is not None and bottleneck in ("input", "storage"):
+        return waiting
+    return evidence.times.noise
 
 
 def _counted(

@@ -122,6 +122,39 @@ def test_two_keywords_come_in_the_order_asked():
         assert result(script) == after
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("▸f(x)◂", "f(x, a=1)"),
+        ("▸f(x, a=0, **how)◂", "f(x, a=1, **how)"),
+        ("▸f(x, 0, **how)◂", "f(x, 1, **how)"),
+        ("▸f(x, **how)◂", 'f(x, **{**how, "a": 1})'),
+        ("▸f(x, **self.how, b=2)◂", 'f(x, **{**self.how, "a": 1}, b=2)'),
+        ("▸f(\n    x,\n    **how()  # why\n)◂", 'f(\n    x,\n    **{**how(), "a": 1}  # why\n)'),
+    ],
+)
+def test_a_keyword_may_go_among_those_that_are_passed_on(text, after):
+    script, sites = script_of(text)
+    script.set_keyword_or_extend(sites[0], "a", "1", position=1)
+    assert result(script) == after
+
+
+def test_several_keywords_go_among_those_that_are_passed_on():
+    script, sites = script_of("▸f(x, **how)◂")
+    script.set_keyword_or_extend(sites[0], "a", "1")
+    script.set_keyword_or_extend(sites[0], "b", "2")
+    names = {"f": lambda x, **given: given, "x": 0, "how": {"a": 0, "c": 3}}
+    assert eval(result(script), names) == {"a": 1, "b": 2, "c": 3}
+
+
+@pytest.mark.parametrize("text", ["▸f(**one, **two)◂", "▸f(**one or two)◂", "▸f(**{} | one)◂"])
+def test_keywords_passed_on_in_another_way_are_left_alone(text):
+    script, sites = script_of(text)
+    with pytest.raises(CannotRewrite):
+        script.set_keyword_or_extend(sites[0], "a", "1")
+    assert result(script) is None
+
+
 def test_two_values_for_one_keyword_are_refused_and_the_first_stays():
     for text, after in [("▸f(x)◂", "f(x, a=1)"), ("▸f(x, a=0)◂", "f(x, a=1)")]:
         script, sites = script_of(text)

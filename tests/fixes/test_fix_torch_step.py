@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rewriting import script_of
@@ -10,6 +12,8 @@ from trainperf.fixes._cases import GPU, probe
 from trainperf.fixes._torch_cases import split, torch_evidence
 from trainperf.fixes._torch_source import inherits_forward, model_target
 from trainperf.fixes._torch_step import (
+    PROBED,
+    UNTRIED,
     at_least,
     bound_by_probe,
     compute_seconds,
@@ -18,8 +22,9 @@ from trainperf.fixes._torch_step import (
     saved_by_probe,
     step_seconds,
     taken_probe,
+    to_try,
 )
-from trainperf.model import Missing
+from trainperf.model import Measure, Missing
 
 
 def test_a_part_that_was_not_seen_is_not_zero() -> None:
@@ -133,3 +138,31 @@ def test_a_probe_without_a_result_counts_as_not_taken() -> None:
 )
 def test_a_class_has_the_forward_of_pytorch_if_it_says_so(body: str, inherits: bool) -> None:
     assert inherits_forward(body, "Stack") is inherits
+
+
+def test_what_is_tried_is_bounded_by_the_high_end_of_a_probe() -> None:
+    case = torch_evidence(probes={"fast": probe(1.2), "slow": probe(0.8)})
+
+    assert to_try(case, "slow") == (pytest.approx(0.8 * 1.03), PROBED)
+    bound, basis = to_try(case, "fast")
+    assert basis == PROBED
+    assert bound is not None
+    assert bound == pytest.approx(1.02, abs=0.01)  # the probed part is a tenth of the step
+
+
+def test_what_no_probe_says_or_only_noise_limits_nothing() -> None:
+    case = torch_evidence(probes={"wide": probe(0.9, spread=0.3), "none": Missing("no time")})
+
+    assert [to_try(case, name) for name in ("wide", "none", "")] == [(None, UNTRIED)] * 3
+
+
+def test_noise_that_may_hide_the_whole_step_hides_nothing_to_try() -> None:
+    noisy = replace(Measure(2.86, 4, (1.0, 4.7)), low=0.0, high=26.6)
+    case = torch_evidence(resident=0.89, input=0.016)
+
+    assert to_try(replace(case, times=replace(case.times, real_=noisy))) == (None, UNTRIED)
+
+
+def test_a_step_that_is_all_waiting_leaves_nothing_to_try() -> None:
+    with pytest.raises(NotMeasured):
+        to_try(torch_evidence(resident=0.002, input=0.099))

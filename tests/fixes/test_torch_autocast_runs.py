@@ -109,6 +109,62 @@ for epoch in range(3):
         ▸optimizer.step()◂
         losses.append(loss.item())
 """
+CONTEXT = """\
+from contextlib import nullcontext
+
+ctx = nullcontext()
+scaler = torch.amp.GradScaler("cpu", enabled=False)
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        with ctx:
+            out = ▸model(x)◂
+            loss = criterion(out, y)
+            loss = loss / 2
+        losses.append(loss.item())
+        ▸scaler.scale(loss).backward()◂
+        if i % 2 == 1:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+SWITCHED_OFF = """\
+amp = False
+for epoch in range(3):
+    for x, y in loader:
+        with torch.autocast("cpu", dtype=torch.float16, enabled=amp):
+            out = ▸model(x)◂
+            loss = criterion(out, y)
+        optimizer.zero_grad()
+        ▸loss.backward()◂
+        optimizer.step()
+        losses.append(loss.item())
+"""
+OF_A_LIBRARY = """\
+from types import SimpleNamespace
+
+accelerator = SimpleNamespace(backward=lambda loss: loss.backward())
+for epoch in range(3):
+    for x, y in loader:
+        out = ▸model(x)◂
+        loss = criterion(out, y)
+        accuracy = (out.argmax(1) == y).float().mean()
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+"""
+CLOSURE = """\
+for epoch in range(3):
+    for x, y in loader:
+        def closure():
+            optimizer.zero_grad()
+            loss = criterion(▸model(x)◂, y)
+            ▸loss.backward()◂
+            losses.append(loss.item())
+            return loss
+        optimizer.step(closure)
+"""
+UNSCALED = [CONTEXT, SWITCHED_OFF, OF_A_LIBRARY, CLOSURE]
 LOOPS = [PLAIN, ONE_STATEMENT, ACCUMULATED, CLIPPED, HELPER, RETURNS_LOSS]
 
 
@@ -119,6 +175,21 @@ def trained(text: str) -> tuple[list[float], set[object], dict[str, object]]:
         warnings.simplefilter("error")
         exec(compile(text, "train.py", "exec"), names)
     return names["losses"], set(names["types"]), names
+
+
+@pytest.mark.parametrize("loop", UNSCALED)
+def test_what_needs_no_scaler_is_rewritten_wherever_the_loss_is_made(loop):
+    script, sites = script_of(START + loop)
+    before, types, _ = trained((START + loop).replace("▸", "").replace("◂", ""))
+    assert types == {torch.float32}
+    fix = by_id()["torch_autocast"]
+    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=BFLOAT16)
+
+    fix.rewrite(script, finding)
+    after, types, _ = trained(result(script))
+
+    assert types == {torch.bfloat16}
+    assert after == pytest.approx(before, rel=0.05)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

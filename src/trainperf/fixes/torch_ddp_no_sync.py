@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes._exchange import exchange, exchange_at_most, exchange_seconds
+from trainperf.fixes._exchange import (
+    exchange,
+    exchange_at_most,
+    exchange_seconds,
+    to_try_on_exchange,
+)
 from trainperf.fixes._no_sync_edits import put_under_no_sync
 from trainperf.fixes._no_sync_examples import EXAMPLES
 from trainperf.fixes._parallel_cases import SLOW, ddp, parallel_evidence
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 SEVERAL = 1.5
 """Backward passes per update from which gradients are added up; between, it varies."""
+
+LEFT_OUT = "of the exchanges left out"
 
 ADDING = ddp(micro_steps=4.0, synced=4.0)
 STEP = Site("train.py", 24, "main", col=12, end_line=24, end_col=28)
@@ -103,39 +110,85 @@ class NoSync(Fix):
             ddp=ADDING, parallel={"exchange": SLOW}, calls=None, split=Missing("not timed")
         ),
     ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        # one backward per update, or nobody counted
+        parallel_evidence(parallel={"exchange": SLOW}, **UPDATING),
+        # an update that no edit can reach
+        parallel_evidence(ddp=ADDING, parallel={"exchange": an_exchange(None)}),
+    ]
+    tries = [
+        parallel_evidence(ddp=ADDING, parallel={"exchange": an_exchange(None)}, **UPDATING),
+    ]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a DDP model that exchanges more than once per update."""
-        found = [one for one in evidence.parallel.ddp if (_counted(one) or (0, 0))[1] > SEVERAL]
-        if not found:
+        counted = _dearest(evidence)
+        if counted is None:
             return None
-        dearest = max(found, key=lambda one: one.synced or 0.0)
-        micro, synced = _counted(dearest) or (1.0, 1.0)
+        dearest, micro, synced = counted
         share = (synced - 1) / synced
         cost = exchange_at_most(evidence)
         bound = bound_if_saved(evidence, share * cost)
         if not worth(evidence, bound):
             return None
-        where = _places(evidence, dearest)
         over = f" over {backend}" if (backend := exchange(evidence).backend) else ""
+        text = (
+            f"{_said(micro, synced)} That takes {'up to ' if _unsure(evidence) else ''}"
+            f"{ms(cost)} of the {ms(evidence.times.real)} step{over}, of which one exchange per "
+            f"update would save {percent(share)}."
+        )
+        return self._finding(evidence, dearest, text, bound, f"{percent(share)} {LEFT_OUT}")
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever more than one exchange per update was counted."""
+        counted = _dearest(evidence)
+        if counted is None:
+            return None
+        dearest, micro, synced = counted
+        bound, basis = to_try_on_exchange(evidence, (synced - 1) / synced)
+        return self._finding(evidence, dearest, _said(micro, synced), bound, basis)
+
+    def _finding(
+        self, evidence: Evidence, ddp: Ddp, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        where = _places(evidence, ddp)
+        alone = len(_several(evidence)) == 1
         return self.finding(
             title="Gradients are exchanged after every batch, and used after several",
-            text=f"Each update adds up the gradients of {micro:.3g} backward passes, and "
-            f"{synced:.3g} of them exchange. That takes {'up to ' if _unsure(evidence) else ''}"
-            f"{ms(cost)} of the {ms(evidence.times.real)} step{over}, of which one exchange per "
-            f"update would save {percent(share)}.",
+            text=text,
             bound=bound,
-            bound_basis=f"{percent(share)} of the exchanges left out",
+            bound_basis=basis,
             where=where,
             snippet=SNIPPET,
-            rewritable=len(found) == 1 and len(where) >= 3 and all(site.exact for site in where),
+            rewritable=alone and len(where) >= 3 and all(site.exact for site in where),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put forward and backward under `no_sync()`, but in the turn that updates."""
         forward, backward, step, *wrapped = finding.where
         put_under_no_sync(script, forward, backward, step, wrapped[0] if wrapped else None)
+
+
+def _several(evidence: Evidence) -> list[Ddp]:
+    return [one for one in evidence.parallel.ddp if (_counted(one) or (0, 0))[1] > SEVERAL]
+
+
+def _dearest(evidence: Evidence) -> tuple[Ddp, float, float] | None:
+    """The DDP model that exchanges most often, with its backward passes and exchanges."""
+    found = _several(evidence)
+    if not found:
+        return None
+    dearest = max(found, key=lambda one: one.synced or 0.0)
+    return dearest, *(_counted(dearest) or (1.0, 1.0))
+
+
+def _said(micro: float, synced: float) -> str:
+    return (
+        f"Each update adds up the gradients of {micro:.3g} backward passes, and {synced:.3g} of "
+        "them exchange."
+    )
 
 
 def _unsure(evidence: Evidence) -> bool:

@@ -132,7 +132,9 @@ class PrefetchFactor(Fix):
             "batches ahead."
         )
         basis = upper(evidence, "no step waits for its batch")
-        return self._finding(loader, text, bound, basis, offered)
+        return self._finding(
+            loader, "The workers have too few batches ready", text, bound, basis, offered
+        )
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try longer queues unless the loop surely does not wait."""
@@ -147,13 +149,20 @@ class PrefetchFactor(Fix):
             f"worker{'' if loader.workers == 1 else 's'}, each with {now} batches ahead."
         )
         basis = UNTRIED if bound is None else "no step waits for its batch"
-        return self._finding(loader, text, bound, basis, offered)
+        title = f"Each worker has {now} batches ready"
+        return self._finding(loader, title, text, bound, basis, offered)
 
     def _finding(
-        self, loader: Loader, text: str, bound: float | None, basis: str, offered: list[int]
+        self,
+        loader: Loader,
+        title: str,
+        text: str,
+        bound: float | None,
+        basis: str,
+        offered: list[int],
     ) -> Finding:
         return self.finding(
-            title="The workers have too few batches ready",
+            title=title,
             text=text,
             bound=bound,
             bound_basis=basis,

@@ -25,11 +25,12 @@ class Added:
 
 @dataclass(frozen=True)
 class CallChange:
-    """The keywords to take from and to add to one call."""
+    """The keywords to take from and to add to one call, `passed` among its `**keywords`."""
 
     call: ast.Call
     removed: tuple[str, ...] = ()
     added: tuple[Added, ...] = ()
+    passed: tuple[Added, ...] = ()
 
     def without(self, name: str) -> CallChange:
         """Also remove keyword `name`."""
@@ -37,10 +38,18 @@ class CallChange:
 
     def plus(self, name: str, value: str) -> CallChange:
         """Also add keyword `name`; raises `CannotRewrite` if it gets another value."""
-        for each in self.added:
-            if each.name == name and each.value != value:
-                raise CannotRewrite(f"two edits set {name}: to {each.value} and to {value}")
-        return replace(self, added=tuple(dict.fromkeys((*self.added, Added(name, value)))))
+        return replace(self, added=_with(self.added, name, value))
+
+    def passing(self, name: str, value: str) -> CallChange:
+        """Also put `name` into what the call takes as `**keywords`; raises as `plus` does."""
+        return replace(self, passed=_with(self.passed, name, value))
+
+
+def _with(those: tuple[Added, ...], name: str, value: str) -> tuple[Added, ...]:
+    for each in those:
+        if each.name == name and each.value != value:
+            raise CannotRewrite(f"two edits set {name}: to {each.value} and to {value}")
+    return tuple(dict.fromkeys((*those, Added(name, value))))
 
 
 Argument = ast.expr | ast.keyword
@@ -78,6 +87,8 @@ def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
         if isinstance(node, ast.keyword) and node.arg in change.removed
     ]
     added = list(change.added)
+    if change.passed:
+        yield from _passing(source, change)
     while drop and added:  # a new keyword takes the place of one that goes
         yield Replace(items[drop.pop()], str(added.pop(0)))
     if drop:
@@ -94,6 +105,14 @@ def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
         yield Insert(items[0][0], "(", Rank.BEFORE_EXPRESSION, whole)
         yield Insert(items[0][1], ")", Rank.AFTER_EXPRESSION, whole)
     yield from _additions(source, items[-1], added, whole)
+
+
+def _passing(source: Source, change: CallChange) -> Iterator[Insert]:
+    """Put keywords into the one `**how` of a call: `**{**how, "a": 1}`."""
+    (span,) = (source.span(each.value) for each in change.call.keywords if each.arg is None)
+    text = "".join(f', "{each.name}": {each.value}' for each in change.passed)
+    yield Insert(span[0], "{**", Rank.BEFORE_EXPRESSION, span)
+    yield Insert(span[1], f"{text}}}", Rank.AFTER_EXPRESSION, span)
 
 
 def _parentheses(source: Source, call: ast.Call) -> Span:

@@ -78,8 +78,7 @@ class Script(Reading):
         check_expression(value)
         if len(starred) > 1 or not isinstance(starred[0], PRIMARY):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
-        template = f'{{**{{}}, "{name}": {value}}}'
-        self._edit(file, layout.wrap(file.source, starred[0], template))
+        self._change_call(file, call, lambda change: change.passing(name, value))
 
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""

@@ -88,14 +88,23 @@ def _step(script: Script, site: Site) -> Step:
     if any(isinstance(each, ast.ClassDef) for each in inner):
         raise CannotRewrite("the loop stands in the body of a class")
     loop = loops[-1]
-    first = inner[inner.index(loop) + 1]
-    if not _is_tape(first) or first not in loop.body:
-        raise CannotRewrite("the tape is not opened in the body of the loop itself")
+    below = inner[inner.index(loop) + 1 :]
+    if not below or not _is_tape(below[-1]):
+        raise CannotRewrite("no tape is opened in the loop")
+    first = next(each for each in below if _is_tape(each))
+    parent = (loop, *below)[below.index(first)]
+    block = next((body for body in _blocks(parent) if first in body), None)
+    if block is None:
+        raise CannotRewrite("the tape stands in no plain block")
     module = script.module(site.file)
-    moved = _moved(loop.body, module)
+    moved = _moved(block, module)
     if first not in moved:
         raise CannotRewrite("the step is not in one piece")
     return Step(moved, loop, loops[0], functions, module)
+
+
+def _blocks(parent: ast.stmt) -> Iterable[list[ast.stmt]]:
+    return (value for _, value in ast.iter_fields(parent) if isinstance(value, list))
 
 
 def _moved(body: Sequence[ast.stmt], module: ast.Module) -> tuple[ast.stmt, ...]:
@@ -271,10 +280,12 @@ def _results(step: Step, names: Names) -> list[str]:
 
 
 def _losses(moved: Iterable[ast.stmt]) -> list[str]:
-    """The names whose gradients are taken."""
+    """The names whose gradients are taken, behind the tapes and not within them."""
     return [
         call.args[0].id
-        for call in (node for node in _nodes(moved) if isinstance(node, ast.Call))
+        for statement in moved
+        if not _is_tape(statement)
+        for call in _calls(statement)
         if isinstance(call.func, ast.Attribute)
         and call.func.attr == "gradient"
         and call.args

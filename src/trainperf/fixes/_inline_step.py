@@ -26,6 +26,9 @@ TO_PYTHON = frozenset({"bool", "float", "format", "hash", "int", "str"})
 READS = frozenset({"numpy", "item", "tolist"})
 """What makes a Python value of a tensor: there is none while a function is traced."""
 
+BEFORE = ("__init__", "build", "compile", "main")
+"""Functions that set attributes before a loop runs, not while it does."""
+
 CHOICES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.Assert, ast.Raise, ast.BoolOp)
 JUMPS = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 BINDINGS = (ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Delete, ast.NamedExpr)
@@ -215,16 +218,29 @@ def _parameters(step: Step, names: Names) -> list[str]:
     counted = _counters(step.loop) & set(given)
     if counted:
         raise CannotRewrite(f"it uses the number of the step, {min(counted)}")
-    changed = {
-        dotted(target)
-        for node in _outside(step.outermost, step.moved)
-        for target in assigned(node)
-        if isinstance(target, ast.Attribute)
-    }
+    changed = _changed(step)
     for node in _nodes(step.moved):
         if isinstance(node, ast.Attribute) and dotted(node) in changed:
             raise CannotRewrite(f"{dotted(node)} changes while the loop runs")
     return given
+
+
+def _changed(step: Step) -> set[str]:
+    """Attributes that are set in the loop, or in a function that it may call."""
+    others = [
+        node
+        for function in ast.walk(step.module)
+        if isinstance(function, Function)
+        and function.name not in BEFORE
+        and function not in step.functions
+        for node in ast.walk(function)
+    ]
+    return {
+        dotted(target)
+        for node in (*_outside(step.outermost, step.moved), *others)
+        for target in assigned(node)
+        if isinstance(target, ast.Attribute)
+    }
 
 
 def _bound_in(node: ast.AST) -> set[str]:

@@ -117,7 +117,35 @@ def test_a_tape_that_is_no_part_of_a_loop_is_left_alone() -> None:
     assert "loop" in refused("with ▸tf.GradientTape()◂ as tape:\n    loss = f(x)\n" + UPDATE)
 
 
-def test_a_tape_below_a_condition_is_left_alone() -> None:
-    text = "for x in ds:\n    if x:\n        with ▸tf.GradientTape()◂ as tape:\n"
+def test_what_another_method_changes_is_not_traced_once() -> None:
+    text = (
+        "class Trainer:\n    def decay(self):\n        self.weight *= 0.9\n\n"
+        "    def train(self):\n        for x in ds:\n"
+        "            with ▸tf.GradientTape()◂ as tape:\n                loss = self.weight * f(x)\n"
+        f"            {UPDATE}            self.decay()\n"
+    )
 
-    assert "body of the loop" in refused(f"{text}            loss = f(x)\n        {UPDATE}")
+    assert "self.weight changes" in refused(text)
+    assert "train_step" in edited(text.replace("def decay", "def __init__"))
+
+
+def test_a_step_below_a_condition_stays_there() -> None:
+    text = edited(
+        "for n, x in enumerate(ds):\n    if n % 4 == 0:\n"
+        "        with ▸tf.GradientTape()◂ as tape:\n            loss = f(x)\n"
+        f"        {UPDATE}"
+    )
+
+    assert text.endswith(
+        "for n, x in enumerate(ds):\n    if n % 4 == 0:\n        loss = train_step(x)\n"
+    )
+
+
+def test_a_tape_within_a_tape_goes_along() -> None:
+    text = edited(
+        "for x in ds:\n    with tf.GradientTape() as tape:\n"
+        "        with ▸tf.GradientTape()◂ as inner:\n            p = f(x)\n"
+        f"        loss = penalty(inner.gradient(p, x))\n    {UPDATE}"
+    )
+
+    assert text.endswith("for x in ds:\n    loss = train_step(x)\n")

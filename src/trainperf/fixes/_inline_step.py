@@ -26,6 +26,9 @@ TO_PYTHON = frozenset({"bool", "float", "format", "hash", "int", "str"})
 READS = frozenset({"numpy", "item", "tolist"})
 """What makes a Python value of a tensor: there is none while a function is traced."""
 
+BEFORE = ("__init__", "build", "compile", "main")
+"""Functions that set attributes before a loop runs, not while it does."""
+
 CHOICES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.Assert, ast.Raise, ast.BoolOp)
 JUMPS = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 BINDINGS = (ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Delete, ast.NamedExpr)
@@ -88,14 +91,23 @@ def _step(script: Script, site: Site) -> Step:
     if any(isinstance(each, ast.ClassDef) for each in inner):
         raise CannotRewrite("the loop stands in the body of a class")
     loop = loops[-1]
-    first = inner[inner.index(loop) + 1]
-    if not _is_tape(first) or first not in loop.body:
-        raise CannotRewrite("the tape is not opened in the body of the loop itself")
+    below = inner[inner.index(loop) + 1 :]
+    if not below or not _is_tape(below[-1]):
+        raise CannotRewrite("no tape is opened in the loop")
+    first = next(each for each in below if _is_tape(each))
+    parent = (loop, *below)[below.index(first)]
+    block = next((body for body in _blocks(parent) if first in body), None)
+    if block is None:
+        raise CannotRewrite("the tape stands in no plain block")
     module = script.module(site.file)
-    moved = _moved(loop.body, module)
+    moved = _moved(block, module)
     if first not in moved:
         raise CannotRewrite("the step is not in one piece")
     return Step(moved, loop, loops[0], functions, module)
+
+
+def _blocks(parent: ast.stmt) -> Iterable[list[ast.stmt]]:
+    return (value for _, value in ast.iter_fields(parent) if isinstance(value, list))
 
 
 def _moved(body: Sequence[ast.stmt], module: ast.Module) -> tuple[ast.stmt, ...]:
@@ -206,16 +218,29 @@ def _parameters(step: Step, names: Names) -> list[str]:
     counted = _counters(step.loop) & set(given)
     if counted:
         raise CannotRewrite(f"it uses the number of the step, {min(counted)}")
-    changed = {
-        dotted(target)
-        for node in _outside(step.outermost, step.moved)
-        for target in assigned(node)
-        if isinstance(target, ast.Attribute)
-    }
+    changed = _changed(step)
     for node in _nodes(step.moved):
         if isinstance(node, ast.Attribute) and dotted(node) in changed:
             raise CannotRewrite(f"{dotted(node)} changes while the loop runs")
     return given
+
+
+def _changed(step: Step) -> set[str]:
+    """Attributes that are set in the loop, or in a function that it may call."""
+    others = [
+        node
+        for function in ast.walk(step.module)
+        if isinstance(function, Function)
+        and function.name not in BEFORE
+        and function not in step.functions
+        for node in ast.walk(function)
+    ]
+    return {
+        dotted(target)
+        for node in (*_outside(step.outermost, step.moved), *others)
+        for target in assigned(node)
+        if isinstance(target, ast.Attribute)
+    }
 
 
 def _bound_in(node: ast.AST) -> set[str]:
@@ -271,10 +296,12 @@ def _results(step: Step, names: Names) -> list[str]:
 
 
 def _losses(moved: Iterable[ast.stmt]) -> list[str]:
-    """The names whose gradients are taken."""
+    """The names whose gradients are taken, behind the tapes and not within them."""
     return [
         call.args[0].id
-        for call in (node for node in _nodes(moved) if isinstance(node, ast.Call))
+        for statement in moved
+        if not _is_tape(statement)
+        for call in _calls(statement)
         if isinstance(call.func, ast.Attribute)
         and call.func.attr == "gradient"
         and call.args

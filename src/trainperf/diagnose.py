@@ -98,7 +98,8 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     ]
     asked = ignoring.suppressed(found, default_reader, request.run.cwd)
     found = list(asked.kept)
-    findings = pasteable(rank.ranked(found, evidence), request.run.cwd)
+    ranked = rank.ranked(found, evidence)
+    findings = pasteable(at_most(ranked, evidence), request.run.cwd)
     verdict = rank.verdict(evidence, findings)
     patch = _patch(request.run, findings)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
@@ -112,6 +113,24 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
             *(f"a check failed: {fault}" for fault in faults),
         ),
     )
+
+
+def at_most(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
+    """The findings with bounds that the noise of the times does not make too low.
+
+    Rules work with the middle of each interval; what a change gives at most is what it gives
+    at the favourable end of it.
+    """
+    favourable = detect_all(evidence.favourable(), lambda fix, error: None)
+    bounds = {one.id: one.bound for one in favourable}
+
+    def raised(one: Finding) -> Finding:
+        known = bounds.get(one.id)
+        if one.bound is None or known is None or known <= one.bound:
+            return one
+        return replace(one, bound=known)
+
+    return tuple(raised(one) for one in findings)
 
 
 def _try(

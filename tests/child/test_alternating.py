@@ -73,3 +73,8 @@ def test_a_clear_gain_is_decided_at_once_beside_noise(monkeypatch):
     noise = itertools.cycle([0.9, 1.1, 1.0])
     fields, _ = _alternated(monkeypatch, lambda: 0.1 * next(noise), 0.02)
     assert len(fields["base"]) == BLOCKS
+
+
+def test_a_variation_that_is_far_slower_ends_after_two_turns(monkeypatch):
+    fields, _ = _alternated(monkeypatch, 0.1, 30.0, deadline=1e6)
+    assert len(fields["base"]) == len(fields["candidate"]) == 2

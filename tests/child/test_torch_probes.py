@@ -163,7 +163,7 @@ def test_each_probe_is_recorded_once_or_missing_with_a_reason_unless_nothing_cou
     assert recorded == {"autocast", "fused", "double_batch"}, reasons
     for name in recorded:
         event = events[name]
-        assert len(event["base"]) == len(event["candidate"]) >= 5
+        assert len(event["base"]) == len(event["candidate"]) >= 2
         assert all(each > 0 for each in event["base"] + event["candidate"] + [event["one_off"]])
     assert events["autocast"]["detail"] == {"dtype": "bfloat16", "model": "Sequential"}
     assert events["fused"]["detail"] == {"optimizer": "AdamW", "tensors": 4}

@@ -64,6 +64,7 @@ def test_loops_that_are_no_work_of_a_known_kind(source: str) -> None:
             "for a, b in zip(ema.parameters(), now):\n    a.lerp_(b, 0.1)",
             "optimizer",
         ),
+        ("with torch.no_grad():\n    for p in params:\n        p.sub_(p.grad)", "optimizer"),
         ("for g, v in zip(grads, weights):\n    v.assign_sub(lr * g)", "optimizer"),
         ("for t in range(n):\n    h, c = self.cell(x[:, t], (h, c))", "recurrence"),
         ("for t in range(n):\n    xt = x[:, t]\n    h = cell(xt, h)", "recurrence"),
@@ -72,6 +73,7 @@ def test_loops_that_are_no_work_of_a_known_kind(source: str) -> None:
 )
 def test_loops_whose_kind_the_source_shows(source: str, kind: str) -> None:
     assert kinds(source) == [kind]
+    assert kinds(source, holds=True) == [kind]
 
 
 def test_what_stands_beside_the_step_is_told_statement_by_statement() -> None:

@@ -61,14 +61,7 @@ def test_what_the_times_settle_is_settled() -> None:
 
 def test_an_input_bound_step_of_noisy_times_is_probably_so() -> None:
     case = noisy(evidence(resident=0.04, input=0.09), 0.4)
-    case = replace(
-        case,
-        times=replace(
-            case.times,
-            real_=replace(case.times.real_, rounds=(0.1,) * 3),  # type: ignore[type-var]
-            resident_=replace(case.times.resident_, rounds=(0.04,) * 3),  # type: ignore[type-var]
-        ),
-    )
+    case = replace(case, times=replace(case.times, waiting_noise=0.02))
     answer = verdict(case, ())
     assert (answer.bottleneck, answer.grade) == ("input", "probable")
     assert answer.text.startswith("Probably input-bound: the step could run at most 2.5× as fast")

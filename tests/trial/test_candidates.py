@@ -149,6 +149,16 @@ def test_a_candidate_knows_how_many_samples_its_step_takes_beside_one_of_the_scr
     twice.data["samples_per_step"] = 2.0
     (((one, other), _)) = chosen(run, twice, append("one", ".a()"))
     assert (one.work, other.work) == (2.0, 1.0)
+    both = joined(run, ("two", "one"), twice, append("one", ".a()"))
+    assert isinstance(both, Candidate)
+    assert both.work == 2.0
+
+
+def test_each_choice_knows_how_many_samples_its_step_takes(run):
+    larger = append("two", ".x()")
+    larger.data["variants"] = [{"samples_per_step": 2}, {"samples_per_step": 4}]
+    (found, _) = chosen(run, larger)
+    assert [one.work for one in found] == [2.0, 4.0]
 
 
 def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):

@@ -57,7 +57,7 @@ def alternate(
     began = time.monotonic()
     spare = max(0.2, min(PROBE_S, deadline - began))
     count = max(1, int(spare / (2 * BLOCKS) / once))
-    ends = min(deadline, began + NOISY * max(PROBE_S, 2 * BLOCKS * once))
+    ends = began + NOISY * max(PROBE_S, 2 * BLOCKS * once)
     blocks: dict[str, list[float]] = {"base": [], "candidate": []}
     for index in range(MOST_BLOCKS):
         order = (("base", base, 1), ("candidate", candidate, per_candidate))
@@ -68,8 +68,10 @@ def alternate(
                 call()
             driver.sync()
             blocks[label].append((time.monotonic() - began) / (calls * steps))
-        late = time.monotonic() > (ends if index + 1 >= BLOCKS else deadline)
-        if index + 1 >= FEWEST and (late or (index + 1 >= BLOCKS and _decided(**blocks))):
+        now, turns = time.monotonic(), index + 1
+        if turns > 1 and now > ends:
+            break
+        if turns >= FEWEST and (now > deadline or (turns >= BLOCKS and _decided(**blocks))):
             break
     driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
     driver.record.flush()

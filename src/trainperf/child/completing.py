@@ -43,8 +43,12 @@ def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]
 
 def lacks(driver: Driver, name: str, reason: str) -> None:
     """Record why an extra measurement was not taken; of the probes, why each of them was not."""
-    whats = [f"probe {each}" for each in driver.probe_names()] if name == PROBES else [name]
-    for what in whats:
+    names: tuple[str, ...] = ()
+    try:
+        names = driver.probe_names() if name == PROBES else ()
+    except Exception as error:
+        driver.observer.failed("naming the probes", error)
+    for what in [f"probe {each}" for each in names] or [name]:
         driver.record.write("missing", what=what, reason=reason)
 
 

@@ -100,8 +100,9 @@ def _evaluates(node: ast.AST) -> bool:
     called = _called(node)
     if called & PREDICTS:
         return True
-    loops = any(isinstance(each, ast.For) for each in ast.walk(node))
-    return loops and bool(called & WITHOUT_GRADIENTS)
+    loops = [each for each in ast.walk(node) if isinstance(each, ast.For)]
+    updates = any(_goes_over_parameters(each) for each in loops)
+    return bool(loops) and not updates and bool(called & WITHOUT_GRADIENTS)
 
 
 def _goes_over_parameters(loop: ast.For) -> bool:

@@ -1,4 +1,4 @@
-"""Twice the batch, where a loop's batch size is chosen."""
+"""A larger batch, where a loop's batch size is chosen."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     return (batches[-1].where, size) if size > 0 else None
 
 
-def double(script: Script, site: Site, data: Mapping[str, Any]) -> None:
-    """Make the batches of the call at `site` twice as large.
+def enlarge(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+    """Make the batches of the call at `site` larger, by `samples_per_step` of `data`.
 
-    The constant or the default of an option that it takes is doubled where the run had that,
+    The constant or the default of an option that it takes is changed where the run had that,
     with all else that reads it; what the call is given otherwise, in the call.
     """
+    times = int(data["samples_per_step"])
     call = ast.parse(f"({script.expression(site)})", mode="eval").body
     called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
     if called not in PLACES:
@@ -58,19 +59,19 @@ def double(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     now, place = int(data[NAME]), PLACES[called]
     given = script.argument(site, place, NAME)
     if given is None:
-        _by_default(script, site, called, now)
+        _by_default(script, site, called, now, times)
         return
     text = script.expression(given)
     if text.isdigit():
-        script.replace_call(given, str(2 * int(text)))
+        script.replace_call(given, str(times * int(text)))
         return
     literal = _literal_behind(script, site, place, data)
     if literal is not None:
-        script.replace_call(literal, str(2 * now))
+        script.replace_call(literal, str(times * now))
         return
     node = ast.parse(text, mode="eval").body
     plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    script.replace_call(given, f"2 * {text}" if plain else f"2 * ({text})")
+    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
 
 
 def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, Any]) -> Site | None:
@@ -79,15 +80,15 @@ def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, A
         where, found = script.origin(site, place, NAME, shared=True)
     except CannotRewrite:
         return None
-    now = int(data[NAME])
+    now, times = int(data[NAME]), int(data["samples_per_step"])
     used = type(found.value) is int and found.value == now
-    allowed = found.choices is None or 2 * now in found.choices
+    allowed = found.choices is None or times * now in found.choices
     given = option_given(data.get("given") or (), found.options)
     return where if used and allowed and not given else None
 
 
-def _by_default(script: Script, site: Site, called: str, now: int) -> None:
+def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
     given = script.call_keywords(site)
     if called != "fit" or now != KERAS_DEFAULT or "steps_per_epoch" in given:
         raise CannotRewrite(f"{NAME} is not written out in the call")
-    script.set_keyword(site, NAME, str(2 * now))
+    script.set_keyword(site, NAME, str(times * now))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes._words import SMALLEST_GAIN, at
 from trainperf.model import Evidence, Measure, Site, Stage, is_taken
 from trainperf.model.evidence import LEAST_INPUT
@@ -13,6 +14,11 @@ from trainperf.model.evidence import LEAST_INPUT
 REAL_SHARE = 0.10
 """A stage below this share of the pipeline's time is not worth repairing: the same tenth
 that separates input-bound from not (MLPerf Storage)."""
+
+
+IDLE_CORES = 0.5
+"""A pipeline that keeps less than half a core busy waits for storage, not for the CPU: then
+more calls at once help beyond the number of cores."""
 
 
 def costly(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, ...]:
@@ -100,6 +106,15 @@ def share(evidence: Evidence, stage: Stage) -> float:
 def cores(evidence: Evidence) -> int:
     """Return the whole cores the process may use (affinity and cgroup quota counted)."""
     return int(evidence.machine.cores)
+
+
+def waits(evidence: Evidence) -> bool:
+    """Return whether the input alone keeps hardly a core busy: it waits for storage, say."""
+    try:
+        busy = evidence.phase("input").cpu_cores
+    except NotMeasured:
+        return False
+    return busy is not None and busy < IDLE_CORES
 
 
 def saved_on(width: float, seconds: float) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
-from trainperf.fixes._batch_size_edits import chosen, double
+from trainperf.fixes._batch_size_edits import chosen, enlarge
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
 from trainperf.fixes._step import at_most, bound_by, gpu_utilization, step_can_matter
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._torch_loader_edits import options_given
 from trainperf.fixes._words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse
+from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -25,8 +26,8 @@ GPU_LEAST = 1.15
 GPU_IDLE_BELOW = 0.70
 """Utilisation below which a GPU has room for more (the line of SageMaker's BatchSize rule)."""
 
-TWICE = 2.0
-"""How much faster twice the batch makes an epoch at most: all of a step was its fixed cost."""
+LARGER = (2, 4)
+"""How many times as large the batches are that are tried."""
 
 BATCH = (stage("batch", where=OTHER_SITE, arguments={"batch_size": 8}),)
 SMALL = Loop("fit", where=SITE, batch_size=8, epochs=10, epoch_steps=1000, input_kind="tf.data")
@@ -46,13 +47,14 @@ class LargerBatch(Fix):
 
     ## What changes
     Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes.
+    are half as many updates in it, so the course of training changes. Twice and four times
+    are tried where the size is written in the script.
 
     ## When not to
     - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and
       with its square root for Adam. Compare the accuracy, not only the speed.
     - Very large batches can generalise worse.
-    - More memory is needed; only twice the batch was tried here.
+    - More memory is needed.
     """
 
     category = "model"
@@ -112,27 +114,27 @@ class LargerBatch(Fix):
         Example(
             before="ds = ▸make(32)◂\n",
             after="ds = make(32)\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="▸model.fit(x, y, steps_per_epoch=n)◂\n",
             after="model.fit(x, y, steps_per_epoch=n)\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="ds = ▸files.map(load).batch(32)◂.prefetch(1)\n",
             after="ds = files.map(load).batch(64).prefetch(1)\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="▸model.fit(x, y, epochs=3)◂\n",
             after="model.fit(x, y, epochs=3, batch_size=64)\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="▸model.fit(x, y, 16)◂\n",
-            after="model.fit(x, y, 32)\n",
-            data={"batch_size": 16},
+            after="model.fit(x, y, 64)\n",
+            data={"batch_size": 16, "samples_per_step": 4},
         ),
         # all that reads the constant changes along
         Example(
@@ -140,7 +142,7 @@ class LargerBatch(Fix):
             "loader = ▸DataLoader(x, batch_size=batch_size)◂\n",
             after="batch_size = 64\nsteps = len(x) // batch_size\n"
             "loader = DataLoader(x, batch_size=batch_size)\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="""\
@@ -159,7 +161,7 @@ parser.add_argument("--batch-size", type=int, default=64)
 args = parser.parse_args()
 loader = DataLoader(x, args.batch_size)
 """,
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         # the command gave another, or the default's own value
         Example(
@@ -179,12 +181,12 @@ parser.add_argument("--batch-size", type=int, default=32)
 args = parser.parse_args()
 ds = ds.batch(2 * args.batch_size)
 """,
-            data={"batch_size": 128, "given": ["--batch-size"]},
+            data={"batch_size": 128, "samples_per_step": 2, "given": ["--batch-size"]},
         ),
         Example(
             before="ds = ▸ds.batch(per_replica * replicas)◂\n",
             after="ds = ds.batch(2 * (per_replica * replicas))\n",
-            data={"batch_size": 32},
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
     ]
 
@@ -199,23 +201,30 @@ ds = ds.batch(2 * args.batch_size)
             idle = f", and the GPU was busy for {percent(busy)} of the step"
         elif probe.low < CPU_LEAST:
             return None
-        bound = bound_by(evidence, probe)
-        if not worth(evidence, bound):
+        if not worth(evidence, bound_by(evidence, probe)):
             return None
+        made = chosen(evidence)
+        larger = probe if made is None else replace(probe, ratio=_by_most(probe.ratio))
+        bound = bound_by(evidence, larger)
         text = (
             f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
             f"second in this run{idle}."
         )
         basis = "samples per second, measured by a probe of the step in this run"
+        if made is not None:
+            basis = f"samples per second with {LARGER[-1]} times the batch, by a probe with twice"
         title = "The batch{of} is too small to keep the device busy"
         return self._finding(evidence, title, text, bound, basis)
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try twice the batch wherever the size is written down."""
+        """Try larger batches wherever the size is written down."""
         if chosen(evidence) is None or not step_can_matter(evidence):
             return None
-        most = at_most(evidence, TWICE)
-        basis = "twice the batch takes as long as one: it was not probed, or gained little"
+        probe = evidence.probes.get("double_batch")
+        probed = isinstance(probe, Probe)
+        most = at_most(evidence, _by_most(probe.high) if isinstance(probe, Probe) else LARGER[-1])
+        basis = f"samples per second with {LARGER[-1]} times the batch, "
+        basis += "by a probe with twice" if probed else "which takes as long as one: not probed"
         text = "Each step has a cost that does not depend on the batch."
         return self._finding(evidence, "The batch{of} may be larger", text, most, basis)
 
@@ -224,7 +233,7 @@ ds = ds.batch(2 * args.batch_size)
     ) -> Finding:
         size = evidence.loop.batch_size
         made = chosen(evidence)
-        larger = f"a batch of {2 * size}" if size else "twice the batch"
+        larger = " or ".join(str(times * size) for times in LARGER) if size else "twice as many"
         where = made[0] if made else evidence.loop.where
         return self.finding(
             title=title.format(of=f" of {size}" if size else ""),
@@ -232,16 +241,16 @@ ds = ds.batch(2 * args.batch_size)
             bound=bound,
             bound_basis=basis,
             where=(where,) if where else (),
-            advice=f"Try {larger}, with the learning rate adjusted, and compare the accuracy "
-            "reached.",
+            advice=f"Try a batch of {larger} samples, with the learning rate adjusted, and compare "
+            "the accuracy reached.",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
             rewritable=made is not None and made[0].exact,
             data=_data(evidence, made[1]) if made else {},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Double the batch size where it is chosen."""
-        double(script, finding.where[0], finding.data)
+        """Multiply the batch size where it is chosen."""
+        enlarge(script, finding.where[0], finding.data)
 
 
 def _data(evidence: Evidence, size: int) -> dict[str, Any]:
@@ -249,5 +258,15 @@ def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     return {
         "batch_size": size,
         "given": options_given(evidence),
-        "samples_per_step": TWICE,
+        "variants": [{"samples_per_step": times} for times in LARGER],
+        "samples_per_step": LARGER[0],
     }
+
+
+def _by_most(ratio: float) -> float:
+    """What the largest batch would give in samples, from what twice the batch gave.
+
+    A step takes a + b·n for n samples: where a part of it does not depend on the batch.
+    """
+    grows = max(0.0, 2 / ratio - 1)  # b, where a + b is the step as it is
+    return LARGER[-1] / (1 + (LARGER[-1] - 1) * grows)

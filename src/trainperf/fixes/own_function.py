@@ -168,7 +168,7 @@ def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]
         text += f"; with its backward in proportion, {percent(share)} of each step{step}"
     elif step:
         text += f": about {ms(work.share * evidence.times.real)} of each step{step}"
-    if work.calls_into:
+    if work.calls_into and not work.calls_into.startswith("_"):
         text += f", mostly in `{work.calls_into}`"
     text += "."
     if others:

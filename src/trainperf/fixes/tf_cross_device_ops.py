@@ -15,9 +15,10 @@ from trainperf.fixes._exchange import (
     exchange_share,
 )
 from trainperf.fixes._parallel_cases import exchange, on_gpus, parallel_evidence, strategy
+from trainperf.fixes._step import at_most, step_can_matter
 from trainperf.fixes._strategy_source import called
 from trainperf.fixes._words import worth
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.model import Equivalence, Evidence, Finding, Strategy
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -97,6 +98,15 @@ class CrossDeviceOps(Fix):
         # built where no edit can reach
         parallel_evidence("tensorflow", parallel=DEAR, strategy=replace(GIVEN, where=None)),
     ]
+    tries_not = [
+        parallel_evidence("tensorflow"),
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=strategy(replicas=1)),
+        parallel_evidence("tensorflow", strategy=replace(GIVEN, where=None)),
+    ]
+    tries = [
+        parallel_evidence("tensorflow", strategy=GIVEN),
+        parallel_evidence("tensorflow", parallel={"exchange": None}, strategy=GIVEN),
+    ]
     examples = [
         Example(
             before="import tensorflow as tf\n\n"
@@ -133,21 +143,29 @@ class CrossDeviceOps(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a `MirroredStrategy` whose exchange takes a share and could be made otherwise."""
-        found = evidence.parallel.strategy
-        if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
-            return None
-        if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:
-            return None
-        if exchange_share(evidence) < WORTH_CHANGING:
+        found = _slow(evidence)
+        if found is None or exchange_share(evidence) < WORTH_CHANGING:
             return None
         bound = bound_by_share(evidence)
         if not worth(evidence, bound):
             return None
+        return self._finding(evidence, found, f"{exchange_said(evidence)}; ", bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try other means of exchange wherever the script asks for slow ones."""
+        found = _slow(evidence)
+        if found is None or not step_can_matter(evidence):
+            return None
+        return self._finding(evidence, found, "", at_most(evidence))
+
+    def _finding(
+        self, evidence: Evidence, found: Strategy, said: str, bound: float | None
+    ) -> Finding:
         gpus = evidence.device.kind == "GPU"
         better = "tf.distribute.NcclAllReduce()" if gpus else "None"
         return self.finding(
             title=f"{found.cross_device_ops} exchanges the gradients",
-            text=f"{exchange_said(evidence)}; {found.replicas} "
+            text=f"{said}{found.replicas} "
             f"{'GPUs' if gpus else 'devices of the CPU'} exchange them by the "
             f"{found.cross_device_ops} that the script asks for.",
             bound=bound,
@@ -174,3 +192,13 @@ class CrossDeviceOps(Fix):
                 script.remove_keyword(site, "cross_device_ops")
             else:
                 script.replace_argument(site, POSITION, "None")
+
+
+def _slow(evidence: Evidence) -> Strategy | None:
+    """The strategy of several replicas that is told to exchange by other than the fastest."""
+    found = evidence.parallel.strategy
+    if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
+        return None
+    if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:
+        return None
+    return found

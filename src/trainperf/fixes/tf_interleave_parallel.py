@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine, stage
 from trainperf.fixes._input_cases import fed, starved
@@ -20,16 +19,13 @@ from trainperf.fixes._pipeline import (
     sites,
     to_try,
     upper,
+    waits,
 )
 from trainperf.fixes._words import ms, worth
 from trainperf.model import Equivalence, Evidence, Finding, PhaseUse, Stage
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-IDLE_CORES = 0.5
-"""A serial stage that keeps less than half a core busy waits for storage, not for the
-CPU: then more files at once help beyond the number of cores."""
 
 
 class InterleaveParallel(Fix):
@@ -190,10 +186,4 @@ def _width(evidence: Evidence, stage: Stage) -> int:
     cycle = _cycle(stage)
     if cycle is None:
         return cores(evidence)
-    try:
-        busy = evidence.phase("input").cpu_cores
-    except NotMeasured:
-        busy = None
-    if busy is not None and busy < IDLE_CORES:
-        return cycle
-    return min(cycle, cores(evidence))
+    return cycle if waits(evidence) else min(cycle, cores(evidence))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._cases import machine, stage
@@ -18,12 +18,20 @@ from trainperf.fixes._pipeline import (
     sites,
     to_try,
     upper,
+    waits,
 )
 from trainperf.fixes._words import ms, worth
-from trainperf.model import Equivalence, Evidence, Finding, Function, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Function, PhaseUse, Stage
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
+
+
+AUTOTUNE = "AUTOTUNE"
+WAITING_CALLS = 16
+"""Calls at once of a function that waits: `AUTOTUNE` makes no more than there are cores."""
+
+IDLE = (PhaseUse("input", 20, cpu_cores=0.1),)
 
 
 class MapParallel(Fix):
@@ -37,7 +45,8 @@ class MapParallel(Fix):
 
     ## What changes
     `num_parallel_calls=tf.data.AUTOTUNE` is added: tf.data chooses how many run at once.
-    Elements still come out in order.
+    Elements still come out in order. Where the input hardly uses a core while it is waited
+    for, 16 at once are tried as well: AUTOTUNE makes no more calls than there are cores.
     Random ops in the function are drawn in another order, so augmented samples differ
     from those of the same seed before.
 
@@ -83,6 +92,8 @@ class MapParallel(Fix):
         starved(stage("map", None, function=LOAD, parallelised_by_default=True)),
         # another stage costs
         starved(stage("map", 0.005, function=LOAD, python=True), stage("batch", 0.095)),
+        # a number was chosen
+        starved(stage("map", 0.09, function=LOAD, arguments={"num_parallel_calls": 4}), use=IDLE),
         # one core, and nothing that would wait
         starved(stage("map", None, function=LOAD), machine=machine(cores=1.5)),
         starved(stage("map", None, where=None, by_user=False)),
@@ -91,12 +102,19 @@ class MapParallel(Fix):
         # what waits for files lets go of Python's lock
         starved(stage("map", 0.09, function=LOAD, python=True)),
         starved(stage("map", 0.09, function=LOAD, python=True), machine=machine(cores=1)),
+        # it waits, and runs on as many threads as there are cores
+        starved(stage("map", 0.09, function=LOAD, arguments={"num_parallel_calls": -1}), use=IDLE),
         # not timed
         starved(stage("map", None, function=LOAD)),
         starved(stage("map", 0.09, function=LOAD), resident=None),
         starved(stage("map", None, function=LOAD), real=None, resident=None, input=None),
     ]
     examples = [
+        Example(
+            before="import tensorflow as tf\n\nds = ▸files.map(load, tf.data.AUTOTUNE)◂\n",
+            after="import tensorflow as tf\n\nds = files.map(load, 16)\n",
+            data={"calls": 16},
+        ),
         Example(
             before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",
             after=(
@@ -146,26 +164,40 @@ class MapParallel(Fix):
         if any(stage.stateful_random for stage in serial):
             text += " tf.data leaves it serial because it draws random numbers."
         basis = upper(evidence, f"the serial maps spread over {width} cores")
-        return self._finding(serial, text, bound, basis)
+        if waits(evidence):
+            bound = evidence.bound_if_input_saves(saved_on(max(width, WAITING_CALLS), seconds))
+        return self._finding(serial, text, bound, basis, _calls(evidence))
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try serial maps in parallel that were not timed, or are Python."""
+        """Try serial maps in parallel that were not timed, or are Python; more calls of others.
+
+        The others are those that wait, and that tf.data gives as many calls as cores.
+        """
         alone = cores(evidence) < 2  # more calls at once only help what waits
         serial = to_try(evidence, lambda stage: _serial(stage) and (stage.python or not alone))
-        if not serial:
+        found = serial
+        if not serial and waits(evidence):
+            found = to_try(evidence, _tuned)
+        if not found:
             return None
-        text = f"{opening(serial[0])} runs for one element after the other."
-        return self._finding(
-            serial, text, known(input_at_most(evidence)), upper(evidence, "the maps cost nothing")
-        )
+        how = "runs for one element after the other" if serial else "waits, on as many threads"
+        text = f"{opening(found[0])} {how}{'' if serial else ' as there are cores'}."
+        most, basis = known(input_at_most(evidence)), upper(evidence, "the maps cost nothing")
+        data = _calls(evidence) if serial else {"calls": WAITING_CALLS}
+        return self._finding(found, text, most, basis, data)
 
     def _finding(
-        self, serial: tuple[Stage, ...], text: str, bound: float | None, basis: str
+        self,
+        serial: tuple[Stage, ...],
+        text: str,
+        bound: float | None,
+        basis: str,
+        data: dict[str, Any],
     ) -> Finding:
         dearest = serial[0]
         other_order = any(stage.stateful_random or stage.python for stage in serial)
         return self.finding(
-            title="A `map` runs on one core",
+            title="A `map` runs on few cores" if "calls" in data else "A `map` runs on one core",
             text=text,
             bound=bound,
             bound_basis=basis,
@@ -173,13 +205,30 @@ class MapParallel(Fix):
             advice="Give `map` `num_parallel_calls=tf.data.AUTOTUNE`.",
             snippet=_snippet(dearest),
             equivalence=Equivalence.NUMERICS if other_order else Equivalence.EXACT,
+            data=data,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Add `num_parallel_calls` to each map."""
+        """Give each map `num_parallel_calls`: AUTOTUNE, or the number in the data."""
+        calls = finding.data.get("calls", AUTOTUNE)
         for site in finding.where:
-            tf = script.module_name(site.file, "tensorflow")
-            script.set_keyword(site, "num_parallel_calls", f"{tf}.data.AUTOTUNE", position=1)
+            value = str(calls)
+            if calls == AUTOTUNE:
+                value = f"{script.module_name(site.file, 'tensorflow')}.data.AUTOTUNE"
+            script.set_keyword(site, "num_parallel_calls", value, position=1)
+
+
+def _calls(evidence: Evidence) -> dict[str, Any]:
+    """The numbers of calls to choose from: a second one where the input waits."""
+    if not waits(evidence):
+        return {}
+    return {"variants": [{"calls": AUTOTUNE}, {"calls": WAITING_CALLS}]}
+
+
+def _tuned(stage: Stage) -> bool:
+    """Whether tf.data chooses how many calls there are."""
+    tuned = stage.arguments.get("num_parallel_calls") == -1 or stage.parallelised_by_default
+    return stage.op == "map" and tuned
 
 
 def _serial(stage: Stage) -> bool:

@@ -174,7 +174,7 @@ def _eager(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     text = "Host-bound: the step runs eagerly, one operation at a time from Python"
     probe = evidence.probes.get("compiled")
     if not isinstance(probe, Probe):
-        return "host", f"{text}; compiling it was not tried."
+        return "host", f"{text}; what compiling gives was not probed."
     if probe.low < 1 + SMALLEST_GAIN:
         return None
     return "host", f"{text}; compiled, it ran {times(probe.ratio)} as fast in a probe."

@@ -81,7 +81,7 @@ def build_patch(
     return write_edits(root, findings, fixes, read, only, allow_semantic).patch
 
 
-MOST_LINES = 16
+MOST_LINES = 24
 """An edit of more lines than this is better read in the patch."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -123,7 +124,6 @@ def candidates(
                 in_steps=fix is None or not fix.between_epochs,
                 starts_slowly=fix is not None and fix.starts_slowly,
                 apart=finding.equivalence is Equivalence.SEMANTICS and not semantic,
-                work=float(finding.data.get("samples_per_step", 1.0)),
             )
             for variant, one, with_choice in made
             if isinstance(one, Candidate)
@@ -180,6 +180,7 @@ def together(
         equivalence=loosest(one.equivalence for one in named),
         bound=bounds[0] if len(ids) == 1 else None,
         warm_up_epochs=epochs,
+        work=math.prod(float(one.data.get("samples_per_step", 1.0)) for one in named),
     )
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MANY_CALLS = 30
 """Kernels of one forward below which there is little to fuse."""
 
-MOSTLY = 0.75
+MOSTLY = 0.70
 """Share of the operators' time outside `PRODUCT` from which a CPU is worth compiling for
 without a probe. Below, compiled code is often slower there: a small GPT, with half of its
 time in products, ran at 0.90 of its speed."""

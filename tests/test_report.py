@@ -148,7 +148,7 @@ def test_rounds_that_do_not_count_are_said():
     some = replace(Measure(0.1, 30, (0.1,) * 5, 0.095, 0.105), disturbed=4)
     found = replace(evidence(), times=Times(some, *[Missing("x")] * 3))
     (note,) = report.notes(recording(FIT), found)
-    assert note.startswith("4 rounds of timing beside busy neighbours")
+    assert note.startswith("4 blocks of steps were timed beside busy neighbours")
 
 
 def test_rough_and_loud_times_are_said():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainperf.child.estimating import FEWEST, estimate
@@ -21,12 +22,15 @@ from trainperf.model import (
     Times,
 )
 
+Calm = set[tuple[str, int]]
+"""Blocks, each by its phase and round."""
+
 MIN_STEPS = 3
 MIN_REAL_STEPS = 2
 CALM = 0.05
-"""A round is calm if others keep the script's threads from a core for less of their time."""
+"""A block is calm if others keep the script's threads from a core for less of their time."""
 CALM_SHARE = 0.25
-"""Calm rounds are enough by themselves if they are so large a share of all, and five."""
+"""Calm blocks are enough by themselves if they are so large a share of a phase's, and five."""
 STALLED = 2.0
 """A block that took so many times as long as usual was held up, and is told of."""
 
@@ -34,7 +38,7 @@ STALLED = 2.0
 def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
     """The three times of one step, each a measure or the reason why there is none.
 
-    `samples` tell which rounds were timed beside busy neighbours.
+    `samples` tell which blocks were timed beside busy neighbours.
     """
     calm = _calm(observed, samples)
     return Times(
@@ -46,32 +50,38 @@ def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
     )
 
 
-def _calm(observed: Observed, samples: Sequence[Sample]) -> set[int] | None:
-    """The rounds in which others hardly kept the script waiting; None if they are too few.
+def _calm(observed: Observed, samples: Sequence[Sample]) -> Calm | None:
+    """The blocks in which others hardly kept the script waiting; None if they are too few.
 
-    The same for all phases: a time from calm rounds is not to be compared with one from others.
+    Too few of one phase are too few of all: what was timed in peace is not to be compared
+    with what was not.
     """
     at = [sample.t for sample in samples]
-    waits: dict[int, list[float]] = {}
+    timed: Counter[str] = Counter()
+    calm: Calm = set()
     for event in observed.of("block"):
-        if event["p"] in ("real", "resident"):
-            first = bisect.bisect_right(at, event["s"])
-            inside = samples[first : bisect.bisect_right(at, event["s"] + event["d"])]
-            share = waited(sample.host for sample in inside if sample.host is not None)
-            waits.setdefault(event["b"], []).append(math.inf if share is None else share)
-    calm = {index for index, shares in waits.items() if max(shares) <= CALM}
-    return calm if len(calm) >= max(FEWEST, CALM_SHARE * len(waits)) else None
+        if event["p"] not in ("real", "resident"):
+            continue
+        timed[event["p"]] += 1
+        first = bisect.bisect_right(at, event["s"])
+        inside = samples[first : bisect.bisect_right(at, event["s"] + event["d"])]
+        share = waited(sample.host for sample in inside if sample.host is not None)
+        if share is not None and share <= CALM:
+            calm.add((event["p"], event["b"]))
+    found = Counter(phase for phase, _ in calm)
+    enough = all(found[one] >= max(FEWEST, CALM_SHARE * many) for one, many in timed.items())
+    return calm if calm and enough else None
 
 
-def measure(observed: Observed, phase: str, calm: set[int] | None = None) -> Measure | Missing:
+def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure | Missing:
     """The time of a step in one phase, from blocks of steps; bursts do not move it.
 
     The slowest and the quickest quarter of the blocks are left out whole. Steps inside a
     block never are: where workers deliver by the handful, one step waits for all of it. Only
-    the rounds in `calm` count, where they are given.
+    the blocks in `calm` count, where they are given.
     """
     timed = _blocks(observed, phase)
-    blocks = [one for index, one in timed.items() if calm is None or index in calm]
+    blocks = [one for index, one in timed.items() if calm is None or (phase, index) in calm]
     if not blocks:
         return _partial(observed, phase)
     means = tuple(seconds / steps for seconds, steps in blocks)
@@ -97,14 +107,18 @@ def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
     }
 
 
-def _waiting_noise(observed: Observed, calm: set[int] | None) -> float | None:
+def _waiting_noise(observed: Observed, calm: Calm | None) -> float | None:
     """Half the interval of what a step loses to waiting, as a share of it.
 
     From each real block and the resident one that followed it: what slows both for a
     while is in none of these differences.
     """
     real, resident = _blocks(observed, "real"), _blocks(observed, "resident")
-    both = (b for b in real if b in resident and (calm is None or b in calm))
+    both = (
+        b
+        for b in real
+        if b in resident and (calm is None or {("real", b), ("resident", b)} <= calm)
+    )
     pairs = [(real[b], resident[b]) for b in both]
     if not pairs:
         return None

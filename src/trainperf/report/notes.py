@@ -40,8 +40,8 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     )
     disturbed = real.disturbed if isinstance(real, Measure) else 0
     if disturbed:
-        rounds = "round" if disturbed == 1 else "rounds"
-        yield f"{disturbed} {rounds} of timing beside busy neighbours do not count in the times"
+        steps = "block of steps was" if disturbed == 1 else "blocks of steps were"
+        yield f"{disturbed} {steps} timed beside busy neighbours and left out of the step's time"
     if stalls:
         yield (
             f"{stalls} blocks of steps took more than twice the usual time (the machine paused, "

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from trainperf.child.budget import ALONE, MEASURE_SHARE, WITH_TRIALS, Budget
+from trainperf.child.budget import ALONE, LEFT_SHARE, MEASURE_SHARE, WITH_TRIALS, Budget
 
 ASKED = {"began": 1000.0, "budget_s": 180.0, "trials": True}
 
 
 def test_the_shares_count_from_the_begin_of_the_diagnosis():
-    budget = Budget(ASKED, 1020.0)
-    assert budget.measure_by(1020.0) == 1000.0 + MEASURE_SHARE * 180.0
+    budget = Budget(ASKED, 1005.0)
+    assert budget.measure_by(1005.0) == 1000.0 + MEASURE_SHARE * 180.0
     assert budget.extra_by(1030.0) == 1000.0 + WITH_TRIALS * 180.0
     assert budget.end == 1180.0
 
@@ -22,8 +22,8 @@ def test_without_trials_nearly_all_of_it_is_for_the_extras():
 
 def test_a_script_that_begins_late_has_a_part_of_what_is_left():
     budget = Budget(ASKED, 0.0)
-    assert budget.measure_by(1100.0) == 1120.0
-    assert budget.extra_by(1140.0) == 1150.0
+    assert budget.measure_by(1100.0) == 1100.0 + LEFT_SHARE * 80.0
+    assert budget.extra_by(1140.0) == 1140.0 + LEFT_SHARE * 40.0
 
 
 def test_a_limit_that_the_user_set_holds():

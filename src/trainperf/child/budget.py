@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .driver import Driver
 
-MEASURE_SHARE = 1 / 3
-"""So much of the budget may be over when the last round of timing begins."""
-WITH_TRIALS = 0.55
+MEASURE_SHARE = 0.2
+"""So much of the budget may be over when the last round of timing begins: times only order what
+is tried, trials decide."""
+WITH_TRIALS = 0.4
 """So much of it may be over when an observed run ends that trials come after."""
 ALONE = 0.9
 """The same where nothing comes after but the report."""
-LEFT_SHARE = 0.25
+LEFT_SHARE = 0.15
 """Where a script needed longer than its share to begin: this much of what is left then."""
 LACKING = "too little time was left"
 

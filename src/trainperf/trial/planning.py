@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
@@ -27,6 +28,9 @@ from trainperf.trial.slicing import choose_slices
 
 SEED = 20261121
 WARM_UP_STEPS = 6
+SLOW_STEP_S = 0.3
+SLOW_WARM_UP_STEPS = 3
+"""Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LEAST_LEGS = 3
 """The script, its control and one candidate: fewer cannot take turns."""
@@ -93,7 +97,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     run = replace(
         subject.recording.run,
         seed=SEED,
-        leg=Leg(WARM_UP_STEPS, ranks=ranks),
+        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks),
         env={"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"), **subject.recording.run.env},
     )
     semantic = subject.allow_semantic
@@ -130,7 +134,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    run = replace(run, leg=Leg(WARM_UP_STEPS, 0, ranks, costs.epoch))
+    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch))
     chosen = [_with_leg(one, run) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 
@@ -170,6 +174,22 @@ def _obstacle(recording: Recording) -> str:
     return ""
 
 
+def warm_up_steps(evidence: Evidence) -> int:
+    """How many steps a leg makes before its first slice, at least."""
+    real = evidence.times.real_
+    slow = isinstance(real, Measure) and real.seconds >= SLOW_STEP_S
+    return SLOW_WARM_UP_STEPS if slow else WARM_UP_STEPS
+
+
+def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
+    """How many cores a leg keeps busy: as many as the observed run did, one a rank at least."""
+    try:
+        used = evidence.phase("real").cpu_cores
+    except NotMeasured:
+        used = None
+    return max(float(ranks), used or 1.0)
+
+
 def costs_of(subject: Subject, together: bool = True) -> Costs | str:
     """What legs of this script take, from what its observed run took, or why nobody knows."""
     evidence = subject.evidence
@@ -181,14 +201,14 @@ def costs_of(subject: Subject, together: bool = True) -> Costs | str:
         return "how long the script takes to start, or a step, was not measured"
     step_s = real.seconds
     steps = evidence.loop.epoch_steps
-    slowest = max(1.0, min(6.0, 20 * step_s))
+    slowest = max(1.0, min(3.0, 20 * step_s))
     cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
-    ranks = count(subject.recording.events)  # each wants a core of its own
+    wants = _cores_of_a_leg(evidence, count(subject.recording.events))
     return Costs(
-        start_s=first + max(slowest, WARM_UP_STEPS * step_s),
+        start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
         step_s=step_s,
         epoch_s=steps * step_s if steps else None,
-        cores=max(1.0, cores / ranks) if guarded else 1.0,
+        cores=max(1.0, cores / wants) if guarded else 1.0,
         together=together,
     )
 

@@ -22,6 +22,8 @@ from trainperf.trial.warming import warm_up
 NOT_COMPARED = "could not be compared: the script as it is"
 WAVE = 4
 """So many legs start together at least, where the room allows it: turns wait meanwhile."""
+START_SHARE = 0.35
+"""Starting some legs may take so much of the time that is left, unless it is a single one."""
 Say = Callable[[str, float | None], None]
 """Tells the user what is going on, and which share of it is done."""
 Keep = Callable[[Sequence[Measured]], float]
@@ -129,6 +131,8 @@ class SideBySide:
         slow = next((n for n, one in enumerate(fresh) if one.starts_slowly), len(fresh))
         fresh = fresh[: max(1, slow)]
         first = 0 if self._base.ready_s is not None else 2
+        while len(fresh) > 1 and self._starting(first + len(fresh), 0) > START_SHARE * clock.left:
+            fresh.pop()
         while fresh:
             epochs = max(one.warm_up_epochs for one in fresh)
             needs = self._starting(first + len(fresh), epochs)

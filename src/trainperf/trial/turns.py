@@ -20,7 +20,7 @@ SETTLE_S = 0.05
 """So long caches and thread pools are cold after a leg was woken, and at least one step:
 steps of 2 ms read 12 % too long in slices that dropped one step only."""
 LEAST_STEPS = 2
-SLOW_STEP_S = 1.0
+SLOW_STEP_S = 0.5
 """From this step time on a slice is a single step."""
 MIN_PAIRS = 6
 """Fewer pairs decide only what is far from 1."""

@@ -1,4 +1,4 @@
-"""What a script does between its training steps, and what that is of its time."""
+"""The time that a script spends beside its training steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user's own code does in each step, by stack samples and its source text."""
+"""The user's own code in each step, by stack samples and its source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of work a piece of the user's source is: told from its syntax alone."""
+"""Kinds of work in a piece of the user's source, told from its syntax alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step is probably bound by where its times do not settle: by what no clock disturbs."""
+"""The probable verdict where times do not settle: by what no clock disturbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slices hold: a few steps, or whole epochs where steps would not tell the truth. Pure."""
+"""The content of slices: a few steps, or whole epochs where steps would not tell the truth. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content of slices: a few steps, or whole epochs where steps would not tell the truth. Pure."""
+"""The content of slices: steps, or whole epochs where those alone tell the truth. Pure."""
 
 from __future__ import annotations
 

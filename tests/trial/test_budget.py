@@ -66,6 +66,12 @@ def test_the_budget_that_would_be_needed_suffices_and_is_as_it_is_printed():
             assert affordable(one, needed - 25.0 - END_S, candidates) == candidates
 
 
+def test_a_budget_that_did_not_do_is_not_named_as_one_that_would():
+    quick = costs(start_s=1.0)
+    assert budget_needed(5.0, quick, 1) < 180.0
+    assert budget_needed(5.0, quick, 1, missed=180.0) > 180.0
+
+
 class Time:
     def __init__(self):
         self.now = 100.0

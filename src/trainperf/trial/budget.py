@@ -97,12 +97,15 @@ def affordable(costs: Costs, left: float, candidates: int, epochs: int = 0) -> i
     return 0
 
 
-def budget_needed(spent: float, costs: Costs, candidates: int, epochs: int = 0) -> float:
+def budget_needed(
+    spent: float, costs: Costs, candidates: int, epochs: int = 0, missed: float = 0.0
+) -> float:
     """The budget that lets all candidates be tried, rounded up as reports print it.
 
     `spent` are the seconds used before them. Half as much again is added, for contests that
-    are not decided at once and for the winners together.
+    are not decided at once and for the winners together. `missed` is a budget that was used
+    up before all were tried: what was estimated with it was too little, so it is more.
     """
-    needed = spent + 1.5 * costs.trying(candidates, epochs) + END_S
+    needed = max(spent + 1.5 * costs.trying(candidates, epochs) + END_S, 1.5 * missed)
     each = 10.0 if needed <= 90 else 60.0
     return math.ceil(needed / each) * each

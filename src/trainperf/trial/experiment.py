@@ -114,7 +114,8 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     measured = engine.compare(planned.chosen, clock, _for_the_stack(engine, planned))
     baseline = engine.baseline()
     late = [one for one in measured if one.late]
-    needed = None if not late or clock.interrupted() else _needed(planned, spent)
+    budget = subject.deadline - subject.began
+    needed = None if not late or clock.interrupted() else _needed(planned, spent, budget)
     sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed))
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
@@ -153,11 +154,11 @@ def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured
     return keep
 
 
-def _needed(planned: Plan, spent: float) -> float:
+def _needed(planned: Plan, spent: float, missed: float) -> float:
     """The budget, in seconds, that would let all that was chosen be tried."""
     assert planned.costs is not None
     epochs = max((one.warm_up_epochs for one in planned.chosen), default=0)
-    return budget_needed(spent, planned.costs, len(planned.chosen), epochs)
+    return budget_needed(spent, planned.costs, len(planned.chosen), epochs, missed)
 
 
 def _why_late(clock: Clock, needed: float | None) -> str:

@@ -121,14 +121,15 @@ def at_most(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, .
     Rules work with the middle of each interval; what a change gives at most is what it gives
     at the favourable end of it.
     """
-    favourable = detect_all(evidence.favourable(), lambda fix, error: None)
-    bounds = {one.id: one.bound for one in favourable}
+    known: dict[str, float] = {}
+    for best in evidence.at_best():
+        for one in detect_all(best, lambda fix, error: None):
+            known[one.id] = max(known.get(one.id, 0.0), one.bound or 0.0)
 
     def raised(one: Finding) -> Finding:
-        known = bounds.get(one.id)
-        if one.bound is None or known is None or known <= one.bound:
+        if one.bound is None or known.get(one.id, 0.0) <= one.bound:
             return one
-        return replace(one, bound=known)
+        return replace(one, bound=known[one.id])
 
     return tuple(raised(one) for one in findings)
 

@@ -242,6 +242,18 @@ class Evidence:
         """
         return replace(self, times=self.times.favourable())
 
+    def at_best(self) -> tuple[Evidence, Evidence]:
+        """The same evidence where the input, and where the step, may gain the most.
+
+        Times and probes stand at the favourable end of their noise: no bound is higher.
+        """
+        probes = {
+            name: probe.at_best() if isinstance(probe, Probe) else probe
+            for name, probe in self.probes.items()
+        }
+        waits, steps = self.times.favourable(), self.times.waiting_least()
+        return replace(self, times=waits, probes=probes), replace(self, times=steps, probes=probes)
+
     @property
     def parallel(self) -> Parallel:
         """The job's processes and devices; raises `NotMeasured` where it has but one."""

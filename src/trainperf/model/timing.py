@@ -141,6 +141,10 @@ class Probe:
     one_off_s: float = 0.0
     detail: dict[str, Any] = field(default_factory=dict)
 
+    def at_best(self) -> Probe:
+        """The same at the upper end of its interval: what its variation gives at most."""
+        return replace(self, candidate_s=self.base_s / self.high, ratio=self.high, low=self.high)
+
 
 @dataclass(frozen=True)
 class BetweenEpochs:

@@ -1,0 +1,46 @@
+"""Bounds are bounds: the noise of times and probes does not make them too low."""
+
+from dataclasses import replace
+
+from trainperf.diagnose import at_most
+from trainperf.fixes import by_id
+from trainperf.fixes._cases import probe
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.model import Measure
+
+FLAGS = {"bf16_cpu": True}
+
+
+def noisy(case, share):
+    def loud(measure):
+        return replace(
+            measure, low=measure.seconds * (1 - share), high=measure.seconds * (1 + share)
+        )
+
+    times = case.times
+    assert isinstance(times.real_, Measure)
+    return replace(
+        case, times=replace(times, real_=loud(times.real_), resident_=loud(times.resident_))
+    )
+
+
+def bound(case):
+    (found,) = at_most((by_id()["torch_autocast"].detect(case),), case)
+    return found.bound
+
+
+def test_a_bound_by_a_probe_is_that_of_the_upper_end_of_its_interval():
+    exact = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8, spread=0.0)})
+    wide = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8, spread=0.2)})
+    assert bound(wide) > bound(exact)
+
+
+def test_a_bound_by_times_is_that_of_their_favourable_end():
+    case = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8)})
+    assert bound(noisy(case, 0.02)) >= bound(case)
+
+
+def test_what_has_no_bound_gets_none():
+    case = torch_evidence(flags=FLAGS, probes={"autocast": probe(1.8)})
+    found = by_id()["torch_autocast"].detect(case)
+    assert at_most((replace(found, bound=None),), case)[0].bound is None

@@ -92,9 +92,10 @@ def _step(script: Script, site: Site) -> Step:
         raise CannotRewrite("the loop stands in the body of a class")
     loop = loops[-1]
     below = inner[inner.index(loop) + 1 :]
-    if not below or not _is_tape(below[-1]):
+    # A site may be that of the call, or of the whole `with`: then it ends in its last statement.
+    first = next((each for each in below if _is_tape(each)), None)
+    if first is None:
         raise CannotRewrite("no tape is opened in the loop")
-    first = next(each for each in below if _is_tape(each))
     parent = (loop, *below)[below.index(first)]
     block = next((body for body in _blocks(parent) if first in body), None)
     if block is None:

@@ -181,4 +181,35 @@ class Trainer:
 """,
         data=INLINE,
     ),
+    # the site is that of the whole `with`, as some versions of Python tell it
+    Example(
+        before="""\
+import tensorflow as tf
+
+for x, y in dataset:
+    ▸with tf.GradientTape() as tape:
+        logits = model(x)
+        loss = loss_of(logits, y)◂
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply(gradients, model.trainable_variables)
+""",
+        after="""\
+import tensorflow as tf
+
+
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        logits = model(x)
+        loss = loss_of(logits, y)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply(gradients, model.trainable_variables)
+    return loss
+
+
+for x, y in dataset:
+    loss = train_step(x, y)
+""",
+        data=INLINE,
+    ),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from trainperf.errors import NotMeasured
 from trainperf.fixes._words import SMALLEST_GAIN, worth
 from trainperf.model import Evidence, Measure, Missing, Probe, is_taken
@@ -54,6 +56,10 @@ def step_may_matter(evidence: Evidence) -> bool:
         return True
 
 
+SAYS_NOTHING = 4.0
+"""A step that cost nothing is no bound: it is one only where the input leaves little more."""
+
+
 def at_most(evidence: Evidence, ratio: float | None = None) -> float | None:
     """What the loop gains at most if its step became `ratio` times as fast, or cost nothing.
 
@@ -70,7 +76,8 @@ def at_most(evidence: Evidence, ratio: float | None = None) -> float | None:
     left = longest - step * (1 if ratio is None else 1 - 1 / ratio)
     if isinstance(fed, Measure):
         left = max(left, fed.low or fed.seconds)
-    return longest / left if left > 0 else None
+    most = longest / left if left > 0 else math.inf
+    return None if ratio is None and most > SAYS_NOTHING else most
 
 
 def step_can_matter(evidence: Evidence) -> bool:

@@ -19,6 +19,7 @@ from trainperf.trial.turns import (
     enough,
     settle_steps,
     slice_steps,
+    take,
 )
 
 
@@ -307,6 +308,20 @@ def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():
     assert base.asked_steps[0] == 5
     # 0.6 s with the pause against 0.35 s
     assert made.contests[0].ratio.speedup == pytest.approx(0.6 / 0.35)
+
+
+def test_a_slice_that_begins_where_an_epoch_does_is_taken_again_a_step_later():
+    machine = Machine()
+    asked = []
+
+    class Aligned(Steady):
+        def run_slice(self, steps, settle, *rest):
+            asked.append(settle)
+            piece = super().run_slice(steps, settle, *rest)
+            return piece and replace(piece, epochs=2 if len(asked) == 1 else 1)
+
+    piece, _ = take(Aligned(machine, "leg"), 0.1, 0.0, lambda: False, Epoch(steps=5, seconds=0.6))
+    assert (piece.epochs, asked) == (1, [1, 2])
 
 
 def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():

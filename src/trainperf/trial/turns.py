@@ -42,6 +42,9 @@ AS_GOOD = 1.03
 """Of two ways to make a change, one that is at most so much better is not looked for."""
 CLEAR = 0.02
 """An interval that clears its threshold by so much is decided."""
+ALIGNMENTS = 3
+"""A slice that begins where an epoch does may count its opening or not: the next one begins a
+step later."""
 FASTEST = 4.0
 """From one slice to the next its number of steps grows by no more than this factor."""
 HANG_S = 10.0
@@ -169,15 +172,14 @@ def take(
     if epoch is not None:
         steps = epoch.steps * epochs_of_slice(epoch, step_s, SLICE_S)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
-    piece = leg.run_slice(steps, settle_steps(step_s), limit, asked)
-    if piece is None:
-        return None, step_s
-    if epoch is not None:
-        found = with_pause(piece, epoch)
-        if isinstance(found, str):
-            raise LegFailed(found)
-        piece = found
-    return piece, max(piece.seconds / piece.steps, step_s / FASTEST)
+    for more in range(ALIGNMENTS):
+        piece = leg.run_slice(steps, settle_steps(step_s) + more, limit, asked)
+        if piece is None:
+            return None, step_s
+        found = piece if epoch is None else with_pause(piece, epoch)
+        if isinstance(found, Slice):
+            return found, max(found.seconds / found.steps, step_s / FASTEST)
+    raise LegFailed(found)
 
 
 def slice_steps(step_s: float) -> int:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes.tf_cache import Cache
 from trainperf.fixes.torch_persistent_workers import PersistentWorkers
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
@@ -32,8 +33,8 @@ STEPS = candidate("steps", None)
 
 def with_epochs(steps, restart_s, real=0.1):
     between = BetweenEpochs(restart_s + 1.0, 3, steps, restart_s=restart_s)
-    loop = Loop("fit", where=SITE, batch_size=32, epochs=9, epoch_steps=steps)
-    return evidence(real=real, loop=loop, between_epochs=between)
+    loop = Loop("iterator", where=SITE, batch_size=32, epochs=9, epoch_steps=steps)
+    return torch_evidence(real=real, loop=loop, between_epochs=between)
 
 
 LONG = with_epochs(1000, 0.2)
@@ -56,6 +57,12 @@ def test_epochs_of_a_few_steps_are_compared_whole_whatever_is_tried():
 )
 def test_an_epoch_is_short_by_its_steps_or_by_what_opening_its_input_takes(steps, restart_s, short):
     assert (short_epoch(with_epochs(steps, restart_s)) is not None) == short
+
+
+def test_short_epochs_of_tf_data_are_compared_in_steps():
+    between = BetweenEpochs(1.1, 3, 10, restart_s=0.1)
+    loop = Loop("fit", where=SITE, batch_size=32, epochs=9, epoch_steps=10)
+    assert short_epoch(evidence(loop=loop, between_epochs=between)) is None
 
 
 def test_epochs_too_long_for_the_time_are_compared_in_steps():

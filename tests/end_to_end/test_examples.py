@@ -132,7 +132,7 @@ def test_every_example_is_tried_and_told_of() -> None:
 
 
 def _diagnose(script: str, folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "trainperf", "diagnose", "--no-trials"]
+    command = [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "90s"]
     command += ["--json", "report.json"]
     command += ["--patch", "fixes.patch", "--output-dir", str(folder / "runs"), script]
     done = subprocess.run(

@@ -131,7 +131,7 @@ def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     after = (folder / case.script.name).read_bytes()
     assert after != before
     compile(after, case.script.name, "exec", dont_inherit=True)
-    again = diagnosed(folder, case.script.name, "--no-trials")
+    again = diagnosed(folder, case.script.name, "--no-trials", "--budget", "60s")
     if not trial["variant"]:  # of a number a neighbour's load may have picked another
         assert case.fix not in [one["id"] for one in again["findings"]]
 
@@ -160,7 +160,7 @@ def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any
     ],
 )
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:
-    report = diagnosed(copied(path, tmp_path / "code"), path.name)
+    report = diagnosed(copied(path, tmp_path / "code"), path.name, "--budget", "100s")
     assert [one for one in report["trials"] if one["kept"]] == []
     assert report["stack"] is None
     assert report["patch"] is None or report["patch"]["diff"] == ""

@@ -36,11 +36,13 @@ class Case:
 
 CASES = [
     Case("inline_tape.py", "tf_function", 2.0),
-    Case("small_batch.py", "batch_size", 1.1, apart=True),
-    Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
-    Case("waiting_numpy_function.py", "tf_map_parallel", 1.3),
     Case("null_context.py", "torch_autocast", 1.1),
-    Case("loader_keywords.py", "torch_workers", 1.1),
+    pytest.param(Case("small_batch.py", "batch_size", 1.1, apart=True), marks=pytest.mark.nightly),
+    pytest.param(Case("mirrored_cpus.py", "tf_strategy_single", 1.2), marks=pytest.mark.nightly),
+    pytest.param(
+        Case("waiting_numpy_function.py", "tf_map_parallel", 1.3), marks=pytest.mark.nightly
+    ),
+    pytest.param(Case("loader_keywords.py", "torch_workers", 1.1), marks=pytest.mark.nightly),
 ]
 
 

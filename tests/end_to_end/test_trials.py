@@ -160,7 +160,9 @@ def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any
     ],
 )
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:
-    report = diagnosed(copied(path, tmp_path / "code"), path.name, "--budget", "100s")
+    precision = ("--ignore", "keras_mixed_precision", "--ignore", "torch_autocast")
+    options = ("--budget", "100s", *precision)  # 16 bits pay on some CPUs, and not on others
+    report = diagnosed(copied(path, tmp_path / "code"), path.name, *options)
     assert [one for one in report["trials"] if one["kept"]] == []
     assert report["stack"] is None
     assert report["patch"] is None or report["patch"]["diff"] == ""

@@ -444,7 +444,7 @@ def test_a_probe_without_time_names_the_budget_that_would_do():
     asked = {"began": time.monotonic() - 100.0, "budget_s": 180.0, "trials": True}
     events = probed(mlp(), torch.ones(3, 4), seconds=-1.0, settings=asked)
     reasons = {event["reason"] for event in events.values()}
-    assert reasons == {"too little time was left; --budget 4min would do"}
+    assert reasons == {"too little time was left; --budget 5min would do"}
 
 
 def test_a_slow_pass_is_told_with_what_it_takes(own):

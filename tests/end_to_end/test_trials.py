@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SEEDS = Path(__file__).parent / "seeds"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-BUDGET = "240s"
+BUDGET = "120s"
 TRIES = 3
 """A neighbour's burst may hide a gain in one run; it does not hide it in three."""
 

@@ -107,7 +107,14 @@ CASES = [
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.script.stem)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.nightly] if case.script.parent == SEEDS else [])
+        for case in CASES
+    ],
+    ids=lambda case: case.script.stem,
+)
 def test_the_planted_cause_comes_first_and_a_healthy_script_stays_clean(
     case: Said, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from legs import states
 from observing import LONG_S, drop_inductor_cache, patient, script, strays
@@ -44,25 +45,34 @@ def _stem(case: Proven) -> str:
     return case.script.stem
 
 
+def nightly(case: Proven) -> ParameterSet:
+    return pytest.param(case, marks=pytest.mark.nightly)
+
+
 PROVEN = [
     Proven(EXAMPLES / "slow_images.py", "tf_map_parallel"),
     Proven(EXAMPLES / "eager_loop.py", "tf_function"),
     Proven(EXAMPLES / "tiny_steps.py", "keras_steps_per_execution"),
-    Proven(EXAMPLES / "retracing.py", "tf_retracing"),
-    Proven(
-        EXAMPLES / "checkpoint_every_batch.py",
-        "keras_callback_per_batch",
-        ("--allow-semantic",),
+    nightly(Proven(EXAMPLES / "retracing.py", "tf_retracing")),
+    nightly(
+        Proven(
+            EXAMPLES / "checkpoint_every_batch.py",
+            "keras_callback_per_batch",
+            ("--allow-semantic",),
+        )
     ),
     Proven(EXAMPLES / "torch_slow_transform.py", "torch_workers"),
     Proven(EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2),
     pytest.param(
         Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),
-        marks=pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
+        marks=[
+            pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
+            pytest.mark.nightly,
+        ],
     ),
-    Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
-    Proven(SEEDS / "resnet_eager.py", "tf_function"),
-    Proven(SEEDS / "rnn_series.py", "keras_jit_compile"),
+    nightly(Proven(SEEDS / "resnet_pipeline.py", "tf_cache")),
+    nightly(Proven(SEEDS / "resnet_eager.py", "tf_function")),
+    nightly(Proven(SEEDS / "rnn_series.py", "keras_jit_compile")),
 ]
 
 
@@ -156,7 +166,7 @@ def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any
     [
         EXAMPLES / "healthy.py",
         EXAMPLES / "torch_healthy.py",
-        SEEDS / "numpy_fit.py",
+        pytest.param(SEEDS / "numpy_fit.py", marks=pytest.mark.nightly),
     ],
 )
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:

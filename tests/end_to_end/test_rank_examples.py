@@ -115,7 +115,7 @@ def test_every_example_of_several_devices_is_tried() -> None:
 def _diagnose(case: Said, folder: Path) -> Report:
     command = [sys.executable, "-m", "trainperf", "diagnose", "--json", "report.json"]
     command += ["--output-dir", str(folder / "runs")]
-    command += [] if case.trials else ["--no-trials"]
+    command += ["--only", "torch_ddp_no_sync"] if case.trials else ["--no-trials"]
     command += [*case.launcher, case.script]
     done = subprocess.run(
         command, cwd=folder, env=patient(), capture_output=True, text=True, check=False

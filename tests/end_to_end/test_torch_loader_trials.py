@@ -43,7 +43,8 @@ def kept(report: dict[str, Any], fix: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(600)
 def test_workers_that_stay_are_tried_in_slices_of_whole_epochs(tmp_path: Path) -> None:
-    report = diagnosed("torch_short_epochs.py", tmp_path, "--budget", "150s")
+    only = ("--only", "torch_persistent_workers")
+    report = diagnosed("torch_short_epochs.py", tmp_path, "--budget", "150s", *only)
     trial = kept(report, "torch_persistent_workers")
     assert trial["low"] > 1.2
     assert trial["steps"] % 20 == 0  # an epoch has 20 steps
@@ -56,7 +57,8 @@ def test_workers_that_stay_are_tried_in_slices_of_whole_epochs(tmp_path: Path) -
 
 @pytest.mark.timeout(600)
 def test_more_workers_than_cores_are_tried_where_items_wait(tmp_path: Path) -> None:
-    report = diagnosed("torch_waiting_items.py", tmp_path, "--budget", "150s")
+    only = ("--only", "torch_workers")
+    report = diagnosed("torch_waiting_items.py", tmp_path, "--budget", "150s", *only)
     trial = kept(report, "torch_workers")
     cores = int(report["machine"]["cores"])
     tried = [one["variant"] for one in report["trials"] if one["fix"] == "torch_workers"]

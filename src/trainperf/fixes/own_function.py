@@ -67,7 +67,7 @@ class OwnFunction(Fix):
     category = "host"
     equivalence = Equivalence.NUMERICS
     counted = True
-    try_before = ("torch_step_logging", "torch_workers")
+    try_before = ("keras_callback_per_batch", "torch_step_logging", "torch_workers")
 
     silent = [
         evidence(),

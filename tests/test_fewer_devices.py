@@ -196,7 +196,7 @@ for epoch in range(1000):
 """
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.timeout(240)
 @pytest.mark.usefixtures("nothing_left")
 def test_two_ranks_of_torchrun_are_measured_as_one(tmp_path, monkeypatch):

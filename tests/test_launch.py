@@ -10,6 +10,8 @@ from trainperf.errors import TrainperfError
 from trainperf.launch import _Following, launch
 from trainperf.model import Ending, Run
 
+pytestmark = pytest.mark.alone
+
 WRITES = """
 import json, os, sys, time
 folder = json.load(open(os.environ["TRAINPERF_RUN"]))["folder"]

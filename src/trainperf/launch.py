@@ -49,17 +49,18 @@ def launch(
     watch = ContainerWatch()
     with (folder / OUTPUT).open("wb") as log, ExitStack() as stack:
         asked = interrupted or stack.enter_context(interruptible())
+        guard = stack.enter_context(Guard())
+        guard.watch(run_file)
         process = start(run, run_file, log)
-        with Guard() as guard:
-            guard.watch(process.pid, run_file)
-            try:
-                with Sampling(process.pid) as sampling:
-                    ending = _follow(process, following, asked, shm, watch)
-                container = watch.use()
-            finally:
-                stop_session(process.pid, run_file)
-                status = process.wait()
-                clear(str(folder.resolve()))
+        guard.watch(run_file, process.pid)
+        try:
+            with Sampling(process.pid) as sampling:
+                ending = _follow(process, following, asked, shm, watch)
+            container = watch.use()
+        finally:
+            stop_session(process.pid, run_file)
+            status = process.wait()
+            clear(str(folder.resolve()))
     following.read()
     following.remove_temporary()
     for left in folder.glob("reads-*.jsonl"):  # of helpers whose parent did not ask for it

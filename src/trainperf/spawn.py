@@ -44,6 +44,11 @@ Interrupted = Callable[[], bool]
 """Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
 
 
+def run_file_of(folder: Path) -> str:
+    """The file that `prepare` writes for a run in `folder`; its name tells the run's processes."""
+    return str(folder.resolve() / "run.json")
+
+
 def prepare(run: Run, folder: Path) -> str:
     """Write what the child reads at its start; return that file's name.
 
@@ -68,7 +73,7 @@ def prepare(run: Run, folder: Path) -> str:
         "board": run.board,
         "devices": run.devices,
     }
-    file = folder / "run.json"
+    file = Path(run_file_of(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():

@@ -32,6 +32,8 @@ BOARD = "board"
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0
+NOBODY = -1
+"""Leads no session: that of a run which has no process yet."""
 
 
 def stop_session(leader: int, run_file: str) -> None:
@@ -126,15 +128,18 @@ class Guard:
                 start_new_session=True,  # the terminal's Ctrl-C is not for it
             )
 
-    def watch(self, leader: int, run_file: str) -> None:
-        """Stop the session of `leader` and what carries `run_file`, if trainperf dies."""
-        self._say("+", leader, run_file)
+    def watch(self, run_file: str, leader: int = NOBODY) -> None:
+        """Stop the session of `leader` and what carries `run_file`, if trainperf dies.
 
-    def forget(self, leader: int, run_file: str) -> None:
+        To be called before the run has a folder, and again when it has a leader.
+        """
+        self._say("+", run_file, leader)
+
+    def forget(self, run_file: str) -> None:
         """Leave a run that has ended alone: its number may be given to another's."""
-        self._say("-", leader, run_file)
+        self._say("-", run_file, NOBODY)
 
-    def _say(self, sign: str, leader: int, run_file: str) -> None:
+    def _say(self, sign: str, run_file: str, leader: int) -> None:
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError, ValueError):
                 line = f"{sign}{leader} {os.fsencode(run_file).hex()}\n"
@@ -160,12 +165,15 @@ class Guard:
 
 
 def _guard() -> None:
-    watched: set[tuple[int, str]] = set()
+    watched: dict[str, int] = {}
     for line in sys.stdin.buffer:
         leader, _, name = line[1:].decode().partition(" ")
-        run = int(leader), os.fsdecode(bytes.fromhex(name.strip()))
-        (watched.add if line.startswith(b"+") else watched.discard)(run)
-    for leader, run_file in watched:
+        run_file = os.fsdecode(bytes.fromhex(name.strip()))
+        if line.startswith(b"+"):
+            watched[run_file] = int(leader)
+        else:
+            watched.pop(run_file, None)
+    for run_file, leader in watched.items():
         stop_session(leader, run_file)
         clear(os.path.dirname(run_file))
 

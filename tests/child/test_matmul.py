@@ -12,6 +12,8 @@ import pytest
 
 from trainperf.child import matmul, tf_matmul, torch_matmul
 
+pytestmark = pytest.mark.alone
+
 GIB = 1024**3
 
 

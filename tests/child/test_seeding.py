@@ -96,7 +96,7 @@ def needs_torch() -> None:
     pytest.importorskip("torch")
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.usefixtures("needs_torch")
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_two_runs_split_shuffle_and_drop_out_alike(workers: int) -> None:
@@ -107,14 +107,14 @@ def test_two_runs_split_shuffle_and_drop_out_alike(workers: int) -> None:
     assert one != other
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.usefixtures("needs_torch")
 def test_the_seed_of_a_script_for_pytorch_wins() -> None:
     source = TORCH.format(seeds="torch.manual_seed(1)", workers=0)
     assert said(7, source) == said(8, source) == said(0, source, start="")
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.usefixtures("needs_torch")
 def test_pytorch_is_seeded_before_the_first_statement_that_follows_its_import() -> None:
     drawn = said(7, "import torch; print(torch.initial_seed(), torch.rand(1).item())")

@@ -223,7 +223,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "operations", "optimizer"),

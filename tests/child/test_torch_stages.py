@@ -17,6 +17,8 @@ from trainperf.child import torch_stages
 from trainperf.evidence.events import Observed
 from trainperf.evidence.pipeline import stages as read_stages
 
+pytestmark = pytest.mark.alone
+
 
 class Slow:
     """A dataset whose items take a while."""

@@ -13,6 +13,8 @@ from loading import Observer, torch
 from trainperf.child import torch_workers
 from trainperf.child.patching import undo
 
+pytestmark = pytest.mark.alone
+
 
 class Telling(Observer):
     """Says in a queue, which a forked worker shares, that it was made quiet."""

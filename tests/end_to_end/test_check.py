@@ -11,7 +11,7 @@ import pytest
 
 from observing import script
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = """
 import os

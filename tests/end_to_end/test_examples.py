@@ -15,7 +15,7 @@ import pytest
 
 from observing import drop_inductor_cache, patient
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 SEEDS = Path(__file__).parent / "seeds"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -106,11 +106,14 @@ CASES = [
 ]
 
 
+SENTINELS = ("slow_images", "torch_slow_transform")
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[pytest.mark.nightly] if case.script.parent == SEEDS else [])
+        pytest.param(case, marks=[pytest.mark.sentinel] if case.script.stem in SENTINELS else [])
         for case in CASES
     ],
     ids=lambda case: case.script.stem,

@@ -434,7 +434,7 @@ def training(folder: Path, step: int, action: str) -> None:
     script(folder, TRAINING.format(step=step, action=action), "train.py")
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
     training(tmp_path, 30, "raise ValueError('NaN in the labels')")
     result = diagnose(tmp_path, "train.py")
@@ -449,7 +449,7 @@ def test_what_was_measured_before_the_script_raised_is_reported(tmp_path):
     assert diagnosis.times.steps >= 20
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 def test_what_was_measured_before_the_script_was_killed_is_reported(tmp_path):
     training(tmp_path, 999, "os.kill(os.getpid(), signal.SIGKILL)")
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=60.0)
@@ -457,7 +457,7 @@ def test_what_was_measured_before_the_script_was_killed_is_reported(tmp_path):
     assert len(events(recording, "step")) >= 20
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     training(tmp_path, 30, "print('deadlock', flush=True); time.sleep(1000)")
     result = diagnose(tmp_path, "--stall", "4s", "train.py")
@@ -468,7 +468,7 @@ def test_a_loop_that_hangs_is_given_up_with_what_was_measured(tmp_path):
     assert diagnosis.times.steps >= 20
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "moment",
     ['"e": "hello"', pytest.param('"p": "real"', marks=pytest.mark.long), '"p": "probes"'],
@@ -488,7 +488,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, mark, moment):
     assert (diagnosis.times.real_s is not None) == ("hello" not in moment)
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, mark):
     training(tmp_path, 5, "os.fork() or os._exit(0)")
     recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0, extra_s=1.0)
@@ -496,7 +496,7 @@ def test_a_script_that_forks_while_it_trains_is_measured_all_the_same(tmp_path, 
     assert choose(recording)
 
 
-@pytest.mark.e2e
+@pytest.mark.alone
 def test_a_script_that_imports_tensorflow_but_does_not_train_is_told_so(tmp_path):
     source = """
     import tensorflow as tf

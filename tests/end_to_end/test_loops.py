@@ -15,7 +15,7 @@ from trainperf.fixes.tf_debug_modes import DebugModes
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording, Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "loops"
 ALL = ("real", "resident", "input")
@@ -155,14 +155,13 @@ def text_at(site: Site | None) -> str:
     return Path(site.file).read_text(encoding="utf-8").splitlines()[site.line - 1]
 
 
-LONG = ("--multi", "by_hand_function.py", "next_inside.py", "two_datasets.py")
-"""Each has its like among the others, or in `test_loop_losses.py`."""
+SENTINELS = ("eager_fit.py", "legacy_fit.py", "custom_function.py", "with_next.py", "retracing.py")
+"""A style of each kind. The others run nightly."""
 
 
 def told(seen: Seen) -> Any:
-    words = (seen.script, *seen.arguments)
-    marks = [pytest.mark.long] if set(words) & set(LONG) else []
-    return pytest.param(seen, id=" ".join(words), marks=marks)
+    marks = [] if seen.script in SENTINELS else [pytest.mark.long]
+    return pytest.param(seen, id=" ".join((seen.script, *seen.arguments)), marks=marks)
 
 
 @pytest.mark.parametrize("seen", [told(style) for style in STYLES])

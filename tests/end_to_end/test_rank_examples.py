@@ -18,7 +18,7 @@ import pytest
 from observing import drop_inductor_cache, patient
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TWO = ("--", sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")

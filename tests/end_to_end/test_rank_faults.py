@@ -21,7 +21,7 @@ from trainperf.model import Ending, Measure, Recording
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 TWO = (*TORCHRUN, "--standalone", "--nproc_per_node", "2")

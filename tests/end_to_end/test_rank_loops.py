@@ -16,7 +16,7 @@ from trainperf.trial.ranks import by_rank
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 TWO = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
 

@@ -25,7 +25,7 @@ from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.warming import warm_up
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.alone,
     pytest.mark.long,
     pytest.mark.timeout(240),
     pytest.mark.usefixtures("nothing_left"),
@@ -97,6 +97,7 @@ def ready(leg: Leg, guard: Guard) -> None:
     assert leg.failure == ""
 
 
+@pytest.mark.sentinel
 def test_both_ranks_take_the_same_steps_of_each_slice_and_stand_still_between(
     job: Run, tmp_path: Path, mark: str
 ) -> None:

@@ -17,7 +17,7 @@ from trainperf.evidence.timing import times
 from trainperf.machine.reads import probe
 from trainperf.model import Reads, Recording
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 FILES = 64
 SIZE = 20_000

@@ -24,7 +24,7 @@ pytest.importorskip("torch")
 boto3 = pytest.importorskip("boto3")
 moto_server = pytest.importorskip("moto.server")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "torch_loops"
 DELAY_S = 0.02

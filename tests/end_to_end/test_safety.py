@@ -15,7 +15,7 @@ from trainperf import guarding, view
 from trainperf.model import Ending, Recording
 from trainperf.view import remove
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENABLE_ONEDNN_OPTS": "0"}
 

@@ -11,7 +11,7 @@ from legs import repeated
 from observing import events, observed, python, script
 from trainperf.model import Ending, Event, Recording
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 TWO_DEVICES = """
 import tensorflow as tf

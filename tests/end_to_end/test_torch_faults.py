@@ -19,7 +19,7 @@ from trainperf.rewrite import build_patch
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
 ENV = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 CACHE = "TORCHINDUCTOR_CACHE_DIR"

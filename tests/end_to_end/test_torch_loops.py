@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,11 @@ from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
 from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Evidence, Measure, Recording, Site
+from trainperf.model import Ending, Evidence, Measure, Missing, Recording, Site
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 LOOPS = Path(__file__).parent / "torch_loops"
 ENV = {
@@ -274,11 +275,18 @@ def holds(value: object, facts: dict[str, object]) -> None:
             ), (name, found)
 
 
-@pytest.mark.parametrize(
-    "seen", STYLES + WORKERS, ids=lambda seen: " ".join((seen.script, *seen.arguments))
-)
+SENTINELS = ("plain.py", "accumulation.py", "scaler.py", "keras_torch.py")
+"""A style of each kind. The others run nightly."""
+
+
+def told(seen: Seen) -> Any:
+    marks = [] if seen.script in SENTINELS else [pytest.mark.long]
+    return pytest.param(seen, id=" ".join((seen.script, *seen.arguments)), marks=marks)
+
+
+@pytest.mark.parametrize("seen", [told(style) for style in STYLES + WORKERS])
 def test_a_pytorch_loop_of_this_style_is_seen_and_taken_apart(run, seen):
-    _, found = run(seen.script, *seen.arguments)
+    recording, found = run(seen.script, *seen.arguments)
     loop = found.loop
     assert (loop.kind, loop.batch_size, loop.input_kind) == (seen.kind, seen.batch, seen.feeds)
     assert (loop.epoch_steps, loop.updates_per_step) == (seen.epoch_steps, seen.updates)
@@ -296,7 +304,10 @@ def test_a_pytorch_loop_of_this_style_is_seen_and_taken_apart(run, seen):
             assert built[op].by_user
             assert isinstance(built[op].cumulative, float)
     torch = found.torch
-    assert {part.name for part in torch.split} == set(seen.parts)
+    # On a busy machine their sum may not be that of a step: then none of them is in the evidence.
+    parts = {name for event in events(recording, "torch_split") for name in event["parts"]}
+    assert parts == set(seen.parts)
+    assert isinstance(torch.split_, Missing) or {part.name for part in torch.split} == parts
     holds(torch.calls, seen.calls)
     if seen.feeds == "DataLoader":
         holds(torch.loader, seen.loader)

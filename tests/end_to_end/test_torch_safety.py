@@ -18,7 +18,7 @@ from trainperf.model import Ending, Recording
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
 BRIEF = {"measure_s": 0.5, "extra_s": 0.5}

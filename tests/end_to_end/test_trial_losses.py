@@ -11,7 +11,7 @@ from trainperf.model import Equivalence, Outcome
 from trainperf.trial.outcome import trial
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.alone,
     pytest.mark.timeout(200),
     pytest.mark.usefixtures("nothing_left"),
 ]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from legs import states
 from observing import LONG_S, drop_inductor_cache, patient, script, strays
@@ -45,34 +44,28 @@ def _stem(case: Proven) -> str:
     return case.script.stem
 
 
-def nightly(case: Proven) -> ParameterSet:
-    return pytest.param(case, marks=pytest.mark.nightly)
-
-
 PROVEN = [
     Proven(EXAMPLES / "slow_images.py", "tf_map_parallel"),
     Proven(EXAMPLES / "eager_loop.py", "tf_function"),
     Proven(EXAMPLES / "tiny_steps.py", "keras_steps_per_execution"),
-    nightly(Proven(EXAMPLES / "retracing.py", "tf_retracing")),
-    nightly(
-        Proven(
-            EXAMPLES / "checkpoint_every_batch.py",
-            "keras_callback_per_batch",
-            ("--allow-semantic",),
-        )
+    Proven(EXAMPLES / "retracing.py", "tf_retracing"),
+    Proven(
+        EXAMPLES / "checkpoint_every_batch.py", "keras_callback_per_batch", ("--allow-semantic",)
     ),
     Proven(EXAMPLES / "torch_slow_transform.py", "torch_workers"),
-    Proven(EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2),
+    pytest.param(
+        Proven(
+            EXAMPLES / "torch_step_logging.py", "torch_step_logging", ("--allow-semantic",), 1.2
+        ),
+        marks=pytest.mark.sentinel,
+    ),
     pytest.param(
         Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),
-        marks=[
-            pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
-            pytest.mark.nightly,
-        ],
+        marks=pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
     ),
-    nightly(Proven(SEEDS / "resnet_pipeline.py", "tf_cache")),
-    nightly(Proven(SEEDS / "resnet_eager.py", "tf_function")),
-    nightly(Proven(SEEDS / "rnn_series.py", "keras_jit_compile")),
+    Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
+    Proven(SEEDS / "resnet_eager.py", "tf_function"),
+    Proven(SEEDS / "rnn_series.py", "keras_jit_compile"),
 ]
 
 
@@ -163,11 +156,8 @@ def _the_best_variant_is_written_out(kept: dict[str, Any], report: dict[str, Any
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "path",
-    [
-        EXAMPLES / "healthy.py",
-        EXAMPLES / "torch_healthy.py",
-        pytest.param(SEEDS / "numpy_fit.py", marks=pytest.mark.nightly),
-    ],
+    [EXAMPLES / "healthy.py", EXAMPLES / "torch_healthy.py", SEEDS / "numpy_fit.py"],
+    ids=lambda path: path.stem,
 )
 def test_nothing_is_kept_on_a_healthy_script(path: Path, tmp_path: Path) -> None:
     precision = ("--ignore", "keras_mixed_precision", "--ignore", "torch_autocast")
@@ -228,11 +218,12 @@ def busy_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.sentinel
 @pytest.mark.timeout(400)
 def test_a_whole_diagnosis_leaves_the_users_files_as_they_were(tmp_path: Path) -> None:
     folder = busy_folder(tmp_path)
     before = tree(folder)
-    report = diagnosed(folder, "train.py")
+    report = diagnosed(folder, "train.py", "--budget", "60s")
     assert tree(folder) == before
     assert report["trying"]["legs"] >= 3
     assert "stays as it is" in report["stdout"] or report["trials"]
@@ -267,7 +258,13 @@ model.fit(x, y, batch_size=16, epochs=50, verbose=0)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment", ["a leg begins to start", "a leg waits for its turn"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "a leg begins to start",
+        pytest.param("a leg waits for its turn", marks=pytest.mark.sentinel),
+    ],
+)
 def test_ctrl_c_during_the_trials_reports_what_was_measured(
     tmp_path: Path, mark: str, moment: str
 ) -> None:
@@ -283,6 +280,7 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
     assert strays(mark) == []
 
 
+@pytest.mark.sentinel
 @pytest.mark.timeout(300)
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:
     script(tmp_path, TINY, "train.py")

@@ -20,7 +20,7 @@ from trainperf.model import Ending
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("nothing_of_ours_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_of_ours_left")]
 
 TRAIN = """
     import os, sys

@@ -136,6 +136,13 @@ def test_what_calls_the_loop_and_what_the_framework_runs_is_no_work_of_its_own()
     assert found == ()
 
 
+def test_a_statement_that_calls_the_loop_is_no_evaluation() -> None:
+    module = "for epoch in range(6):\n    main()\n    evaluate(data)"
+    count = held("<module>", 2, 99, leaf=False)
+    found = own_work(observed(LOOP, stacks(count, sources={"<module>": module})))
+    assert found == ()
+
+
 def test_items_made_on_the_loops_thread_are_samples_and_the_rest_is_other_work() -> None:
     found = own_work(
         observed(

@@ -15,7 +15,7 @@ from rewriting import marked, result, script_of
 from trainperf.fixes import by_id
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.alone,
     pytest.mark.long,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch here"),
 ]

@@ -19,6 +19,8 @@ from recordings import recording
 from trainperf.machine import reads, reads_apart
 from trainperf.model import Reads, Recording
 
+pytestmark = pytest.mark.alone
+
 FUSE_INIT = 26
 LONG_S = 60.0
 

@@ -19,6 +19,8 @@ from trainperf.machine.s3_limits import Limits
 from trainperf.machine.s3_probe import probe
 from trainperf.model import Objects
 
+pytestmark = pytest.mark.alone
+
 boto3 = pytest.importorskip("boto3")
 botocore_loaders = pytest.importorskip("botocore.loaders")
 moto_server = pytest.importorskip("moto.server")

@@ -35,14 +35,12 @@ class Case:
 
 
 CASES = [
-    Case("inline_tape.py", "tf_function", 2.0),
+    pytest.param(Case("inline_tape.py", "tf_function", 2.0), marks=pytest.mark.sentinel),
     Case("null_context.py", "torch_autocast", 1.1),
-    pytest.param(Case("small_batch.py", "batch_size", 1.1, apart=True), marks=pytest.mark.nightly),
-    pytest.param(Case("mirrored_cpus.py", "tf_strategy_single", 1.2), marks=pytest.mark.nightly),
-    pytest.param(
-        Case("waiting_numpy_function.py", "tf_map_parallel", 1.3), marks=pytest.mark.nightly
-    ),
-    pytest.param(Case("loader_keywords.py", "torch_workers", 1.1), marks=pytest.mark.nightly),
+    Case("small_batch.py", "batch_size", 1.1, apart=True),
+    Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
+    Case("waiting_numpy_function.py", "tf_map_parallel", 1.3),
+    Case("loader_keywords.py", "torch_workers", 1.1),
 ]
 
 
@@ -84,6 +82,7 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
 
 
 @pytest.mark.long
+@pytest.mark.sentinel
 @pytest.mark.timeout(300)
 def test_time_between_fits_is_part_of_the_answer(tmp_path: Path) -> None:
     report = diagnosed("predict_between_fits.py", tmp_path / "0", "--no-trials")

@@ -15,7 +15,7 @@ from reporters.samples_pages import EVERYTHING
 CHROMIUM = browser()
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.alone,
     pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium or Chrome on this machine"),
 ]

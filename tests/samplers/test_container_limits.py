@@ -6,7 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from limits import answer, child_group, run_in, with_small_shm
+
+pytestmark = pytest.mark.alone
 
 QUOTA = {"cpu_cfs_period_us": 10_000, "cpu_cfs_quota_us": 2_000, "cpu_max": "2000 10000"}
 """A fifth of a core, in periods so short that one turn on a busy core uses a quota up."""

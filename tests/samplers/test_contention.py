@@ -11,6 +11,8 @@ import pytest
 from trainperf.samplers import contention
 from trainperf.samplers.contention import RunQueue, core_times
 
+pytestmark = pytest.mark.alone
+
 counted = pytest.mark.skipif(
     not Path("/proc/self/task").exists() or not Path("/proc/self/schedstat").exists(),
     reason="the kernel does not count how long threads wait",

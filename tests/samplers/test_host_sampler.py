@@ -15,6 +15,8 @@ import pytest
 from trainperf.samplers import host, process_tree
 from trainperf.samplers.host import HostSampler
 
+pytestmark = pytest.mark.alone
+
 BURN = "print('up', flush=True)\nwhile True: pass"
 SLEEP = "import time; time.sleep(600)"
 

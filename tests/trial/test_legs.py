@@ -24,7 +24,7 @@ from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.turns import Contest, Turns
 from trainperf.trial.warming import warm_up
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
 
 FED = (
     LOOP

@@ -12,6 +12,8 @@ from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses
 from trainperf.trial.slices import Slice
 
+pytestmark = pytest.mark.alone
+
 LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 
 

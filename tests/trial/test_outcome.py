@@ -83,7 +83,7 @@ def test_slower_is_said_only_where_the_whole_interval_is():
         (ratio(0.98, 1.0, 1.02), control(), ""),
         (ratio(0.90, 1.2, 1.6), control(), "not told from noise in 8 pairs"),
         (ratio(1.005, 1.015, 1.02), control(), "a gain below 2 % is not worth an edit"),
-        (ratio(1.04, 1.05, 1.06), control(0.93, 1.02), "gains below 7.0 % could be noise here"),
+        (ratio(1.02, 1.05, 1.07), control(0.9, 1.1), "gains below 5.1 % could be noise here"),
     ],
 )
 def test_no_measurable_effect_has_a_reason_where_there_was_one_to_see(found, of, reason):
@@ -111,11 +111,14 @@ def test_a_fix_for_which_the_time_did_not_suffice_was_not_tried_and_did_not_fail
     assert one.reason == "out of budget before it could be compared"
 
 
-def test_the_floor_is_the_worse_side_of_the_control():
-    assert floor(control(0.95, 1.01)) == pytest.approx(0.05)
-    assert floor(control(0.99, 1.04)) == pytest.approx(0.04)
+def test_the_floor_is_half_of_what_the_control_leaves_open():
+    assert floor(control(0.85, 1.18)) == pytest.approx(0.0855, abs=1e-3)
     assert floor(control(0.999, 1.001)) == SMALLEST_GAIN
     assert floor(None) == SMALLEST_GAIN
+
+
+def test_the_floor_is_no_less_than_what_the_control_reads():
+    assert control_of(ratio(0.9, 1.08, 1.1), SURE).floor == pytest.approx(0.08)
 
 
 def test_a_control_that_lies_wholly_to_one_side_sets_the_floor_too():

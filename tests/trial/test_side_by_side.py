@@ -9,7 +9,7 @@ from trainperf.trial.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.side_by_side import SideBySide
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 

@@ -74,7 +74,7 @@ def own_work(observed: Observed) -> tuple[OwnWork, ...]:
     if not total:
         return ()
     where = observed.facts.get("where") or observed.start.get("where") or {}
-    loop = (os.path.basename(str(where.get("file", ""))), str(where.get("function", "")))
+    loop = (os.path.basename(str(where.get("file", ""))), str(where.get("function") or MODULE))
     found: list[OwnWork] = []
     for function in _functions(observed):
         found += _pieces(function, total, loop)
@@ -121,9 +121,12 @@ def _pieces(function: _Function, total: int, loop: tuple[str, str]) -> Iterator[
         for kind, node in statements(function.tree, holds):
             if kind == "recurrence" and function.within != "model":
                 continue
-            told = True
             first, last = node.lineno, node.end_lineno or node.lineno
-            yield _work(function, kind, total, function.share(total, first, last), first)
+            share = function.share(total, first, last)
+            if share >= ALL and not _is_loop(function, loop):
+                continue  # the call of the loop stands in it
+            told = True
+            yield _work(function, kind, total, share, first)
         if told or holds:
             return
         whole = of_function(function.tree)

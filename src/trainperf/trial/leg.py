@@ -20,7 +20,7 @@ from trainperf.child import leg as words
 from trainperf.errors import TrainperfError
 from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
-from trainperf.spawn import OUTPUT, prepare, start
+from trainperf.spawn import OUTPUT, prepare, run_file_of, start
 from trainperf.stopping import Guard, clear, stop_session
 from trainperf.trial.faults import ENDED, unpatched, why, why_ranks
 from trainperf.trial.ports import with_own_port
@@ -80,19 +80,21 @@ class Leg:
     def start(self, guard: Guard) -> None:
         """Start the process. A failure to do so is kept in `failure`."""
         self.started_s = time.monotonic()
+        self._run_file = run_file_of(self.folder)
+        self._guard = guard
+        guard.watch(self._run_file)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._words = words.Words(str(self.folder.resolve()), create=True)
             run = _beside_others(self.run)
-            self._run_file = prepare(run, self.folder)
+            prepare(run, self.folder)
             self._log = (self.folder / OUTPUT).open("wb")
             self._process = start(run, self._run_file, self._log)
             self._processes = Processes(self._process.pid, self._run_file)
         except (TrainperfError, OSError) as error:
             self.failure = f"could not be started: {error}"
             return
-        self._guard = guard
-        guard.watch(self._process.pid, self._run_file)
+        guard.watch(self._run_file, self._process.pid)
 
     @property
     def ranks(self) -> int:
@@ -130,8 +132,6 @@ class Leg:
             stop_session(process.pid, self._run_file)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GONE_S)
-            if self._guard is not None:
-                self._guard.forget(process.pid, self._run_file)
             self._files.read()
             self._files.remove_temporary()
         if self._log is not None:
@@ -140,6 +140,8 @@ class Leg:
             self._words.close()
         self._words = self._log = None
         clear(str(self.folder.resolve()))
+        if self._guard is not None:
+            self._guard.forget(self._run_file)
 
     # --------------------------------------------------------------------- its turn
 

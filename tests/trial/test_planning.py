@@ -153,6 +153,12 @@ def test_what_nothing_was_measured_of_comes_in_the_order_of_what_it_usually_give
     ]
 
 
+def test_what_cannot_be_worth_an_edit_comes_last(subject):
+    hopeless = finding("tf_prefetch", 1.01, BATCH)
+    made = planned(subject(hopeless, CACHE, PARALLEL, epoch_steps=100_000))
+    assert names(made) == ["tf_map_parallel", "tf_cache", "tf_prefetch"]
+
+
 def test_nobody_waits_for_an_epoch_of_unknown_length(subject):
     made = planned(subject(CACHE, PARALLEL, epoch_steps=None))
     assert names(made) == ["tf_map_parallel"]

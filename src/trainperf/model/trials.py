@@ -78,8 +78,8 @@ def by_fix(trials: Iterable[Trial]) -> dict[str, Trial]:
 class Control:
     """The unchanged script against itself: the noise floor of the trials.
 
-    `floor` is the relative gain that could be noise: how far the interval lies from
-    1 on its worse side. `reproducible` says whether the two gave the same losses to
+    `floor` is the relative gain that could be noise beyond a candidate's own interval: half
+    of this one's half-width, or what it reads if that is more. `reproducible` says whether the two gave the same losses to
     rounding, None where no losses were seen; `loss_band` is how far they parted, as a
     share of the loss.
     """

@@ -25,6 +25,7 @@ from trainperf.trial.ports import shared_port
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.room import Room, room
 from trainperf.trial.slicing import choose_slices
+from trainperf.trial.turns import SMALLEST_GAIN
 
 SEED = 20261121
 WARM_UP_STEPS = 6
@@ -152,14 +153,16 @@ def in_order(chosen: Sequence[Candidate], costs: Costs, left: float) -> list[Can
 
     The best bound first; what no rule gives a bound, by what it usually gives. Values of one
     fix, which race, start together. What takes long to start, or waits for a long epoch to pass,
-    comes after the others, and last what changes the experiment.
+    comes after the others, then what changes the experiment, and last what has a bound that is
+    not worth an edit.
     """
 
-    def order(one: Candidate) -> tuple[bool, bool, bool, float]:
+    def order(one: Candidate) -> tuple[bool, bool, bool, bool, float]:
         fix = by_id().get(one.fixes[0])
         hope = one.bound if one.bound is not None else (fix.usual if fix is not None else 1.0)
         long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
-        return one.apart, long, one.starts_slowly, -hope
+        hopeless = one.bound is not None and one.bound < 1 + SMALLEST_GAIN
+        return hopeless, one.apart, long, one.starts_slowly, -hope
 
     return sorted(chosen, key=order)
 

@@ -16,6 +16,7 @@ from trainperf.trial.turns import (
     Contest,
     Turns,
     beaten,
+    can_wait,
     enough,
     settle_steps,
     slice_steps,
@@ -236,6 +237,15 @@ def test_a_gain_that_is_clear_but_not_narrow_goes_on():
     found = contest(*spread(2.0, 0.1, MIN_PAIRS))
     assert found.ratio.low > 1.1
     assert not enough(found, 0.02)
+
+
+def test_who_is_surely_far_above_or_not_far_above_one_can_wait():
+    assert can_wait(contest(*spread(2.0, 0.1, MIN_PAIRS)), 0.02)
+    assert not can_wait(contest(*spread(2.0, 0.1, MIN_PAIRS)), 0.9)
+    assert not can_wait(contest(*spread(1.3, 0.1, MIN_PAIRS)), 0.02)
+    assert not can_wait(contest(*spread(1.0, 0.05, MIN_PAIRS)), 0.02)
+    assert can_wait(contest(*spread(1.0, 0.05, 2 * MIN_PAIRS)), 0.02)
+    assert can_wait(contest(*spread(1.0, 0.5, MAX_PAIRS)), 0.02)
 
 
 def test_what_lies_on_the_floor_goes_on_even_if_it_is_narrow():

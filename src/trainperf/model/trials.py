@@ -79,9 +79,9 @@ class Control:
     """The unchanged script against itself: the noise floor of the trials.
 
     `floor` is the relative gain that could be noise beyond a candidate's own interval: half
-    of this one's half-width, or what it reads if that is more. `reproducible` says whether the two gave the same losses to
-    rounding, None where no losses were seen; `loss_band` is how far they parted, as a
-    share of the loss.
+    of this one's half-width, or what it reads if that is more. `reproducible` says whether
+    the two gave the same losses to rounding, None where no losses were seen; `loss_band` is
+    how far they parted, as a share of the loss.
     """
 
     speedup: float

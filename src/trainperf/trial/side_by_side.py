@@ -16,7 +16,16 @@ from trainperf.trial.leg import Leg, LegFailed, end_all
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.slices import Slice
-from trainperf.trial.turns import MAX_PAIRS, MIN_PAIRS, Contest, Turns, beaten, enough
+from trainperf.trial.turns import (
+    MAX_PAIRS,
+    MIN_PAIRS,
+    Contest,
+    Turns,
+    beaten,
+    can_wait,
+    enough,
+    had_its_pairs,
+)
 from trainperf.trial.warming import warm_up
 
 NOT_COMPARED = "could not be compared: the script as it is"
@@ -103,8 +112,10 @@ class SideBySide:
                 for one in new:
                     one.failure = one.leg.failure
                 open_ = [one for one in (*open_, *new) if not one.failure]
-                patient = not waiting or (room > 0 and not fresh)
-                open_ = self._take_turns(open_, entered, early, patient)
+                rests = None
+                if waiting and (fresh or room <= 0):
+                    rests = can_wait if fresh else had_its_pairs
+                open_ = self._take_turns(open_, entered, early, rests)
                 if waiting and room <= 0:  # who stays undecided makes room as well
                     end_all([one.leg for one in open_])
                     open_ = []
@@ -186,23 +197,28 @@ class SideBySide:
         return not clock.over() and affordable(costs, clock.left, len(legs)) > 0
 
     def _take_turns(
-        self, open_: Sequence[Contest], entered: Sequence[Contest], clock: Clock, patient: bool
+        self,
+        open_: Sequence[Contest],
+        entered: Sequence[Contest],
+        clock: Clock,
+        rests: Callable[[Contest, float], bool] | None,
     ) -> list[Contest]:
         """Let the open contests take turns; return those that are still open.
 
-        Unless `patient`, what is not decided by `MAX_PAIRS` lets others have their turn first.
+        `rests` says of a contest, by the floor, that it lets others have their turn first.
         """
 
+        def least() -> float:
+            return floor(control_of(self._control.ratio, control(None, None)))
+
         def over(contest: Contest) -> bool:
-            known = self._control.ratio
-            least = floor(control_of(known, control(None, None)))
-            return enough(contest, least) or beaten(contest, entered)
+            return enough(contest, least()) or beaten(contest, entered)
 
         def settled(contest: Contest) -> bool:
             if contest is self._control:
                 others = all(one.decided or one.failure for one in open_)
                 return others and len(contest.pairs) >= MIN_PAIRS
-            return over(contest) or (not patient and len(contest.pairs) >= MAX_PAIRS)
+            return over(contest) or (rests is not None and rests(contest, least()))
 
         for contest in open_:
             contest.decided = False

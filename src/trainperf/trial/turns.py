@@ -31,6 +31,8 @@ MOST_PAIRS = 72
 """So many pairs where fewer leave open whether there is a gain, or how large it is."""
 SMALLEST_GAIN = 0.02
 """A gain below this is not worth an edit, however sure it is."""
+LITTLE = 0.1
+"""A gain that cannot be above this is looked at more closely when nothing else is left to try."""
 HARDLY = 0.05
 """A gain that cannot be above this need not be told from none."""
 WIDE = 0.12
@@ -216,6 +218,24 @@ def enough(contest: Contest, floor: float) -> bool:
         return False
     known = not found.low <= 1 + floor <= found.high or found.high < 1 + HARDLY
     return (known and width <= WIDE) or count >= MOST_PAIRS
+
+
+def had_its_pairs(contest: Contest, _floor: float) -> bool:
+    """Whether it had as many pairs as all get before others have their turn."""
+    return len(contest.pairs) >= MAX_PAIRS
+
+
+def can_wait(contest: Contest, floor: float) -> bool:
+    """Whether more pairs would teach less than the first ones of another contest.
+
+    It is surely far above what is worth an edit, surely not far above 1, or had `MAX_PAIRS`.
+    """
+    count, found = len(contest.pairs), contest.ratio
+    if found is None or count < MIN_PAIRS:
+        return False
+    if found.low > 1 + floor + FAR or had_its_pairs(contest, floor):
+        return True
+    return count >= 2 * MIN_PAIRS and found.high < 1 + LITTLE
 
 
 def beaten(contest: Contest, others: Sequence[Contest]) -> bool:

@@ -1,12 +1,12 @@
 """How the trials measure a change that changes nothing: an A/A control, run after run.
 
 The legs of trials are driven directly, so that no finding is needed. Each run compares
-the script with itself twice: `control` is the control of every diagnosis, `itself` a
+the script with itself several times: `control` is the control of every diagnosis, `itself` a
 candidate whose changed source is the script's own, so that it takes the way of a fix.
-Each gives an interval that should cover 1 at its stated rate. Target: every speed-up
-within ±2 % on a quiet machine.
+Each gives an interval that should cover 1 at its stated rate. Targets: every speed-up
+within ±2 % on a quiet machine; no candidate that would be kept, on a busy one neither.
 
-    python benchmarks/trials_control.py [--runs N] [--script FILE]
+    python benchmarks/trials_control.py [--runs N] [--candidates N] [--script FILE]
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pathlib import Path
 
 from _trials import EXAMPLES, bench, candidate, clock, foot, head, leg_of, parser, verdict
 
-from trainperf.model import Control, Ratio
+from trainperf.model import Control, Equivalence, Ratio
 from trainperf.trial.leg import LegFailed
+from trainperf.trial.outcome import trial
 from trainperf.trial.ratio import CONFIDENCE
 from trainperf.trial.side_by_side import SideBySide
 
@@ -31,24 +32,33 @@ STEP_S = 0.1
 Found = Ratio | Control
 
 
-def one_run(script: Path, number: int) -> list[Found]:
-    """Compare `script` with itself, twice at once; print and return what was found."""
+def one_run(script: Path, number: int, candidates: int) -> tuple[list[Found], int]:
+    """Compare `script` with itself, with several candidates at once.
+
+    Print and return what was found, and how many candidates would be kept.
+    """
     run, time_ = leg_of(script), clock(LIMIT_S)
-    same = candidate(run, script, script.read_text(encoding="utf-8"), ("itself",))
+    text = script.read_text(encoding="utf-8")
+    same = [candidate(run, script, text, (f"itself {n}",)) for n in range(candidates)]
     with (
         tempfile.TemporaryDirectory() as folder,
         SideBySide(bench(run, Path(folder), STEP_S)) as engine,
     ):
         try:
-            (measured,) = engine.compare([same], time_)
+            measured = engine.compare(same, time_)
             baseline = engine.baseline()
         except LegFailed as failed:
             print(f"{number:3}  the script as it is {failed}", flush=True)
-            return []
+            return [], 0
     made: list[Found] = []
-    for name, found in (("control", baseline.control), ("itself", measured.ratio)):
+    kept = sum(trial(one, Equivalence.EXACT, None, baseline).kept for one in measured)
+    each = [
+        ("control", baseline.control, ""),
+        *((one.name, one.ratio, one.failure) for one in measured),
+    ]
+    for name, found, failure in each:
         if found is None:
-            print(f"{number:3}  {name:8} not measured {measured.failure}", flush=True)
+            print(f"{number:3}  {name:8} not measured {failure}", flush=True)
             continue
         made.append(found)
         print(
@@ -56,7 +66,7 @@ def one_run(script: Path, number: int) -> list[Found]:
             f"{found.pairs:6} {found.steps:6}  step {baseline.step_s * 1e3:.4g} ms",
             flush=True,
         )
-    return made
+    return made, kept
 
 
 def least_expected(count: int) -> int:
@@ -94,6 +104,7 @@ def summary(found: list[Found]) -> None:
 
 if __name__ == "__main__":
     options = parser(__doc__, 10, "comparisons with itself")
+    options.add_argument("--candidates", type=int, default=1)
     options.add_argument("--script", type=Path, default=EXAMPLES / "healthy.py")
     given = options.parse_args()
     began = time.monotonic()
@@ -102,7 +113,12 @@ if __name__ == "__main__":
         f"{given.script.name} against itself\nrun           speed-up    low    high  pairs  steps"
     )
     everything: list[Found] = []
+    false = 0
     for number in range(1, given.runs + 1):
-        everything += one_run(given.script.resolve(), number)
+        found, kept = one_run(given.script.resolve(), number, given.candidates)
+        everything += found
+        false += kept
     summary(everything)
+    tried = given.runs * given.candidates
+    print(f"{false} of {tried} candidates would be kept, target 0: {verdict(not false)}")
     foot(began)

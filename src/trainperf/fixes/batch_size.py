@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 from trainperf.fixes import Example, Fix
 from trainperf.fixes._batch_size_edits import chosen, enlarge
 from trainperf.fixes._cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
-from trainperf.fixes._step import at_most, bound_by, gpu_utilization, step_can_matter
+from trainperf.fixes._step import (
+    at_most,
+    bound_by,
+    bound_if_saved,
+    gpu_utilization,
+    saved_by,
+    step_can_matter,
+)
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes._torch_loader_edits import options_given
 from trainperf.fixes._words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse, Probe
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Measure, PhaseUse, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -205,7 +212,8 @@ ds = ds.batch(2 * args.batch_size)
             return None
         made = chosen(evidence)
         larger = probe if made is None else replace(probe, ratio=_by_most(probe.ratio))
-        bound = bound_by(evidence, larger)
+        saved = saved_by(evidence, larger) + _around(evidence, 2 if made is None else LARGER[-1])
+        bound = bound_if_saved(evidence, saved)
         text = (
             f"With twice the batch, the step did {times(probe.ratio)} as many samples per "
             f"second in this run{idle}."
@@ -222,7 +230,8 @@ ds = ds.batch(2 * args.batch_size)
             return None
         probe = evidence.probes.get("double_batch")
         probed = isinstance(probe, Probe)
-        most = at_most(evidence, _by_most(probe.high) if isinstance(probe, Probe) else LARGER[-1])
+        ratio = _by_most(probe.high) if isinstance(probe, Probe) else LARGER[-1]
+        most = at_most(evidence, ratio, rest=LARGER[-1])
         basis = f"samples per second with {LARGER[-1]} times the batch, "
         basis += "by a probe with twice" if probed else "which takes as long as one: not probed"
         text = "Each step has a cost that does not depend on the batch."
@@ -261,6 +270,13 @@ def _data(evidence: Evidence, size: int) -> dict[str, Any]:
         "variants": [{"samples_per_step": times} for times in LARGER],
         "samples_per_step": LARGER[0],
     }
+
+
+def _around(evidence: Evidence, times: int) -> float:
+    """Seconds by which what stands around the model's step gets shorter, for as many samples."""
+    real, resident = evidence.times.real, evidence.times.resident_
+    around = real - resident.seconds if isinstance(resident, Measure) else 0.0
+    return max(0.0, around) * (1 - 1 / times)
 
 
 def _by_most(ratio: float) -> float:

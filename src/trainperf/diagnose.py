@@ -198,7 +198,12 @@ def _proven(
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
-        notes=(*first.notes, *_passing(tried), *rank.exceeded(findings, tried.trials)),
+        notes=(
+            *first.notes,
+            *rank.spinning(evidence, tried.trying, tried.step_s),
+            *_passing(tried),
+            *rank.exceeded(findings, tried.trials),
+        ),
     )
 
 

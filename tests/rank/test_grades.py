@@ -19,9 +19,10 @@ from trainperf.model import (
     Seen,
     Times,
     Trial,
+    Trials,
     Verdict,
 )
-from trainperf.rank import exceeded, verdict, verdict_after
+from trainperf.rank import exceeded, spinning, verdict, verdict_after
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
 
@@ -259,3 +260,13 @@ def test_a_measurement_beyond_a_bound_is_said_to_be_a_defect() -> None:
 
 def test_a_verdict_of_before_is_settled() -> None:
     assert Verdict("model", "text").grade == "settled"
+
+
+def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
+    passive = Trials("side by side", passive=True)
+    seen = evidence(real=0.4)
+    (note,) = spinning(seen, passive, 0.05)
+    assert "took 50 ms in the trials, without it 400 ms in the observed run" in note
+    assert list(spinning(seen, passive, 0.3)) == []
+    assert list(spinning(seen, Trials("side by side"), 0.05)) == []
+    assert list(spinning(seen, passive, None)) == []

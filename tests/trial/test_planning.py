@@ -6,8 +6,18 @@ import pytest
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
-from trainperf.fixes._cases import GIB, SITE, evidence, machine
-from trainperf.model import Ending, Equivalence, Finding, HostSample, Loop, Sample, StartUp
+from trainperf.fixes._cases import GIB, GPU, SITE, evidence, machine
+from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.model import (
+    Ending,
+    Equivalence,
+    Finding,
+    HostSample,
+    Loop,
+    PhaseUse,
+    Sample,
+    StartUp,
+)
 from trainperf.trial.budget import Clock
 from trainperf.trial.planning import (
     NO_EPOCH,
@@ -16,6 +26,7 @@ from trainperf.trial.planning import (
     Subject,
     costs_of,
     plan,
+    spins,
 )
 
 PLAIN, (MAP, BATCH) = marked(
@@ -182,6 +193,37 @@ def test_a_script_that_starts_too_slowly_is_told_the_budget_that_would_do(subjec
     )
     assert list(reasons(made)) == ["tf_map_parallel"]
     assert planned(subject(PARALLEL, first=300.0, seconds=needed)).chosen
+
+
+BESIDE_NEIGHBOURS = (PhaseUse("real", 20, others_cores=1.1, waited=0.3),)
+
+
+def test_threads_of_openmp_sleep_where_neighbours_take_the_cores():
+    beside = torch_evidence(use=BESIDE_NEIGHBOURS)
+    assert spins(beside, {})
+    assert not spins(beside, {"OMP_WAIT_POLICY": "active"})
+    assert not spins(beside, {"OMP_NUM_THREADS": "1"})
+    assert not spins(torch_evidence(use=BESIDE_NEIGHBOURS, device=GPU), {})
+    assert not spins(evidence(use=BESIDE_NEIGHBOURS), {})
+    assert not spins(torch_evidence(), {})
+    quiet = (PhaseUse("real", 20, others_cores=0.1, waited=0.02),)
+    assert not spins(torch_evidence(use=quiet), {})
+
+
+def test_all_legs_sleep_or_none_does(subject):
+    made = planned(subject(PARALLEL))
+    assert not made.how.passive
+    beside = subject(PARALLEL)
+    beside = replace(
+        beside,
+        evidence=replace(
+            beside.evidence, framework=torch_evidence().framework, use=BESIDE_NEIGHBOURS
+        ),
+    )
+    made = planned(beside)
+    assert made.how.passive
+    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}
 
 
 def test_one_after_another_if_asked_for(subject):

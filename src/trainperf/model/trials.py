@@ -129,7 +129,8 @@ class Trials:
     why). `seconds` is what all trials took, `seed` the seed of
     every leg. `budget_needed_s` is the budget that would have let all be tried, None
     where nothing was left out for want of time. `reason` says why there were none.
-    `interrupted` says that Ctrl-C ended them.
+    `interrupted` says that Ctrl-C ended them. `passive` says that in all legs OpenMP's threads
+    slept where they waited for one another (`OMP_WAIT_POLICY=passive`).
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -140,3 +141,4 @@ class Trials:
     seed: int | None = None
     budget_needed_s: float | None = None
     interrupted: bool = False
+    passive: bool = False

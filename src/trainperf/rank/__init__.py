@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.rank.after import exceeded, verdict_after
+from trainperf.rank.after import exceeded, spinning, verdict_after
 from trainperf.rank.culprit import input_culprit
 from trainperf.rank.order import after_trials, practices, ranked
 from trainperf.rank.verdict import verdict
@@ -13,6 +13,7 @@ __all__ = [
     "input_culprit",
     "practices",
     "ranked",
+    "spinning",
     "verdict",
     "verdict_after",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainperf.fixes._words import times
-from trainperf.model import Evidence, Finding, Outcome, Trial, Verdict, by_fix
+from trainperf.fixes._words import ms, times
+from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
 from trainperf.rank.healthy import tried
 from trainperf.rank.verdict import SIDES, side_of, verdict
 
@@ -49,6 +49,23 @@ def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[s
             f"a bound was exceeded: {one.name} was said to give at most {times(bound)}, and gave "
             f"{times(one.speedup or one.low)} ({times(one.low)} at least); the rule that says so "
             f"is wrong"
+        )
+
+
+SPINS = 1.5
+"""The unchanged script must have been so much faster for it to be told."""
+
+
+def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
+    """What sleeping at barriers alone made of the script, where its legs did that."""
+    real = evidence.times.real_
+    if not trying.passive or step_s is None or not isinstance(real, Measure):
+        return
+    if real.seconds >= SPINS * step_s:
+        yield (
+            f"with OMP_WAIT_POLICY=passive a step of the unchanged script took {ms(step_s)} in the "
+            f"trials, without it {ms(real.seconds)} in the observed run: beside busy neighbours "
+            f"threads that spin keep the cores from those they wait for"
         )
 
 

@@ -155,6 +155,11 @@ def _how(diagnosis: Diagnosis) -> list[str]:
     told = []
     if trying is not None and trying.mode != "none":
         told.append(_mode(trying, measured))
+    if trying is not None and trying.passive and trying.mode != "none":
+        told.append(
+            "Neighbours took cores, so threads of OpenMP slept where they waited for one another "
+            "(OMP_WAIT_POLICY=passive), in every leg."
+        )
     if trying is not None and trying.reason:
         told.append(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.")
     control = diagnosis.control

@@ -266,7 +266,7 @@ def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
     passive = Trials("side by side", passive=True)
     seen = evidence(real=0.4)
     (note,) = spinning(seen, passive, 0.05)
-    assert "took 50 ms in the trials, without it 400 ms in the observed run" in note
+    assert "took 50.0 ms in the trials, without it 400 ms in the observed run" in note
     assert list(spinning(seen, passive, 0.3)) == []
     assert list(spinning(seen, Trials("side by side"), 0.05)) == []
     assert list(spinning(seen, passive, None)) == []

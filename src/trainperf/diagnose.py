@@ -29,8 +29,12 @@ from trainperf.model import (
 )
 from trainperf.rewrite import added_lines, build_patch
 from trainperf.rewrite.script import default_reader
+from trainperf.samplers.contention import busy_cores
 from trainperf.spawn import Interrupted, interruptible
 from trainperf.trial import Subject, Tried, try_fixes
+
+LOOK_S = 0.5
+"""So long the machine is looked at before the trials: how many cores do neighbours take?"""
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,7 @@ def _try(
         deadline=began + request.run.budget_s,
         sequential=request.sequential,
         allow_semantic=request.allow_semantic,
+        neighbours_cores=busy_cores(LOOK_S),
     )
     return try_fixes(subject, interrupted, on_event)
 

@@ -80,3 +80,13 @@ def test_the_cores_get_busier_by_what_is_done() -> None:
     assert before is not None
     assert after is not None
     assert after.busy_s - before.busy_s > 0.1
+
+
+def test_how_many_cores_are_busy_now() -> None:
+    child = os.fork()
+    if child == 0:
+        spin(1.0)
+        os._exit(0)
+    found = contention.busy_cores(0.3)
+    os.waitpid(child, 0)
+    assert found > 0.3

@@ -6,6 +6,7 @@ Counted by the kernel and read by the parent: the observed process pays nothing 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -85,3 +86,16 @@ def core_times() -> CoreTimes | None:
     # Guest time is in user time already.
     busy = sum(one.user + one.nice + one.system + one.irq + one.softirq for one in mine)
     return CoreTimes(float(busy), float(sum(getattr(one, "steal", 0.0) for one in mine)))
+
+
+def busy_cores(seconds: float) -> float:
+    """How many of the allowed cores are busy, or stolen, over the next so many seconds.
+
+    To be asked while nothing of ours runs. 0 where it is not told.
+    """
+    before, began = core_times(), time.monotonic()
+    time.sleep(seconds)
+    now, elapsed = core_times(), time.monotonic() - began
+    if before is None or now is None:
+        return 0.0
+    return (now.busy_s - before.busy_s + now.stolen_s - before.stolen_s) / elapsed

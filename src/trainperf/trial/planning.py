@@ -49,7 +49,8 @@ class Subject:
     """What is tried: the observed run, what was found in it, and how it may be tried.
 
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
-    `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds.
+    `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
+    were busy when the trials began and nothing of ours ran.
     """
 
     recording: Recording
@@ -62,6 +63,7 @@ class Subject:
     deadline: float
     sequential: bool = False
     allow_semantic: bool = False
+    neighbours_cores: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     """Choose what to try within the time and the memory there are, best bounds first."""
     ranks = count(subject.recording.events)
     env = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
-    passive = spins(subject.evidence, os.environ | subject.recording.run.env)
+    given = os.environ | subject.recording.run.env
+    passive = spins(subject.evidence, given, subject.neighbours_cores)
     run = replace(
         subject.recording.run,
         seed=SEED,
@@ -186,17 +189,20 @@ def _obstacle(recording: Recording) -> str:
     return ""
 
 
-def spins(evidence: Evidence, environment: Mapping[str, str]) -> bool:
+def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bool:
     """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
 
     They spin by default, for a step of the loop is short; beside busy neighbours the one they
     wait for does not run meanwhile. nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms
-    where they slept, and no two steps alike. Nothing can be compared so.
+    where they slept, and no two steps alike. Nothing can be compared so. `busy` are the cores
+    that neighbours take now.
     """
     if evidence.framework.name != "torch" or evidence.device.kind != "CPU":
         return False
     if any(environment.get(name) for name in WAITING) or environment.get("OMP_NUM_THREADS") == "1":
         return False
+    if busy > NEIGHBOURS:
+        return True
     try:
         use = evidence.phase("real")
     except NotMeasured:

@@ -165,6 +165,8 @@ def _model(evidence: Evidence) -> str | None:
         return None
     if ratio >= TELLS:
         return None
+    if ratio <= 1:
+        return "Probably model-bound: free data made the step no faster"
     return f"Probably model-bound: free data would make the step at most {times(ratio)} as fast"
 
 

@@ -211,17 +211,21 @@ def test_threads_of_openmp_sleep_where_neighbours_take_the_cores():
     assert spins(torch_evidence(use=quiet), {}, 0.9)
 
 
+def beside_neighbours(one):
+    seen = replace(one.evidence, framework=torch_evidence().framework, use=BESIDE_NEIGHBOURS)
+    return replace(one, evidence=seen)
+
+
+def test_a_low_bound_from_beside_neighbours_says_nothing(subject, monkeypatch):
+    monkeypatch.setattr(type(FIXES["tf_prefetch"]), "usual", 3.0)
+    one = subject(finding("tf_prefetch", 0.7, BATCH), PARALLEL)
+    assert names(planned(one)) == ["tf_map_parallel", "tf_prefetch"]
+    assert names(planned(beside_neighbours(one))) == ["tf_prefetch", "tf_map_parallel"]
+
+
 def test_all_legs_sleep_or_none_does(subject):
-    made = planned(subject(PARALLEL))
-    assert not made.how.passive
-    beside = subject(PARALLEL)
-    beside = replace(
-        beside,
-        evidence=replace(
-            beside.evidence, framework=torch_evidence().framework, use=BESIDE_NEIGHBOURS
-        ),
-    )
-    made = planned(beside)
+    assert not planned(subject(PARALLEL)).how.passive
+    made = planned(beside_neighbours(subject(PARALLEL)))
     assert made.how.passive
     runs = [made.edits.run, *(one.run for one in made.chosen)]
     assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}

@@ -133,7 +133,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
     kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
-    chosen, costs = in_order(kind.chosen, kind.costs, clock.left), kind.costs
+    chosen, costs = in_order(kind.chosen, kind.costs, clock.left, passive), kind.costs
     skipped += kind.skipped
     if not chosen:
         how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
@@ -160,20 +160,24 @@ def _with_leg(one: Candidate, run: Run) -> Candidate:
     )
 
 
-def in_order(chosen: Sequence[Candidate], costs: Costs, left: float) -> list[Candidate]:
+def in_order(
+    chosen: Sequence[Candidate], costs: Costs, left: float, spun: bool = False
+) -> list[Candidate]:
     """The candidates in the order in which they are tried: what pays most next.
 
     The best bound first; what no rule gives a bound, by what it usually gives. Values of one
     fix, which race, start together. What takes long to start, or waits for a long epoch to pass,
     comes after the others, then what changes the experiment, and last what has a bound that is
-    not worth an edit.
+    not worth an edit. Where threads `spun` beside neighbours while the bounds were measured, a
+    low one says nothing.
     """
 
     def order(one: Candidate) -> tuple[bool, bool, bool, bool, float]:
         fix = by_id().get(one.fixes[0])
-        hope = one.bound if one.bound is not None else (fix.usual if fix is not None else 1.0)
+        usual = fix.usual if fix is not None else 1.0
+        hope = usual if one.bound is None else max(one.bound, usual if spun else 0.0)
         long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
-        hopeless = one.bound is not None and one.bound < 1 + SMALLEST_GAIN
+        hopeless = hope < 1 + SMALLEST_GAIN and one.bound is not None
         return hopeless, one.apart, long, one.starts_slowly, -hope
 
     return sorted(chosen, key=order)

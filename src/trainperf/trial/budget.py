@@ -37,6 +37,13 @@ class Costs:
     cores: float
     together: bool = True
     epoch: Epoch | None = None
+    apart: bool = False
+
+    @property
+    def at_once(self) -> int:
+        """How many legs start beside each other: one more than cores let run, for the imports,
+        unless their threads must start `apart` as they spin where they wait."""
+        return max(1, int(self.cores)) if self.apart else max(2, int(self.cores) + 1)
 
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs, started together, have warmed up."""

@@ -107,6 +107,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     env = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
     given = os.environ | subject.recording.run.env
     passive = spins(subject.evidence, given, subject.neighbours_cores)
+    apart = may_spin(subject.evidence, given) and not passive
     run = replace(
         subject.recording.run,
         seed=SEED,
@@ -118,7 +119,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
     how = replace(_how(subject, space), passive=passive)
-    costs = costs_of(subject, together=how.mode == "side by side")
+    costs = costs_of(subject, together=how.mode == "side by side", apart=apart)
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
@@ -193,6 +194,14 @@ def _obstacle(recording: Recording) -> str:
     return ""
 
 
+def may_spin(evidence: Evidence, environment: Mapping[str, str]) -> bool:
+    """Whether the script computes with several threads of OpenMP, and says not how they wait."""
+    if evidence.framework.name != "torch" or evidence.device.kind != "CPU":
+        return False
+    given = any(environment.get(name) for name in WAITING)
+    return not given and environment.get("OMP_NUM_THREADS") != "1"
+
+
 def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bool:
     """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
 
@@ -201,9 +210,7 @@ def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bo
     where they slept, and no two steps alike. Nothing can be compared so. `busy` are the cores
     that neighbours take now.
     """
-    if evidence.framework.name != "torch" or evidence.device.kind != "CPU":
-        return False
-    if any(environment.get(name) for name in WAITING) or environment.get("OMP_NUM_THREADS") == "1":
+    if not may_spin(evidence, environment):
         return False
     if busy > NEIGHBOURS:
         return True
@@ -230,8 +237,11 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
     return max(float(ranks), used or 1.0)
 
 
-def costs_of(subject: Subject, together: bool = True) -> Costs | str:
-    """What legs of this script take, from what its observed run took, or why nobody knows."""
+def costs_of(subject: Subject, together: bool = True, apart: bool = False) -> Costs | str:
+    """What legs of this script take, from what its observed run took, or why nobody knows.
+
+    Legs whose threads spin start `apart`, as they would keep each other from the cores.
+    """
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
     guarded = bool(subject.recording.run.guarded)
@@ -250,6 +260,7 @@ def costs_of(subject: Subject, together: bool = True) -> Costs | str:
         epoch_s=steps * step_s if steps else None,
         cores=max(1.0, cores / wants) if guarded else 1.0,
         together=together,
+        apart=apart,
     )
 
 

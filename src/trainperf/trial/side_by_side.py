@@ -155,7 +155,7 @@ class SideBySide:
     @property
     def _at_once(self) -> int:
         """How many legs start beside each other; one where they share real folders."""
-        return max(2, int(self._bench.costs.cores) + 1) if self._bench.run.guarded else 1
+        return self._bench.costs.at_once if self._bench.run.guarded else 1
 
     def _starting(self, legs: int, epochs: int) -> float:
         """Seconds until so many more have warmed up, by what the first ones took."""

@@ -91,6 +91,12 @@ def test_without_stacks_the_cpu_seconds_name_the_suspect() -> None:
     assert "200 ms of CPU time, and 70.0 ms with its batch at hand" in answer.text
 
 
+def test_cpu_seconds_say_nothing_of_an_input_that_takes_next_to_none_alone() -> None:
+    use = (PhaseUse("real", 20, cpu_cores=2.0), PhaseUse("resident", 20, cpu_cores=1.0))
+    answer = verdict(noisy(evidence(resident=0.07, input=0.0004, use=use), 1.2), ())
+    assert answer.bottleneck != "input"
+
+
 def test_a_loop_that_is_not_seen_at_its_input_is_probably_bound_by_its_model() -> None:
     case = noisy(evidence(resident=0.095, input=0.05, loop=OWN_LOOP, seen=Seen(200, 0.02)), 1.2)
     answer = verdict(case, (finding("a", 1.8),))

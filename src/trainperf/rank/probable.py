@@ -116,8 +116,15 @@ def _getting_batches(evidence: Evidence) -> _Answer | None:
 
 
 def _cpu_seconds(evidence: Evidence) -> _Answer | None:
-    """A step with its batch at hand takes much less CPU time: that does not grow with waiting."""
+    """A step with its batch at hand takes much less CPU time: that does not grow with waiting.
+
+    But with threads that spin for each other. What the input takes alone is no less than what
+    it can hold up.
+    """
+    fed = evidence.times.input_
     try:
+        if isinstance(fed, Measure) and (fed.high or fed.seconds) < CPU * evidence.times.real:
+            return None
         real, resident = evidence.phase("real").cpu_cores, evidence.phase("resident").cpu_cores
         if not real or not resident or evidence.utilization >= INPUT_BOUND_BELOW:
             return None

@@ -233,6 +233,12 @@ def test_what_is_clearly_no_gain_is_decided_early_however_wide():
     assert enough(contest(*spread(0.6, 0.1, MIN_PAIRS)), 0.02)
 
 
+def test_three_pairs_reject_only_what_is_far_below_one():
+    assert not enough(contest(0.78, 0.8, 0.82), 0.02)
+    assert enough(contest(0.5, 0.51, 0.52), 0.02)
+    assert enough(contest(*spread(0.8, 0.02, MIN_PAIRS)), 0.02)
+
+
 def test_a_gain_that_is_clear_but_not_narrow_goes_on():
     found = contest(*spread(2.0, 0.1, MIN_PAIRS))
     assert found.ratio.low > 1.1

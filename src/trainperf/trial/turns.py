@@ -25,7 +25,7 @@ SLOW_STEP_S = 0.5
 MIN_PAIRS = 6
 """Fewer pairs decide only what is far from 1."""
 FAR = 0.25
-"""A gain beyond this, with its whole interval, may be decided by fewer pairs."""
+"""A gain or a loss beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
 MOST_PAIRS = 72
 """So many pairs where fewer leave open whether there is a gain, or how large it is."""
@@ -207,7 +207,7 @@ def enough(contest: Contest, floor: float) -> bool:
     found = contest.ratio
     if found is None:
         return False
-    if found.high < 1 + SMALLEST_GAIN:
+    if found.high < 1 + SMALLEST_GAIN - (0.0 if count >= MIN_PAIRS else FAR):
         return True  # no gain worth an edit, whatever comes
     width = (found.high - found.low) / found.speedup
     narrow = min(NARROW_ENOUGH, NARROW * math.sqrt(max(1.0, found.speedup)))

@@ -24,7 +24,7 @@ from reporters.samples_tried import (
     TRIED,
 )
 from trainperf.model import Outcome, Trial
-from trainperf.reporters._trials import GROUPS
+from trainperf.reporters._trials import ALONE, GROUPS
 
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
@@ -96,6 +96,26 @@ def test_what_changes_the_experiment_stands_in_a_section_of_its_own_with_its_fig
     assert "2.05× as fast, measured (1.99 to 2.11)" in section
     assert "trainperf fix --only batch_size" in " ".join(section.split())
     assert "The batch is small" not in report[: report.index("These would change")]
+
+
+def test_what_was_only_measured_alone_is_not_called_untried() -> None:
+    (kept,) = [one for one in ONE_KEPT.trials if one.kept]
+    reason = f"not measured on top of {kept.fix}: out of budget"
+    alone = replace(
+        kept,
+        fix=ONE_KEPT.findings[1].id,
+        kept=False,
+        outcome=Outcome.NOT_TRIED,
+        reason=reason,
+        speedup=1.07,
+        low=1.04,
+        high=1.1,
+    )
+    report = text(replace(ONE_KEPT, trials=(kept, alone)), 100)
+    assert "1.07× as fast alone, measured (1.04 to 1.10)" in report
+    assert f"\n  {ALONE}\n  {alone.fix}" in report
+    assert reason in report[report.index(ALONE) :]
+    assert "\n  not tried\n" not in report
 
 
 def test_a_wide_table_has_every_figure() -> None:

@@ -90,10 +90,11 @@ def _worth(finding: Finding, trial: Trial | None, tried: bool, paper: Paper) -> 
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
-        words = f" as fast{way}, measured"
+        alone = trial.outcome is Outcome.NOT_TRIED
+        words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
-        text = paper.say(figure, "bold green")
-        apart = f"; {trial.reason}" if trial.outcome is Outcome.CHANGES else ""
+        text = paper.say(figure, "bold" if alone else "bold green")
+        apart = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
         paper.prose(text + paper.raw(f"; {_predicted(finding, trial)}{apart}"), indent=4)
         return
     if finding.bound is None:

@@ -22,8 +22,11 @@ GROUPS = {
 """The outcomes in the order of the report: how each is headed, and in what style."""
 
 BEATEN = "tried, another way to make the same change gives more"
+ALONE = "tried alone, not on top of what is kept"
 
-HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, "yellow"))) | dict(GROUPS.values())
+HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, "yellow"), (ALONE, "yellow"))) | dict(
+    GROUPS.values()
+)
 """The headings in the order of the report, with their styles."""
 
 _LAYOUTS = (
@@ -73,6 +76,8 @@ def _heading(trial: Trial, diagnosis: Diagnosis) -> str:
     best = by_fix(diagnosis.trials)[trial.fix]
     if trial.outcome is Outcome.REDUNDANT and trial.variant and best.kept:
         return BEATEN
+    if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
+        return ALONE
     return GROUPS[trial.outcome][0]
 
 
@@ -134,6 +139,8 @@ def _measured(trial: Trial, line: Text, losses_beside: bool, paper: Paper) -> No
     else:
         paper.line(line, 2)
         told += [f"losses: {trial.parity}"] if trial.parity else []
+    if trial.outcome is Outcome.NOT_TRIED and trial.reason:
+        told.append(trial.reason)
     if once := _once(trial):
         told.append(once)
     if told:

@@ -77,7 +77,35 @@ def bursty(plan, clock, slow):
     return reals
 
 
+def profiles(slow, **options):
+    """How many times steps are profiled where `slow` says how long those of each profile take."""
+    clock, times = Clock(), []
+    plan = Plan(clock, Budget(BUDGET, 0.0), **options)
+    while plan.phase != DONE:
+        block = plan.block
+        if plan.phase == INPUT:
+            clock.now += block.seconds
+            plan.advance()
+            continue
+        plan.begin_if_settled()
+        seconds = slow(block.index) if block.phase == PROFILE else 0.01
+        clock.now += seconds
+        if plan.step_ended(seconds):
+            if block.phase != WARM_UP:
+                plan.timed(block.phase, clock.now - block.started, block.steps)
+            times += [block.index] if block.phase == PROFILE else []
+            plan.advance()
+    return times
+
+
 BUDGET = {"budget_s": 180.0, "began": 1000.0}
+
+
+def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
+    assert profiles(lambda index: 0.012) == [0]
+    assert profiles(lambda index: 0.012 if index else 0.09) == [0, 1]
+    assert profiles(lambda index: 0.09) == [0, 1, 2]  # that is what profiling costs here
+    assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
 def test_quiet_times_are_settled_after_the_first_five_rounds():

@@ -81,3 +81,28 @@ def test_what_timing_many_calls_costs_is_allowed_for():
 
 def test_the_parts_on_a_gpu_may_overlap_in_a_real_step():
     assert not isinstance(split_of(0.016, 0.010, gpu=True).split_, Missing)
+
+
+def test_of_several_profiles_the_one_counts_that_disturbed_the_step_least():
+    def taken(at: float, seconds: float, calls: float) -> list[dict[str, Any]]:
+        where = {"file": "train.py", "line": 3}
+        return [
+            {**SPLIT, "t": at, "parts": {"forward": [seconds, 1]}},
+            {
+                "e": "torch_sync",
+                "t": at + 0.1,
+                "what": "item",
+                "where": where,
+                "calls": calls,
+                "seconds": 0.001,
+                "printed": False,
+            },
+        ]
+
+    for first, second in (((0.06, 3), (0.007, 2)), ((0.007, 2), (0.06, 3))):
+        events = [*taken(10.0, *first), *taken(20.0, *second)]
+        found = torch(observed(IMPORT, LOOP, *events), Measure(0.0068, 30, (0.0068,)))
+        assert found is not None
+        assert not isinstance(found.split_, Missing)
+        assert [one.seconds for one in found.split_] == [0.007]
+        assert [one.calls for one in found.syncs] == [2]

@@ -9,6 +9,7 @@ a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -51,6 +52,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
     imported = {event["name"] for event in observed.process if event["e"] == "import"}
     if "torch" not in imported or observed.start.get("framework") != "torch":
         return None
+    taken = _taken_apart(observed)
     calls, evaluations = _all(observed, StepCalls), _all(observed, Evaluation)
     traces = _all(observed, Trace)
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
@@ -61,9 +63,9 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         calls=calls[-1] if calls else None,
         evaluation=max(evaluations, key=lambda one: one.seconds * one.calls, default=None),
         split_=_split(observed) if gpu else adding_up(_split(observed), real),
-        syncs=tuple(sorted(_all(observed, SyncPoint), key=lambda one: -one.seconds)),
-        waits=tuple(sorted(_all(observed, DeviceWait), key=lambda one: -one.calls)),
-        products=_products(observed),
+        syncs=tuple(sorted(_all(observed, SyncPoint, taken), key=lambda one: -one.seconds)),
+        waits=tuple(sorted(_all(observed, DeviceWait, taken), key=lambda one: -one.calls)),
+        products=_products(observed, taken),
         flags=_last(observed, "torch_flags"),
         memory=_last(observed, "torch_memory"),
         trace=traces[-1] if traces else None,
@@ -85,17 +87,40 @@ KINDS = {
 }
 
 
-def _products(observed: Observed) -> Products | None:
+def _taken_apart(observed: Observed) -> tuple[float, float]:
+    """From when until when what a profile recorded came: the one that disturbed steps least.
+
+    Steps are profiled again where a burst fell on them; what each profile saw of them follows
+    its `torch_split`.
+    """
+    found = list(observed.of("torch_split"))
+    if not found:
+        return 0.0, math.inf
+    at = min(range(len(found)), key=lambda index: _step_of(found[index]))
+    ends = found[at + 1]["t"] if at + 1 < len(found) else math.inf
+    return found[at]["t"], ends
+
+
+def _step_of(split: Event) -> float:
+    return sum(float(part[0]) for part in split["parts"].values()) / int(split["steps"])
+
+
+def _products(observed: Observed, taken: tuple[float, float]) -> Products | None:
     """The products of the step that was watched, with the places of those in float32."""
-    found = _all(observed, Products)
+    found = _all(observed, Products, taken)
     if not found:
         return None
-    losses = (_read(event, WideProduct) for event in observed.of("torch_wide_loss"))
-    return replace(found[-1], places=tuple(_all(observed, WideProduct)), losses=tuple(losses))
+    wide = [one for one in observed.of("torch_wide_loss") if taken[0] <= one["t"] < taken[1]]
+    losses = tuple(_read(event, WideProduct) for event in wide)
+    return replace(found[-1], places=tuple(_all(observed, WideProduct, taken)), losses=losses)
 
 
-def _all(observed: Observed, kind: type[T]) -> list[T]:
-    return [_read(event, kind) for event in observed.of(KINDS[kind])]
+def _all(
+    observed: Observed, kind: type[T], within: tuple[float, float] = (0.0, math.inf)
+) -> list[T]:
+    low, high = within
+    events = observed.of(KINDS[kind])
+    return [_read(event, kind) for event in events if low <= event.get("t", low) < high]
 
 
 def _loaders(observed: Observed) -> tuple[Loader, ...]:
@@ -119,18 +144,16 @@ def _split(observed: Observed) -> tuple[StepPart, ...] | Missing:
     found = list(observed.of("torch_split"))
     if not found:
         return observed.missing("split", SPLIT.reason)
-    steps = sum(event["steps"] for event in found)
-    parts: dict[str, StepPart] = {}
-    for event in found:
-        for name, (seconds, calls, *where) in event["parts"].items():
-            before = parts.get(name, StepPart(name, 0.0))
-            parts[name] = StepPart(
-                name,
-                before.seconds + seconds / steps,
-                before.calls + calls / steps,
-                site(where[0]) if where else before.where,
-            )
-    return tuple(parts.values())
+    event = min(found, key=_step_of)
+    return tuple(
+        StepPart(
+            name,
+            seconds / event["steps"],
+            calls / event["steps"],
+            site(where[0]) if where else None,
+        )
+        for name, (seconds, calls, *where) in event["parts"].items()
+    )
 
 
 def adding_up(

@@ -71,7 +71,7 @@ def test_the_terminals_report_is_there_unless_another_takes_stdout(values, wante
         (["pdf"], "no format 'pdf'", "choose from terminal, json"),
         (["sarf=x"], "no format 'sarf'", "did you mean sarif?"),
         ([""], "no format ''", "choose from"),
-        (["_units"], "no format '_units'", "choose from"),
+        (["_paper"], "no format '_paper'", "choose from"),
         (["html="], "no file is named", "html=FILE"),
         (["json", "html"], "json and html would both go to stdout", "html=FILE"),
         (["json", "terminal"], "json and terminal would both", "json=FILE"),

@@ -192,3 +192,15 @@ def test_recordings_of_before_have_no_work_and_fail_nothing() -> None:
     old = {"e": "stacks", "total": 100, "counts": []}
     assert own_work(observed(LOOP, old)) == ()
     assert seen(observed(LOOP, old)) is None
+
+
+def test_what_a_model_takes_is_no_work_of_whoever_calls_it() -> None:
+    into = {"first": 14, "into": "_wrapped_call_impl"}
+    step = held("LanguageModel.training_step", 16, 41, **into)
+    rest = held("LanguageModel.training_step", 18, 8, first=14, into="log")
+    source = "def training_step(self, batch):\n    return self.model(batch)\n"
+    name = "LanguageModel.training_step"
+    read = observed(LOOP, stacks(step, sources={name: source}))
+    assert own_work(read) == ()
+    (work,) = own_work(observed(LOOP, stacks(step, rest, sources={name: source})))
+    assert work.share == pytest.approx(0.08)

@@ -29,4 +29,4 @@ def test_an_unknown_reporter_is_refused_with_the_names_there_are() -> None:
 
 def test_private_modules_are_no_reporters() -> None:
     with pytest.raises(TrainperfError):
-        reporter("_units")
+        reporter("_paper")

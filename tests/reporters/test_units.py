@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.settings import duration
 
 

@@ -6,7 +6,7 @@ import ast
 import os
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,9 @@ SAME = 0.8
 
 MODULE = "<module>"
 
+CALLS_OF_MODELS = ("_wrapped_call_impl", "_call_impl")
+"""What `torch.nn.Module.__call__` is: what it takes is the model's, whoever calls it."""
+
 
 @dataclass(frozen=True)
 class _Function:
@@ -37,13 +40,16 @@ class _Function:
     counts: tuple[dict[str, Any], ...]
     tree: ast.AST | None
 
-    def share(self, total: int, first: int = 0, last: int = 1 << 30, leaf: bool = False) -> float:
-        seen = sum(
-            int(each["n"])
-            for each in self.counts
-            if first <= each["line"] <= last and (each["leaf"] or not leaf)
-        )
-        return min(1.0, seen / total)
+    def share(self, total: int, first: int = 0, last: int = 1 << 30) -> float:
+        """Share of the samples with this function on the stack, between two of its lines."""
+        return self._of(total, lambda each: first <= each["line"] <= last)
+
+    def own_share(self, total: int) -> float:
+        """Share of the samples in which it was the user's innermost, and called no model."""
+        return self._of(total, lambda each: each["leaf"] and each["into"] not in CALLS_OF_MODELS)
+
+    def _of(self, total: int, counts: Callable[[dict[str, Any]], bool]) -> float:
+        return min(1.0, sum(int(each["n"]) for each in self.counts if counts(each)) / total)
 
     @property
     def within(self) -> str:
@@ -134,7 +140,7 @@ def _pieces(function: _Function, total: int, loop: tuple[str, str]) -> Iterator[
             yield _work(function, whole, total, function.share(total))
             return
     if not holds and function.within != "model":
-        share = function.share(total, leaf=True)
+        share = function.own_share(total)
         yield _work(function, "sample" if function.within else "other", total, share)
 
 

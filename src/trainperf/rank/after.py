@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.fixes._words import ms, times
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
+from trainperf.model.words import measured
 from trainperf.rank.healthy import tried
 from trainperf.rank.verdict import SIDES, side_of, verdict
 
@@ -73,10 +74,7 @@ def _kept(before: Verdict, first: Finding, best: Trial) -> Verdict:
     """The verdict with the repair that was kept: on its side of the step, by its name."""
     gave = ""
     if best.speedup is not None:
-        spread = ""
-        if best.low is not None and best.high is not None:
-            spread = f" ({times(best.low)} to {times(best.high)})"
-        gave = f" Repaired, the script ran {times(best.speedup)}{spread} as fast."
+        gave = f" Repaired, the script ran {measured(best.speedup, best.low, best.high)} as fast."
     side = side_of(first)
     if before.bottleneck == side and before.grade == "settled":
         text = PROMISE.sub("", before.text)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from trainperf import ignoring
 from trainperf.judging import rejected
 from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._findings import HELD_UP
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._plain import one_line

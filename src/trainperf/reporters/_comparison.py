@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.model import Diagnosis, Machine, PhaseUse
+from trainperf.model import words as units
 from trainperf.model.diagnosis import DeviceMemory
-from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 
 LABEL = 7

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.model import Diagnosis, Overlap
+from trainperf.model import words as units
 from trainperf.model.reported_parallel import (
     ReportedAllReduce,
     ReportedExchange,
     ReportedParallel,
 )
-from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
 from trainperf.reporters._shares import EXPOSED

@@ -15,7 +15,7 @@ from trainperf.model import (
     Verdict,
     by_fix,
 )
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import places
 from trainperf.reporters._remains import remains

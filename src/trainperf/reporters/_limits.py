@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.model import ContainerUse, Diagnosis
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 
 THROTTLED = 0.01

@@ -6,8 +6,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from trainperf.model import Diagnosis
+from trainperf.model import words as units
 from trainperf.model.diagnosis import ReportedKernels
-from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 
 HEADING = "Operators of the model's step, traced"

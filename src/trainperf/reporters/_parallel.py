@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from trainperf.model import Diagnosis
+from trainperf.model import words as units
 from trainperf.model.parallel import GONE
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
-from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 
 MOST_RANKS = 8

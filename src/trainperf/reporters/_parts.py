@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from trainperf.model import Diagnosis
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
 

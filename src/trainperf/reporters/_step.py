@@ -16,9 +16,9 @@ from trainperf.model import (
     StartUp,
     Verdict,
 )
+from trainperf.model import words as units
 from trainperf.model.parallel import GONE
 from trainperf.reporters import _money
-from trainperf.reporters import _units as units
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import place
 from trainperf.reporters._shares import Part, shares

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from trainperf.model import Channel, Diagnosis, Reads, Volume
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 
 SHOWN = 4

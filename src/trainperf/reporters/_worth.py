@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.model import Finding, Outcome, Trial
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 
 
 def worth(finding: Finding, trial: Trial | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trainperf.judging import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.model import words as units
 from trainperf.reporters import _told as told
-from trainperf.reporters import _units as units
 from trainperf.reporters._plain import one_line, plain
 from trainperf.reporters._uris import inside
 from trainperf.reporters._worth import worth

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trainperf import ignoring
 from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import words as units
 from trainperf.reporters import _outside
 from trainperf.reporters import _told as told
-from trainperf.reporters import _units as units
 from trainperf.reporters._closing import edits_in
 from trainperf.reporters._findings import EQUIVALENCE
 from trainperf.reporters._marked import code, escaped, fenced, folded, inline, paragraphs, table

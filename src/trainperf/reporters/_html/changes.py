@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from trainperf import judging
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import words as units
 from trainperf.reporters import _findings, _trials
-from trainperf.reporters import _units as units
 from trainperf.reporters._html.code import coloured
 from trainperf.reporters._html.drawing import Interval, Scale, Tick, interval, scale
 from trainperf.reporters._html.markup import clipped, paragraphs, prose, styled

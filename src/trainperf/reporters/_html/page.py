@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Patch
+from trainperf.model import words as units
 from trainperf.model.diagnosis import Ignored
 from trainperf.reporters import (
     _closing,
@@ -27,7 +28,6 @@ from trainperf.reporters import (
     _step,
     _storage,
 )
-from trainperf.reporters import _units as units
 from trainperf.reporters._html import step, surroundings, timeline
 from trainperf.reporters._html.changes import changes
 from trainperf.reporters._html.code import Line, coloured, patch_lines, survives

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainperf.model import Diagnosis
+from trainperf.model import words as units
 from trainperf.reporters import _operators, _parts
-from trainperf.reporters import _units as units
 from trainperf.reporters._html.drawing import percent
 from trainperf.reporters._html.markup import clipped
 from trainperf.reporters._plain import one_line

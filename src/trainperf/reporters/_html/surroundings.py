@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.model import ContainerUse, Cost, Gpu, Machine
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._html.markup import clipped
 from trainperf.reporters._money import dollars, instance
 from trainperf.reporters._plain import one_line

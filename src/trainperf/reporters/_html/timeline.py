@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trainperf.model import Timeline
-from trainperf.reporters import _units as units
+from trainperf.model import words as units
 from trainperf.reporters._html.drawing import Tick, percent
 from trainperf.reporters._html.markup import clipped
 from trainperf.reporters._plain import one_line

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from trainperf.model import Cost, Diagnosis, Stack, by_fix
+from trainperf.model import words as units
 from trainperf.reporters import _stack
-from trainperf.reporters import _units as units
 from trainperf.reporters._html.drawing import percent
 from trainperf.reporters._html.markup import clipped, prose
 from trainperf.reporters._money import dollars

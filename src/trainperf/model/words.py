@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: three significant digits, and always a unit."""
+"""Quantities in words, the same in verdicts and in every report: three digits, and a unit."""
 
 from __future__ import annotations
 

@@ -327,3 +327,43 @@ def test_a_worker_that_crashes_is_named_by_the_error_of_the_script(tmp_path, mar
     assert cut_off or errors[-1]["text"].splitlines()[0] in recording.output_tail
     assert "_trainperf_child" not in recording.output_tail
     assert gone(mark, 3.0)  # PyTorch's workers look for their parent every 5 s
+
+
+NESTED = """
+import gc
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __init__(self, collects):
+        self.collects = collects
+    def __len__(self):
+        return 24
+    def __getitem__(self, index):
+        if self.collects and index == 0:
+            gc.collect()
+        return torch.rand(4), torch.rand(1)
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Rows(False), batch_size=4, num_workers=1)
+evaluated = DataLoader(Rows(True), batch_size=4, num_workers=1)
+for epoch in range(1000):
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        if step % 6 == 3:
+            with torch.no_grad():
+                for a, b in evaluated:
+                    model(a)
+"""
+
+
+def test_workers_of_an_evaluation_do_not_end_those_of_the_training(tmp_path):
+    """Forked while the loop goes through an iterator of ours, they must not finalize theirs."""
+    path = script(tmp_path / "u", NESTED)
+    recording = observed(python(path.name), path.parent, tmp_path / "run", QUIET, **BRIEF)
+    assert recording.ending is Ending.MEASURED, recording.output_tail
+    assert any(one.get("reopened") for one in events(recording, "epoch"))

@@ -46,6 +46,7 @@ class Observer:
         self.facts: dict[str, Any] = {}
         self._noted: set[str] = set()
         self._watching = False
+        self._inherited: Driver | None = None
         self._temporary = Temporary(self.record)
 
     def note(self, text: str) -> None:
@@ -77,9 +78,14 @@ class Observer:
         thread.start()
 
     def forked(self) -> None:
-        """Become the observer of a forked child, which starts with a clean record."""
+        """Become the observer of a forked child, which starts with a clean record.
+
+        The driver is kept from being collected: it may hold the only reference to an iterator
+        that it opened, which would end its workers, the parent's, when it is finalized here.
+        """
         self.record.forked()
         self.reads.forked()
+        self._inherited = self.driver or self._inherited
         self.driver = None
         self.pid = os.getpid()
         self._watching = False

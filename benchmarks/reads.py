@@ -17,7 +17,7 @@ import timeit
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from trainperf.child.reads import FileReads
+from trainperf.child.reads.files import FileReads
 
 FILES = 1000
 ROUNDS = 7

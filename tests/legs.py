@@ -22,8 +22,8 @@ TRIES = 3
 
 LOOP = """
 import json, os, queue, signal, sys, threading, time
-from _trainperf_child.driver import Driver
-from _trainperf_child.observer import Observer
+from _trainperf_child.timing.driver import Driver
+from _trainperf_child.process.observer import Observer
 
 class Loop(Driver):
     kind = "call"

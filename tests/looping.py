@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trainperf.child.budget import Budget
+from trainperf.child.timing.budget import Budget
 
 STEP_S = 0.01
 MOST = 2000

@@ -19,7 +19,7 @@ HOOKED_RANK = """
 
     from looping import Watcher
     from trainperf.child import torch as hooks
-    from trainperf.child.importing import PostImport
+    from trainperf.child.process.importing import PostImport
 
     watcher = Watcher()
     watcher.clock = time.monotonic
@@ -60,25 +60,26 @@ def hooked() -> Iterator[Any]:
     from torch.distributed.fsdp import fully_sharded_data_parallel
     from torch.nn.parallel import distributed
 
-    from trainperf.child import torch_ddp, torch_fsdp, torch_gradient_sums, torch_placed
-    from trainperf.child.patching import undo
-    from trainperf.child.torch_loops import TorchLoops
+    from trainperf.child.process.patching import undo
+    from trainperf.child.torch.exchange import ddp as torch_ddp
+    from trainperf.child.torch.exchange import fsdp, gradient_sums, placed
+    from trainperf.child.torch.loops import TorchLoops
 
     data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
     loops = TorchLoops(Watcher())  # type: ignore[arg-type]
     loops.observer.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
     torch_ddp.watch(loops, distributed)
-    torch_gradient_sums.watch(loops, distributed_c10d)
-    torch_placed.watch_data_parallel(loops, data_parallel)
-    torch_placed.watch_fsdp(loops, fully_sharded_data_parallel)
-    torch_placed.watch_saves(loops, torch.serialization)
+    gradient_sums.watch(loops, distributed_c10d)
+    placed.watch_data_parallel(loops, data_parallel)
+    placed.watch_fsdp(loops, fully_sharded_data_parallel)
+    placed.watch_saves(loops, torch.serialization)
     loops.ddps = torch_ddp.ddps(loops)
-    loops.sums = torch_gradient_sums.sums(loops)
+    loops.sums = gradient_sums.sums(loops)
     try:
         yield loops
     finally:
         loops.ddps.unhook()
-        torch_fsdp.collectives(loops).unhook()
+        fsdp.collectives(loops).unhook()
         undo(distributed.DistributedDataParallel, "__init__")
         undo(distributed_c10d, "all_reduce")
         undo(data_parallel.DataParallel, "__init__")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trainperf.child.recorder import LOST
-from trainperf.child.temporary import TEMPORARY
+from trainperf.child.process.recorder import LOST
+from trainperf.child.process.temporary import TEMPORARY
 from trainperf.model import Event
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from trainperf.child.budget import Budget
+from trainperf.child.timing.budget import Budget
 from trainperf.event_files import EventFiles
 from trainperf.model import Ending, Event, Recording, Run
 from trainperf.samplers.container import ContainerWatch

@@ -3,8 +3,8 @@
 import itertools
 from types import SimpleNamespace
 
-from trainperf.child import alternating
-from trainperf.child.alternating import BLOCKS, alternate
+from trainperf.child.timing import alternating
+from trainperf.child.timing.alternating import BLOCKS, alternate
 
 
 def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=1):

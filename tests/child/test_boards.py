@@ -1,7 +1,7 @@
 """Words that ranks leave for each other are read by those of the same start only."""
 
-from trainperf.child import boards
-from trainperf.child.boards import StoreBoard
+from trainperf.child.job import boards
+from trainperf.child.job.boards import StoreBoard
 
 
 class Store:

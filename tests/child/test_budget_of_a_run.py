@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainperf.child.budget import ALONE, LEFT_SHARE, MEASURE_SHARE, WITH_TRIALS, Budget
+from trainperf.child.timing.budget import ALONE, LEFT_SHARE, MEASURE_SHARE, WITH_TRIALS, Budget
 
 ASKED = {"began": 1000.0, "budget_s": 180.0, "trials": True}
 

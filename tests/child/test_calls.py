@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from looping import Watcher
-from trainperf.child.calls import Calls
+from trainperf.child.timing.calls import Calls
 
 
 @pytest.fixture

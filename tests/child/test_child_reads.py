@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.reads import FileReads
+from trainperf.child.reads.files import FileReads
 
 DRIVER: Any = SimpleNamespace()
 
@@ -182,7 +182,7 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
         import io, os, pathlib, sys
         import numpy as np
         from types import SimpleNamespace
-        from trainperf.child.reads import FileReads
+        from trainperf.child.reads.files import FileReads
         import json
 
         folder, data = sys.argv[1:]
@@ -246,7 +246,7 @@ def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:
     code = """
         import os, sys
         from types import SimpleNamespace
-        from trainperf.child.reads import FileReads
+        from trainperf.child.reads.files import FileReads
 
         class Fails:
             def __fspath__(self):
@@ -301,7 +301,7 @@ def test_a_hook_of_the_users_that_forbids_others_is_obeyed(tmp_path: Path, error
     code = """
         import sys
         from types import SimpleNamespace
-        from trainperf.child.reads import FileReads
+        from trainperf.child.reads.files import FileReads
 
         def forbids(event, args):
             if event == "sys.addaudithook":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from looping import Clock, NoReads, Record
-from trainperf.child import completing
+from trainperf.child.timing import completing
 
 
 class Fake:

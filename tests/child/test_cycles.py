@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from looping import Watcher
-from trainperf.child import cycles
-from trainperf.child.cycles import Cycles
+from trainperf.child.timing import cycles
+from trainperf.child.timing.cycles import Cycles
 
 
 class Fake:

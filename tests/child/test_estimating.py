@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from trainperf.child.estimating import FEWEST, estimate
+from trainperf.child.timing.estimating import FEWEST, estimate
 
 
 def noisy(chance, count, slow=(), spread=0.02):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.child import frames
+from trainperf.child.process import frames
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from trainperf.child.importing import PostImport
+from trainperf.child.process.importing import PostImport
 
 
 @pytest.fixture

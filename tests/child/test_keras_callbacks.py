@@ -3,7 +3,7 @@
 import functools
 import json
 
-from trainperf.child.keras_callbacks import definitions
+from trainperf.child.keras.callbacks import definitions
 
 
 class Base:

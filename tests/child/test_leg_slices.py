@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.child import leg
+from trainperf.child.timing import leg
 
 
 class Record:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from trainperf.child import links
+from trainperf.child.job import links
 
 
 def test_memory_is_copied_at_a_rate_that_can_be():

@@ -3,8 +3,8 @@
 import pytest
 
 from looping import within
-from trainperf.child.budget import LEFT_SHARE, MEASURE_SHARE, Budget
-from trainperf.child.loop import (
+from trainperf.child.timing.budget import LEFT_SHARE, MEASURE_SHARE, Budget
+from trainperf.child.timing.loop import (
     DONE,
     INPUT,
     PROFILE,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from looping import STEP_S, Watcher, handed, phases
-from trainperf.child import batches as plain
-from trainperf.child.loops import BARE_UPDATES, Loops
+from trainperf.child.timing import batches as plain
+from trainperf.child.timing.loops import BARE_UPDATES, Loops
 
 
 class Batches:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.loss_values import (
+from trainperf.child.timing.loss_values import (
     DEEPEST,
     is_eager,
     json_number,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from processes import soon
-from trainperf.child.losses import ALWAYS, MOST, OTHERS, Losses
+from trainperf.child.timing.losses import ALWAYS, MOST, OTHERS, Losses
 
 
 class Record:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from trainperf.child import matmul, tf_matmul, torch_matmul
+from trainperf.child.tensorflow import matmul as tf_matmul
+from trainperf.child.timing import matmul
+from trainperf.child.torch.facts import matmul as torch_matmul
 
 pytestmark = pytest.mark.alone
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.other_loops import other_loops
+from trainperf.child.timing.other_loops import other_loops
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from looping import Clock, NoReads, Record
-from trainperf.child.loop import LOCAL, PROFILE
-from trainperf.child.phases import Phases
+from trainperf.child.timing.loop import LOCAL, PROFILE
+from trainperf.child.timing.phases import Phases
 
 
 class Exchange:

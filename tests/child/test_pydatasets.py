@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from trainperf.child import pydatasets
+from trainperf.child.keras import pydatasets
 
 GENERATOR = np.random.default_rng(0)
 

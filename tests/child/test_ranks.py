@@ -8,11 +8,11 @@ import time
 import pytest
 
 from looping import Watcher, within
-from trainperf.child import ranks
-from trainperf.child.boards import FileBoard
-from trainperf.child.loop import INPUT, LOCAL, REAL, RESIDENT
-from trainperf.child.ranks import Agreement, World
-from trainperf.child.schedule import IDLE, RankPlan
+from trainperf.child.job import ranks
+from trainperf.child.job.boards import FileBoard
+from trainperf.child.job.ranks import Agreement, World
+from trainperf.child.timing.loop import INPUT, LOCAL, REAL, RESIDENT
+from trainperf.child.timing.schedule import IDLE, RankPlan
 
 PHASES = (REAL, RESIDENT, INPUT)
 

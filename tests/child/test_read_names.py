@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from trainperf.child import read_names
+from trainperf.child.reads import names as read_names
 
 
 def names(dataset: Any) -> list[str]:

@@ -2,7 +2,7 @@ import json
 import os
 import signal
 
-from trainperf.child.recorder import Recorder
+from trainperf.child.process.recorder import Recorder
 
 
 def read(folder, pid=None):

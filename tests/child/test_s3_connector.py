@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child import s3
+from trainperf.child.reads import s3
 
 NAME = "s3torchconnector._s3client._s3client"
 ANSWER_S, PIECE_S = 0.02, 0.005
@@ -64,7 +64,7 @@ def library() -> ModuleType:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    monkeypatch.setattr("trainperf.child.s3_counts.EVERY_S", 0.0)
+    monkeypatch.setattr("trainperf.child.reads.s3_counts.EVERY_S", 0.0)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     return []
 

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from trainperf.child.s3_counts import BUCKETS, EVERY_S, KEYS, SNAPSHOTS, Bucket, Counts
+from trainperf.child.reads.s3_counts import BUCKETS, EVERY_S, KEYS, SNAPSHOTS, Bucket, Counts
 
 
 class Clock:
@@ -103,7 +103,7 @@ def test_only_a_few_keys_and_errors_are_kept():
 def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang() -> None:
     code = """
         import signal
-        from trainperf.child.s3_counts import Counts
+        from trainperf.child.reads.s3_counts import Counts
         counts = Counts(lambda sums: None)
         def asks(*_):
             counts.ends(lambda seconds: None, counts.begins())

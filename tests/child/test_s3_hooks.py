@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from s3_store import KEYS, Answer, Store, proxy
-from trainperf.child import s3
-from trainperf.child.patching import undo
-from trainperf.child.recorder import Recorder
+from trainperf.child.process.patching import undo
+from trainperf.child.process.recorder import Recorder
+from trainperf.child.reads import s3
 
 boto3 = pytest.importorskip("boto3")
 moto_server = pytest.importorskip("moto.server")
@@ -63,7 +63,7 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     import botocore.endpoint
     import botocore.response
 
-    monkeypatch.setattr("trainperf.child.s3_counts.EVERY_S", 0.0)
+    monkeypatch.setattr("trainperf.child.reads.s3_counts.EVERY_S", 0.0)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     one = SimpleNamespace(settings={}, record=Kept())
     s3.hook(one, botocore.client)

@@ -13,8 +13,8 @@ from importlib.machinery import SourceFileLoader
 
 import pytest
 
-from trainperf.child import frames
-from trainperf.child.sources import Overlay, install
+from trainperf.child.process import frames
+from trainperf.child.process.sources import Overlay, install
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.stacks import StackSampler
+from trainperf.child.process.stacks import StackSampler
 
 
 def busy(until: Callable[[], bool], seconds: float = 10.0) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child import tf_debug_modes
+from trainperf.child.tensorflow import debug_modes
 
 
 class Loops:
@@ -47,18 +47,18 @@ def api(loops: Loops) -> Any:
         data=SimpleNamespace(experimental=SimpleNamespace(enable_debug_mode=made("debug"))),
         config=SimpleNamespace(experimental=SimpleNamespace(enable_op_determinism=made("same"))),
     )
-    tf_debug_modes.watch(loops, tensorflow)
+    debug_modes.watch(loops, tensorflow)
     return tensorflow
 
 
 def test_nothing_is_on_by_itself(loops: Loops, api: Any) -> None:
-    assert tf_debug_modes.modes(loops) == {}
+    assert debug_modes.modes(loops) == {}
 
 
 def test_a_mode_is_on_from_the_users_line(loops: Loops, api: Any) -> None:
     assert api.debugging.enable_check_numerics(40, path_length_limit=60) == "on"
     assert api.calls == [("on", (40,), {"path_length_limit": 60})]
-    (found,) = tf_debug_modes.modes(loops).items()
+    (found,) = debug_modes.modes(loops).items()
     assert found[0] == "numerics"
     assert found[1]["file"] == __file__
     assert found[1]["function"] == "test_a_mode_is_on_from_the_users_line"
@@ -67,19 +67,19 @@ def test_a_mode_is_on_from_the_users_line(loops: Loops, api: Any) -> None:
 def test_a_mode_that_is_turned_off_again_is_not_on(loops: Loops, api: Any) -> None:
     api.debugging.enable_check_numerics()
     api.debugging.disable_check_numerics()
-    assert tf_debug_modes.modes(loops) == {}
+    assert debug_modes.modes(loops) == {}
 
 
 def test_modes_stand_beside_each_other(loops: Loops, api: Any) -> None:
     api.config.experimental.enable_op_determinism()
     api.data.experimental.enable_debug_mode()
-    assert list(tf_debug_modes.modes(loops)) == ["eager_input", "deterministic"]
+    assert list(debug_modes.modes(loops)) == ["eager_input", "deterministic"]
 
 
 def test_what_trainperf_turns_on_is_not_the_users(loops: Loops, api: Any) -> None:
     loops.observer.off = True
     api.debugging.enable_check_numerics()
-    assert tf_debug_modes.modes(loops) == {}
+    assert debug_modes.modes(loops) == {}
 
 
 def test_a_mode_that_fails_to_start_is_not_on(loops: Loops) -> None:
@@ -87,7 +87,7 @@ def test_a_mode_that_fails_to_start_is_not_on(loops: Loops) -> None:
         raise ValueError("no")
 
     debugging = SimpleNamespace(enable_check_numerics=fails)
-    tf_debug_modes.watch(loops, SimpleNamespace(debugging=debugging))
+    debug_modes.watch(loops, SimpleNamespace(debugging=debugging))
     with pytest.raises(ValueError, match="no"):
         debugging.enable_check_numerics()
-    assert tf_debug_modes.modes(loops) == {}
+    assert debug_modes.modes(loops) == {}

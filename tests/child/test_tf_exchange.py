@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from observing import patient
-from trainperf.child.tf_exchange import NO_EXCHANGE, Exchange, own_graphs
-from trainperf.child.tf_reductions import Reduction, packs
+from trainperf.child.tensorflow.strategies.exchange import NO_EXCHANGE, Exchange, own_graphs
+from trainperf.child.tensorflow.strategies.reductions import Reduction, packs
 
 
 class Options:
@@ -147,7 +147,7 @@ PROGRAM = """
     from tensorflow.python.distribute import mirrored_strategy
     from tensorflow.python.eager.polymorphic_function import function_context
 
-    from trainperf.child.tf_exchange import Exchange, own_graphs
+    from trainperf.child.tensorflow.strategies.exchange import Exchange, own_graphs
 
     def failed(what, error):
         raise error

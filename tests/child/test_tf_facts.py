@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from trainperf.child.tf_facts import _own_devices
+from trainperf.child.tensorflow.facts import _own_devices
 
 
 def devices(*names):

@@ -5,8 +5,8 @@ import textwrap
 
 import pytest
 
-from trainperf.child import tf_retraces
-from trainperf.child.tf_retraces import Retraces
+from trainperf.child.tensorflow import retraces
+from trainperf.child.tensorflow.retraces import Retraces
 
 
 class Loops:
@@ -32,7 +32,7 @@ def step(x, weight=1.0, *, rate=0.1):
 @pytest.fixture
 def train(tmp_path, monkeypatch):
     """A loop of the user's, which returns what was said of each call."""
-    monkeypatch.setattr(tf_retraces, "users_function", lambda function: (function, False))
+    monkeypatch.setattr(retraces, "users_function", lambda function: (function, False))
 
     def run(source, step=step):
         path = tmp_path / "users_own.py"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from looping import Watcher
-from trainperf.child import tf_sessions
+from trainperf.child.tensorflow import sessions
 
 
 class Graph:
@@ -38,9 +38,9 @@ def watcher() -> Any:
     return Watcher()
 
 
-def ran(watcher: Any, *updates: str, times: int = 2 * tf_sessions.ENOUGH) -> Any:
+def ran(watcher: Any, *updates: str, times: int = 2 * sessions.ENOUGH) -> Any:
     module = made()
-    tf_sessions.watch(watcher, module)
+    sessions.watch(watcher, module)
     session = module.BaseSession(*updates)
     for turn in range(times):
         assert session.run(str(turn)) == str(turn)
@@ -53,7 +53,7 @@ def test_runs_in_a_graph_without_updates_are_no_training(watcher: Any) -> None:
 
 
 def test_a_few_runs_are_none(watcher: Any) -> None:
-    assert ran(watcher, "Adam", times=tf_sessions.ENOUGH - 1) == []
+    assert ran(watcher, "Adam", times=sessions.ENOUGH - 1) == []
 
 
 def test_a_loop_that_is_timed_goes_on(watcher: Any) -> None:

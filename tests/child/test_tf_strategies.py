@@ -9,9 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from observing import patient
-from trainperf.child import tf_sharding, tf_strategy_hooks
-from trainperf.child.tf_strategies import strategies_of, world
-from trainperf.child.tf_strategy import Built, described, operations, replicas, worker_hosts
+from trainperf.child.tensorflow.strategies import hooks, sharding
+from trainperf.child.tensorflow.strategies.scopes import strategies_of, world
+from trainperf.child.tensorflow.strategies.told import (
+    Built,
+    described,
+    operations,
+    replicas,
+    worker_hosts,
+)
 
 
 class CollectiveAllReduce:
@@ -221,7 +227,7 @@ def built_with(settings, *arguments, **keywords):
         def __init__(self, devices=None, cross_device_ops=None):
             seen.append((devices, cross_device_ops))
 
-    Strategy.__init__ = tf_strategy_hooks._make_mirrored(strategies_of(process))(Strategy.__init__)
+    Strategy.__init__ = hooks._make_mirrored(strategies_of(process))(Strategy.__init__)
     Strategy(*arguments, **keywords)
     return seen[0]
 
@@ -271,17 +277,17 @@ def names(count):
     ],
 )
 def test_auto_shards_by_files_only_where_there_are_some(policy, files, effect):
-    assert tf_sharding.policy(Node(policy=policy), files) == effect
+    assert sharding.policy(Node(policy=policy), files) == effect
 
 
 def test_a_dataset_without_files_tells_none():
-    assert tf_sharding.file_count([Node(), Node()]) is None
-    assert tf_sharding.file_count([]) is None
+    assert sharding.file_count([Node(), Node()]) is None
+    assert sharding.file_count([]) is None
 
 
 @pytest.mark.parametrize(("count", "files"), [(3, 3), (-2, None)])
 def test_files_are_counted_where_a_reader_has_their_names(count, files):
-    assert tf_sharding.file_count([Node(_filenames=names(count)), Node()]) == files
+    assert sharding.file_count([Node(_filenames=names(count)), Node()]) == files
 
 
 def test_the_dataset_and_its_batch_are_found_where_the_user_made_them():
@@ -290,9 +296,9 @@ def test_the_dataset_and_its_batch_are_found_where_the_user_made_them():
     last = Node(batch, _trainperf_site={"line": 3}, _trainperf_call="prefetch")
     by_keras = Node(last, _trainperf_site={"line": 9}, _trainperf_call="fit")
     nodes = [source, batch, last, by_keras]
-    assert tf_sharding._last_site(nodes, ()) == {"line": 3}
-    assert tf_sharding._last_site(nodes, tf_sharding.BATCH_CALLS) == {"line": 2}
-    assert tf_sharding._last_site([source], tf_sharding.BATCH_CALLS) is None
+    assert sharding._last_site(nodes, ()) == {"line": 3}
+    assert sharding._last_site(nodes, sharding.BATCH_CALLS) == {"line": 2}
+    assert sharding._last_site([source], sharding.BATCH_CALLS) is None
 
 
 DATASETS = """

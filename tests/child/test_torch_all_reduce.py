@@ -16,8 +16,8 @@ if not torch.distributed.is_available():
 
 from observing import patient, script  # noqa: E402
 from processes import HOOKED_RANK, driver_of, hooked, process_group  # noqa: E402
-from trainperf.child import torch_all_reduce, torch_exchange  # noqa: E402
-from trainperf.child.torch_all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
+from trainperf.child.torch.exchange import all_reduce, exchange  # noqa: E402
+from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
 
 TESTS = Path(__file__).parents[1]
 
@@ -26,25 +26,25 @@ TESTS = Path(__file__).parents[1]
 
 
 def test_each_size_is_timed_once():
-    assert torch_all_reduce.representatives([8, 4, 8]) == [4, 8]
+    assert all_reduce.representatives([8, 4, 8]) == [4, 8]
 
 
 def test_some_of_many_sizes_stand_for_all():
-    sizes = torch_all_reduce.representatives(list(range(100, 200)))
+    sizes = all_reduce.representatives(list(range(100, 200)))
     assert len(sizes) == MOST_SIZES
     assert (sizes[0], sizes[-1]) == (100, 199)
     assert sizes == sorted(set(sizes))
 
 
 def test_a_bucket_of_gigabytes_is_timed_in_part():
-    assert torch_all_reduce.representatives([10 * MOST_BYTES]) == [MOST_BYTES]
-    assert torch_all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
+    assert all_reduce.representatives([10 * MOST_BYTES]) == [MOST_BYTES]
+    assert all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
 
 
 def test_a_step_takes_the_sum_of_its_buckets():
     calls = [(100, 1.0), (1000, 4.0)]
-    assert torch_all_reduce.in_all([100, 100, 1000], calls) == 6.0
-    assert torch_all_reduce.in_all([900], calls) == pytest.approx(3.6)
+    assert all_reduce.in_all([100, 100, 1000], calls) == 6.0
+    assert all_reduce.in_all([900], calls) == pytest.approx(3.6)
 
 
 # --------------------------------------------------------------------- where it cannot be
@@ -53,7 +53,7 @@ def test_a_step_takes_the_sum_of_its_buckets():
 def missing(loops, world=None):
     driver = driver_of(loops)
     driver.observer.world = world
-    torch_all_reduce.all_reduce(driver, driver.clock() + 5)
+    all_reduce.all_reduce(driver, driver.clock() + 5)
     (event,) = loops.observer.record.of("missing")
     assert event["what"] == "all_reduce"
     return event["reason"]
@@ -65,9 +65,9 @@ def never(name, timeout_s):
 
 def test_one_process_has_nothing_to_time():
     with hooked() as loops:
-        assert torch_all_reduce.extras(driver_of(loops)) == []
+        assert all_reduce.extras(driver_of(loops)) == []
         with process_group():
-            assert torch_all_reduce.extras(driver_of(loops)) == []
+            assert all_reduce.extras(driver_of(loops)) == []
 
 
 def test_without_a_process_group_the_reason_is_told():
@@ -86,7 +86,7 @@ def test_ranks_that_cannot_agree_time_nothing():
 
 
 def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
-    monkeypatch.setattr(torch_exchange, "sent", lambda loops: (4, [4]))
+    monkeypatch.setattr(exchange, "sent", lambda loops: (4, [4]))
     waited = []
 
     def meet(name, timeout_s):

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from processes import soon  # noqa: E402
-from trainperf.child import torch_batches as part  # noqa: E402
+from trainperf.child.torch import batches as part  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.child.torch_calls import Ledger
+from trainperf.child.torch.step.calls import Ledger
 
 
 class Clock:

@@ -18,7 +18,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks  # noqa: E
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from processes import hooked, process_group, soon, train  # noqa: E402
-from trainperf.child import torch_ddp_facts, torch_ddp_times  # noqa: E402
+from trainperf.child.torch.exchange import ddp_facts, ddp_times  # noqa: E402
 from trainperf.model import Ddp  # noqa: E402
 
 X = torch.ones(2, 3)
@@ -49,7 +49,7 @@ def built(model: Any = None, **settings: Any) -> tuple[Any, Any]:
 
 def facts(loops: Any) -> dict[str, Any]:
     ((ddp, one),) = loops.ddps.alive
-    return torch_ddp_facts.facts(ddp, one)
+    return ddp_facts.facts(ddp, one)
 
 
 def test_nothing_is_said_of_one_that_is_gone(loops):
@@ -213,8 +213,8 @@ def test_whether_the_graph_is_static_is_known_only_where_ddp_searches_it(loops):
 def test_unused_parameters_that_only_ddp_knows_of_are_not_told_as_none(loops):
     kept = built()
     ((_, one),) = loops.ddps.alive
-    assert torch_ddp_facts.unused(one, {"unused_parameter_size": 48}) == 1
-    assert torch_ddp_facts.unused(one, {"unused_parameter_size": 0}) is None
+    assert ddp_facts.unused(one, {"unused_parameter_size": 48}) == 1
+    assert ddp_facts.unused(one, {"unused_parameter_size": 0}) is None
     del kept
 
 
@@ -222,7 +222,7 @@ def test_all_gradients_in_one_bucket_are_what_is_sent(loops):
     ddp, optimizer = built()
     for _ in range(3):
         train(loops, ddp, optimizer, [X], [True])
-    assert torch_ddp_facts.sent(ddp) == (48, [48])
+    assert ddp_facts.sent(ddp) == (48, [48])
 
 
 def test_buckets_are_those_that_ddp_made(loops):
@@ -230,7 +230,7 @@ def test_buckets_are_those_that_ddp_made(loops):
     ddp, optimizer = built(model, bucket_cap_mb=1)
     for _ in range(3):
         train(loops, ddp, optimizer, [torch.ones(1, 512)], [True])
-    total, buckets = torch_ddp_facts.sent(ddp)
+    total, buckets = ddp_facts.sent(ddp)
     assert total == sum(buckets) == 3 * 512 * 512 * 4
     assert len(buckets) > 1
 
@@ -239,7 +239,7 @@ def test_a_compressing_hook_sends_half(loops):
     ddp, _ = built()
     ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
     assert facts(loops)["comm_hook"] == "fp16_compress_hook"
-    assert torch_ddp_facts.sent(ddp)[0] == 24
+    assert ddp_facts.sent(ddp)[0] == 24
 
 
 def test_what_a_hook_of_the_users_own_sends_is_not_known(loops):
@@ -251,7 +251,7 @@ def test_what_a_hook_of_the_users_own_sends_is_not_known(loops):
     ddp, _ = built()
     ddp.register_comm_hook(None, halves)
     assert "halves" in facts(loops)["comm_hook"]
-    assert torch_ddp_facts.sent(ddp) == (None, [])
+    assert ddp_facts.sent(ddp) == (None, [])
 
 
 # ----------------------------------------------------------------------- DDP's times
@@ -261,7 +261,7 @@ def test_no_time_is_told_of_steps_that_ddp_did_not_time(loops):
     ddp, optimizer = built()
     train(loops, ddp, optimizer, [X], [True])
     ((_, one),) = loops.ddps.alive
-    assert torch_ddp_facts.overlap(ddp, one) is None
+    assert ddp_facts.overlap(ddp, one) is None
 
 
 def test_every_step_that_is_taken_apart_is_timed_once(loops):
@@ -275,7 +275,7 @@ def test_every_step_that_is_taken_apart_is_timed_once(loops):
     for _ in range(3):
         train(loops, ddp, optimizer, [X], [True])
     ((_, one),) = loops.ddps.alive
-    found = torch_ddp_facts.overlap(ddp, one)
+    found = ddp_facts.overlap(ddp, one)
     assert found["steps"] == 4
     assert found["compute_s"] > 0
     assert found["exchange_s"] > 0
@@ -296,7 +296,7 @@ class Logging:
     def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
         self.rate = rate
 
-    def step(self, times: torch_ddp_times.Times, seconds: int, each_step: bool) -> None:
+    def step(self, times: ddp_times.Times, seconds: int, each_step: bool) -> None:
         """The last step took so long; the next one calls forward."""
         names = "backward_compute_time", "backward_comm_time", "backward_compute_comm_overlap_time"
         if self.rate == 1:
@@ -306,7 +306,7 @@ class Logging:
 
 
 def test_the_step_in_which_ddp_is_asked_to_time_each_was_timed_from_long_before():
-    times, ddp = torch_ddp_times.Times(), Logging()
+    times, ddp = ddp_times.Times(), Logging()
     for seconds, each_step in ((1, True), (500, True), (2, True), (3, True), (4, False)):
         ddp.step(times, seconds, each_step)
     assert [compute for compute, _, _ in times.samples] == [2, 3]
@@ -314,7 +314,7 @@ def test_the_step_in_which_ddp_is_asked_to_time_each_was_timed_from_long_before(
 
 
 def test_an_update_of_two_exchanges_takes_twice_as_long():
-    times = torch_ddp_times.Times()
+    times = ddp_times.Times()
     times.samples = [(1.0, 3.0, 0.5), (3.0, 1.0, 0.5)]
     assert times.overlap(None, 2.0) == {
         "compute_s": 4.0,
@@ -342,4 +342,4 @@ def test_an_update_of_two_exchanges_takes_twice_as_long():
     ],
 )
 def test_times_that_ddp_does_not_have_are_no_times(data):
-    assert torch_ddp_times.last(data) is None
+    assert ddp_times.last(data) is None

@@ -13,8 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child import torch_detail, torch_hooks, torch_products  # noqa: E402
-from trainperf.child.torch_detail import Detail  # noqa: E402
+from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
+from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
 from trainperf.model import Evaluation, StepCalls, SyncPoint  # noqa: E402
 from trainperf.model.torch import DeviceWait  # noqa: E402
@@ -155,7 +155,7 @@ def observed(tmp_path, monkeypatch):
 @pytest.fixture
 def eager(monkeypatch):
     """Nothing was compiled, whatever other tests of this process did."""
-    monkeypatch.setattr(torch_products, "_compiles", lambda: False)
+    monkeypatch.setattr(products, "_compiles", lambda: False)
 
 
 # ---------------------------------------------------------------- what must not change
@@ -611,7 +611,7 @@ def test_what_cuda_says_waits_is_found_with_its_line_and_the_mode_put_back(waits
 
 
 def test_a_wait_that_the_hooks_have_timed_is_told_once(waits, observed, monkeypatch):
-    monkeypatch.setattr(torch_hooks.Hooks, "awaited", lambda *_: None)  # as on a GPU
+    monkeypatch.setattr(hooks.Hooks, "awaited", lambda *_: None)  # as on a GPU
     run = observed(STEP + "float(loss), masked(x)\n", before=WAITS)
     assert len(run.of("torch_sync")) == 1
     assert [one["where"]["function"] for one in run.of("torch_wait")] == ["masked"]
@@ -822,5 +822,5 @@ def test_a_forked_child_runs_without_hooks():
     one = Run()
     before = patched_names()
     one.boundary()
-    torch_detail._forked(lambda: one.detail)
+    detail._forked(lambda: one.detail)
     assert patched_names() == before

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
 
-from trainperf.child import torch_digest  # noqa: E402
+from trainperf.child.torch.loader import digest as torch_digest  # noqa: E402
 
 
 class Observer:

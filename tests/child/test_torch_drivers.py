@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
 
 from looping import STEP_S, Watcher, handed, phases  # noqa: E402
-from trainperf.child.torch_drivers import LoaderDriver, TorchDriver  # noqa: E402
-from trainperf.child.torch_loops import TorchLoops  # noqa: E402
+from trainperf.child.torch.drivers import LoaderDriver, TorchDriver  # noqa: E402
+from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 
@@ -91,7 +91,8 @@ class Detail:
 def details(monkeypatch):
     made: list[Detail] = []
     monkeypatch.setattr(
-        "trainperf.child.torch_detail.Detail", lambda loops: made.append(Detail(loops)) or made[-1]
+        "trainperf.child.torch.step.detail.Detail",
+        lambda loops: made.append(Detail(loops)) or made[-1],
     )
     return made
 
@@ -385,11 +386,11 @@ def test_an_input_whose_gradient_is_asked_for_is_replayed_without_it(loops, watc
 
 
 def test_clones_are_made_of_a_few_batches_only(loops, watcher, monkeypatch):
-    from trainperf.child import torch_batches
+    from trainperf.child.torch import batches
 
-    cloned, phases_of = torch_batches.cloned, []
+    cloned, phases_of = batches.cloned, []
     monkeypatch.setattr(
-        torch_batches,
+        batches,
         "cloned",
         lambda batch: phases_of.append(watcher.driver.plan.phase) or cloned(batch),
     )
@@ -404,6 +405,6 @@ def test_several_batches_are_replayed_in_turn(loops, watcher):
 
 
 def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
-    monkeypatch.setattr("trainperf.child.iterator_driver.RING_BYTES", 100)
+    monkeypatch.setattr("trainperf.child.timing.iterator_driver.RING_BYTES", 100)
     train(loops, DataLoader(Points(), batch_size=8))
     assert len(watcher.driver.recent_batches()) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from looping import Watcher
-from trainperf.child.torch_evaluations import Evaluations
+from trainperf.child.torch.step.evaluations import Evaluations
 
 
 def made() -> Any:

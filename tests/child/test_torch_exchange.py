@@ -16,8 +16,9 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from looping import Watcher  # noqa: E402
 from processes import driver_of, hooked, process_group, train  # noqa: E402
-from trainperf.child import torch_exchange, torch_fsdp, torch_placed  # noqa: E402
-from trainperf.child.torch_exchange import Exchange  # noqa: E402
+from trainperf.child.torch.exchange import exchange as torch_exchange  # noqa: E402
+from trainperf.child.torch.exchange import fsdp, placed  # noqa: E402
+from trainperf.child.torch.exchange.exchange import Exchange  # noqa: E402
 
 X = torch.ones(2, 3)
 
@@ -192,9 +193,9 @@ def test_a_static_graph_before_its_first_step_cannot_be_without(loops):
 
 def test_fsdp_whose_exchange_was_not_seen_cannot_be_without(loops, monkeypatch):
     several(monkeypatch)
-    loops.sites[torch_placed.PLACED, "FSDP"] = torch_placed.Sharded("fully_shard")
-    assert loops.exchange.off() == torch_fsdp.UNSEEN
-    assert not torch_fsdp.collectives(loops).off
+    loops.sites[placed.PLACED, "FSDP"] = placed.Sharded("fully_shard")
+    assert loops.exchange.off() == fsdp.UNSEEN
+    assert not fsdp.collectives(loops).off
 
 
 def test_what_dynamo_traces_is_left_alone(loops):

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from trainperf.child import torch_facts, torch_flags  # noqa: E402
+from trainperf.child.torch.facts import facts as torch_facts  # noqa: E402
+from trainperf.child.torch.facts import flags  # noqa: E402
 from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
 
 
@@ -206,7 +207,7 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
         raise RuntimeError("mixed settings")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    values = torch_flags.flags(made_driver())
+    values = flags.flags(made_driver())
     assert "matmul_precision" not in values
     assert "float64_batch" not in values
     assert "threads" in values
@@ -225,7 +226,7 @@ def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
 def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
     monkeypatch.setenv(variable, value)
-    assert torch_flags.flags(made_driver())[flag] == read
+    assert flags.flags(made_driver())[flag] == read
 
 
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
@@ -250,7 +251,7 @@ def watched(monkeypatch):
         (torch, "use_deterministic_algorithms"),
     ):
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    torch_flags.watch_flags(driver.loops, torch)
+    flags.watch_flags(driver.loops, torch)
     yield driver
     torch.set_anomaly_enabled(False)
     torch.use_deterministic_algorithms(False)
@@ -278,7 +279,7 @@ def run(tmp_path, source):
 )
 def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, source, flag):
     path = run(tmp_path, source)
-    values = torch_flags.flags(watched)
+    values = flags.flags(watched)
     where = values[f"{flag}_where"]
     assert values[flag] is True
     assert where["file"] == str(path)
@@ -296,7 +297,7 @@ def test_a_debug_mode_is_told_with_the_call_that_set_it(watched, tmp_path, sourc
 )
 def test_a_debug_mode_that_is_off_is_not_told(watched, tmp_path, source):
     run(tmp_path, source)
-    values = torch_flags.flags(watched)
+    values = flags.flags(watched)
     assert not values["anomaly"]
     assert not {name for name in values if name.endswith("_where")}
 
@@ -312,11 +313,11 @@ def test_a_debug_mode_that_is_off_is_not_told(watched, tmp_path, source):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_mode_around_a_part_of_each_step_is_on(watched, tmp_path, opened, flag):
     run(tmp_path, f"with {opened}:\n    pass\n")
-    values = torch_flags.flags(watched)
+    values = flags.flags(watched)
     assert values[flag] is True
     assert values[f"{flag}_where"]["line"] == 2
     watched.loops.updates += 50
-    assert torch_flags.flags(watched)[flag] is False
+    assert flags.flags(watched)[flag] is False
 
 
 def test_memory_is_what_the_allocator_counted(monkeypatch):

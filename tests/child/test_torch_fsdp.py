@@ -16,8 +16,8 @@ if not torch.distributed.is_available():
 
 from observing import patient, script  # noqa: E402
 from processes import HOOKED_RANK, hooked, process_group  # noqa: E402
-from trainperf.child import torch_fsdp  # noqa: E402
-from trainperf.child.torch_fsdp import GATHER, SCATTER, SUM  # noqa: E402
+from trainperf.child.torch.exchange import fsdp  # noqa: E402
+from trainperf.child.torch.exchange.fsdp import GATHER, SCATTER, SUM  # noqa: E402
 
 TESTS = Path(__file__).parents[1]
 
@@ -31,7 +31,7 @@ def loops():
 @pytest.fixture
 def runtime(loops):
     """A module of FSDP, whose calls are watched."""
-    torch_fsdp.collectives(loops).watch()
+    fsdp.collectives(loops).watch()
     return sys.modules["torch.distributed.fsdp._runtime_utils"]
 
 
@@ -55,7 +55,7 @@ def scatter(module: Any, numbers: Any) -> Any:
 def test_nothing_is_hooked_until_a_model_is_sharded(loops):
     assert sys.modules["torch.distributed.fsdp._runtime_utils"].dist is torch.distributed
     assert loops.shards is None
-    assert torch_fsdp.counted(loops) is None
+    assert fsdp.counted(loops) is None
 
 
 def test_only_the_calls_of_fsdp_are_counted(loops, runtime):
@@ -66,7 +66,7 @@ def test_only_the_calls_of_fsdp_are_counted(loops, runtime):
         runtime.dist.all_gather([torch.empty(4)], numbers)
         runtime.dist.all_reduce(torch.ones(1))  # a norm
         loops.step_begins(None)
-    found = torch_fsdp.counted(loops)
+    found = fsdp.counted(loops)
     assert found.of_step(SCATTER) == found.of_step(GATHER) == [16]
     assert found.of_step(SUM) == []
     assert found.whole
@@ -78,11 +78,11 @@ def test_the_usual_step_counts_and_not_one_with_an_evaluation(loops, runtime):
         for _ in range(more):
             runtime.dist.all_gather([torch.empty(4)], torch.ones(4))
         loops.step_begins(None)
-    assert torch_fsdp.counted(loops).of_step(GATHER) == []
+    assert fsdp.counted(loops).of_step(GATHER) == []
 
 
 def test_while_off_nobody_is_asked_and_the_rest_of_the_module_stays_as_it_is(loops, runtime):
-    found = torch_fsdp.collectives(loops)
+    found = fsdp.collectives(loops)
     numbers, whole = torch.ones(2), torch.full((6,), 7.0)
     found.switch(off=True)
     assert torch.equal(scatter(runtime, numbers), torch.zeros(2))
@@ -104,7 +104,7 @@ def test_sums_of_norms_are_pytorchs_own_again_afterwards(loops, runtime):
     original = functional.all_reduce
     scatter(runtime, torch.ones(2))
     loops.step_begins(None)
-    found = torch_fsdp.collectives(loops)
+    found = fsdp.collectives(loops)
     for _ in range(2):
         found.switch(off=True)
         norm = torch.ones(3)

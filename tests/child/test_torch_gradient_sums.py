@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
 from processes import hooked, process_group  # noqa: E402
-from trainperf.child.torch_gradient_sums import LOOKS  # noqa: E402
+from trainperf.child.torch.exchange.gradient_sums import LOOKS  # noqa: E402
 
 
 class Counting:

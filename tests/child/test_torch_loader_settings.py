@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 def test_asking_for_the_start_method_does_not_decide_it():
     program = """
 import multiprocessing, torch.utils.data
-from trainperf.child.torch_loader_settings import start_method
+from trainperf.child.torch.loader.settings import start_method
 start_method(torch.utils.data.DataLoader([1]))
 print(multiprocessing.get_start_method(allow_none=True))
 """

@@ -19,8 +19,9 @@ from torch.utils.data import (
 
 from loading import Driver, Loops, torch
 from processes import soon
-from trainperf.child import torch_loader_places, torch_loader_settings, torch_loaders
-from trainperf.child.patching import undo
+from trainperf.child.process.patching import undo
+from trainperf.child.torch.loader import loaders, places
+from trainperf.child.torch.loader import settings as torch_loader_settings
 from trainperf.model import Loader
 
 NUMBERS = TensorDataset(torch.arange(20))
@@ -62,7 +63,7 @@ class PartedElsewhere(Endless):
 @pytest.fixture
 def loops():
     found = Loops()
-    torch_loader_places.watch(found, dataloader)
+    places.watch(found, dataloader)
     yield found
     undo(DataLoader, "__init__")
     undo(DataLoader, "_get_iterator")
@@ -71,7 +72,7 @@ def loops():
 
 def recorded(loops, loader=None):
     driver = Driver(loader, loops)
-    torch_loaders.record(driver)
+    loaders.record(driver)
     events = driver.record.of("torch_loader")
     for event in events:  # as evidence/torch.py reads it
         where = event["where"] and {k: v for k, v in event["where"].items() if v is not None}

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 
 from looping import Watcher  # noqa: E402
 from processes import soon  # noqa: E402
-from trainperf.child.losses import Losses  # noqa: E402
-from trainperf.child.torch_loops import WITHOUT_OPTIMIZER, TorchLoops  # noqa: E402
+from trainperf.child.timing.losses import Losses  # noqa: E402
+from trainperf.child.torch.loops import WITHOUT_OPTIMIZER, TorchLoops  # noqa: E402
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils import checkpoint as checkpointing  # noqa: E402
 
-from trainperf.child import torch_built, torch_dispatch, torch_models  # noqa: E402
+from trainperf.child.torch.facts import built as torch_built  # noqa: E402
+from trainperf.child.torch.facts import models  # noqa: E402
+from trainperf.child.torch.step import dispatch  # noqa: E402
 
 
 class Events(list):
@@ -69,7 +71,7 @@ def cut(site):
 
 
 def facts_of(loops, model, *args, counts=False, **kwargs):
-    return torch_models.model_facts(loops, (model, args, kwargs), set(), counts=counts)
+    return models.model_facts(loops, (model, args, kwargs), set(), counts=counts)
 
 
 NET = """
@@ -178,7 +180,7 @@ def called_at(made, text, function="<module>"):
 )
 def test_the_name_is_what_the_loop_calls(users, call, name):
     made = users(f"def step():\n    y = {call}\n")
-    assert torch_models.name_called(called_at(made, call, "step"), object()) == name
+    assert models.name_called(called_at(made, call, "step"), object()) == name
 
 
 def test_a_name_that_stands_for_something_else_is_none(users):
@@ -193,7 +195,7 @@ def test_a_name_that_stands_for_something_else_is_none(users):
         site = called_at(made, call, "train")
 
         def ask(site=site):
-            return torch_models.name_called(site, net)
+            return models.name_called(site, net)
 
         assert made.train(trainer, net, ask) == name
 
@@ -209,8 +211,8 @@ def test_the_call_of_a_model_is_told_with_its_name(users):
 
 
 def test_a_call_of_unknown_extent_gives_no_name():
-    assert torch_models.name_called({"file": "x.py", "line": 1}, object()) == ""
-    assert torch_models.name_called(None, object()) == ""
+    assert models.name_called({"file": "x.py", "line": 1}, object()) == ""
+    assert models.name_called(None, object()) == ""
 
 
 ATTENTION = """
@@ -313,7 +315,7 @@ def test_models_with_no_parameters_are_left_out_and_the_trained_come_first():
     loops.optimizers = [torch.optim.SGD(student.parameters(), lr=0.1)]
     record, driver = Events(), SimpleNamespace(loops=loops)
     driver.record = record
-    torch_models.record(driver)
+    models.record(driver)
     assert [(facts["parameters"], facts["trained"]) for _, facts in record] == [
         (6, True),
         (90, False),
@@ -327,7 +329,7 @@ def test_where_no_call_was_seen_the_models_alive_are_told():
     model = nn.ModuleDict({"body": nn.Sequential(nn.Linear(2, 2)), "head": nn.Linear(2, 1)})
     other = nn.Linear(2, 2)
     loops.optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
-    found = [one for one, _, _ in torch_models.models(loops)]
+    found = [one for one, _, _ in models.models(loops)]
     assert found == [model]
     assert other not in found
 
@@ -337,10 +339,10 @@ def test_a_parallel_model_names_its_strategy_and_the_model_inside():
     inner = nn.Linear(2, 2)
     model = nn.DataParallel(inner)
     loops.model_calls[id(model)] = (model, (), {})
-    assert torch_models.strategy(loops) == "DataParallel"
+    assert models.strategy(loops) == "DataParallel"
     assert facts_of(loops, model)["cls"] == "Linear"
     loops.model_calls = {id(inner): (inner, (), {})}
-    assert torch_models.strategy(loops) == ""
+    assert models.strategy(loops) == ""
 
 
 class Remembers(nn.Module):
@@ -365,7 +367,7 @@ def test_the_forward_that_counts_leaves_nothing_behind():
     model, x = Remembers(), torch.rand(8, 4)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
-    calls = torch_dispatch.forward_calls(model, (x,), {})
+    calls = dispatch.forward_calls(model, (x,), {})
     assert calls >= 4
     assert model.calls == 0
     assert torch.equal(torch.get_rng_state(), state)
@@ -378,7 +380,7 @@ def test_views_are_no_kernels_and_every_other_operator_is():
         def forward(self, x):
             return (x.view(-1).t() + 1) * 2
 
-    assert torch_dispatch.forward_calls(Plain(), (torch.ones(4),), {}) == 2
+    assert dispatch.forward_calls(Plain(), (torch.ones(4),), {}) == 2
 
 
 def test_a_forward_that_cannot_run_again_is_not_counted():
@@ -387,7 +389,7 @@ def test_a_forward_that_cannot_run_again_is_not_counted():
             return torch.autograd.grad(x.sum(), x)
 
     asked = torch.ones(2, requires_grad=True)
-    assert torch_dispatch.forward_calls(NeedsGradients(), (asked,), {}) is None
+    assert dispatch.forward_calls(NeedsGradients(), (asked,), {}) is None
 
 
 def test_a_forward_that_takes_too_long_is_left(monkeypatch):
@@ -400,9 +402,9 @@ def test_a_forward_that_takes_too_long_is_left(monkeypatch):
                     continue
             return x
 
-    assert torch_dispatch.forward_calls(Long(), (torch.ones(1),), {}) == 100
-    monkeypatch.setattr(torch_dispatch, "MOST_CALLS", 50)
-    assert torch_dispatch.forward_calls(Long(), (torch.ones(1),), {}) is None
+    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) == 100
+    monkeypatch.setattr(dispatch, "MOST_CALLS", 50)
+    assert dispatch.forward_calls(Long(), (torch.ones(1),), {}) is None
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

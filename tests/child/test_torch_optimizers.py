@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child import torch_built  # noqa: E402
-from trainperf.child import torch_optimizers as part  # noqa: E402
+from trainperf.child.torch.facts import built  # noqa: E402
+from trainperf.child.torch.facts import optimizers as part  # noqa: E402
 
 
 def made_loops():
@@ -34,7 +34,7 @@ def loops(monkeypatch):
     monkeypatch.setattr(base, "__init__", base.__init__)
     import sys
 
-    torch_built.watch_optimizers(made, sys.modules["torch.optim.optimizer"])
+    built.watch_optimizers(made, sys.modules["torch.optim.optimizer"])
     return made
 
 
@@ -127,7 +127,7 @@ def test_the_place_is_the_users_call_of_the_constructor(loops, tmp_path):
     line = path.read_text().splitlines()[5]
     texts = []
     for optimizer in made.found:
-        site = torch_built.optimizer_site(loops, optimizer)
+        site = built.optimizer_site(loops, optimizer)
         assert (site["line"], site["function"]) == (6, "make")
         texts.append(line[site["col"] : site["end_col"]])
     assert texts == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child import torch_padding  # noqa: E402
+from trainperf.child.torch.loader import padding  # noqa: E402
 
 
 class Driver:
@@ -29,7 +29,7 @@ class Driver:
 
 def recorded(*batches: Any) -> dict[str, Any] | None:
     driver = Driver(*batches)
-    torch_padding.record(driver)
+    padding.record(driver)
     return driver.written[0] if driver.written else None
 
 

@@ -15,7 +15,7 @@ if not torch.distributed.is_available():
 from torch import nn  # noqa: E402
 
 from processes import driver_of, hooked, process_group  # noqa: E402
-from trainperf.child import torch_placed  # noqa: E402
+from trainperf.child.torch.exchange import placed  # noqa: E402
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def loops():
 
 def recorded(loops):
     driver = driver_of(loops)
-    torch_placed.record(driver)
+    placed.record(driver)
     return driver.facts
 
 
@@ -72,7 +72,7 @@ def test_what_fsdp_shards_is_told_with_its_last_call(loops):
 
 def test_fully_shard_is_counted_for_each_module(loops):
     module = SimpleNamespace(fully_shard=lambda module, **settings: module)
-    torch_placed.watch_fully_shard(loops, module)
+    placed.watch_fully_shard(loops, module)
     net = nn.Sequential(nn.Linear(2, 2))
     for one in (net[0], net):
         assert module.fully_shard(one, reshard_after_forward=False) is one
@@ -83,8 +83,8 @@ def test_fully_shard_is_counted_for_each_module(loops):
 
 def test_a_class_that_fully_shard_made_has_the_users_name():
     module = type("FSDPNet", (type("FSDPModule", (), {}), type("Net", (), {})), {})()
-    assert torch_placed._class(module) == "Net"
-    assert torch_placed._class(nn.Linear(1, 1)) == "Linear"
+    assert placed._class(module) == "Net"
+    assert placed._class(nn.Linear(1, 1)) == "Linear"
 
 
 def test_a_model_on_one_device_was_not_spread(loops):

@@ -8,21 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child import (  # noqa: E402
-    alternating,
-    torch_passes,
-    torch_probe_passes,
-    torch_probe_updates,
-    torch_probes,
-    torch_probing,
-)
+from trainperf.child.timing import alternating  # noqa: E402
+from trainperf.child.torch.probes import forward_backward, passes, probes, updates  # noqa: E402
+from trainperf.child.torch.probes import probing as torch_probing  # noqa: E402
 
 PROBING = (
     alternating,
-    torch_passes,
-    torch_probe_passes,
-    torch_probe_updates,
-    torch_probes,
+    passes,
+    forward_backward,
+    updates,
+    probes,
     torch_probing,
 )
 
@@ -81,7 +76,7 @@ def short(monkeypatch):
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
     monkeypatch.setattr(torch_probing, "SLOWER", 1000)
-    monkeypatch.setattr(torch_probe_passes, "COMPILE_S", 1000.0)
+    monkeypatch.setattr(forward_backward, "COMPILE_S", 1000.0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -129,7 +124,7 @@ def probed(
         clock=clock.monotonic,
         observer=SimpleNamespace(settings=settings or {}),
     )
-    torch_probes.record(driver, clock.monotonic() + seconds)
+    probes.record(driver, clock.monotonic() + seconds)
     return {
         event.get("name") or event["what"].removeprefix("probe "): event
         for event in driver.record.events
@@ -147,7 +142,7 @@ def mlp():
 
 def test_without_a_training_forward_every_probe_says_so():
     events = probed()
-    assert set(events) == set(torch_probes.PROBES)
+    assert set(events) == set(probes.PROBES)
     for name in set(events) - {"fused", "foreach"}:
         assert "no training forward" in reason(events, name)
     assert "no optimizer" in reason(events, "fused")
@@ -156,7 +151,7 @@ def test_without_a_training_forward_every_probe_says_so():
 def test_each_probe_is_recorded_once_or_missing_with_a_reason_unless_nothing_could_change():
     model = mlp()
     events = probed(model, torch.ones(3, 4), optimizers=[torch.optim.AdamW(model.parameters())])
-    assert list(events) == [name for name in torch_probes.PROBES if name in events]
+    assert list(events) == [name for name in probes.PROBES if name in events]
     assert not {"channels_last", "foreach", "matmul_precision"} & set(events)
     reasons = {name: event.get("reason") for name, event in events.items()}
     recorded = {name for name, event in events.items() if event["e"] == "probe"}
@@ -220,7 +215,7 @@ def test_out_of_memory_is_a_reason_and_the_probes_after_it_run(monkeypatch):
         raise error("CUDA out of memory. Tried to allocate 2 GiB")
 
     model = mlp()
-    monkeypatch.setitem(torch_probes.PROBES, "autocast", lambda probing: doubled(None))
+    monkeypatch.setitem(probes.PROBES, "autocast", lambda probing: doubled(None))
     events = probed(model, torch.ones(3, 4))
     assert "out of memory" in reason(events, "autocast")
     assert events["double_batch"]["e"] == "probe"
@@ -313,7 +308,7 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
         {"params": list(model[2].parameters()), "betas": (0.8, 0.9)},
     ]
     optimizer = torch.optim.AdamW(groups, lr=0.125, weight_decay=0.5)
-    base, fused = torch_probe_updates._fused_pair(optimizer)
+    base, fused = updates._fused_pair(optimizer)
     for group, plain, faster in zip(
         optimizer.param_groups, base.param_groups, fused.param_groups, strict=True
     ):
@@ -358,7 +353,7 @@ def test_sparse_gradients_are_not_fused():
 def test_an_update_goes_tensor_by_tensor_where_foreach_or_the_choice_was_turned_off(
     group, expected
 ):
-    assert torch_probe_updates._one_by_one(group) is expected
+    assert updates._one_by_one(group) is expected
 
 
 def test_the_batch_is_doubled_in_all_arguments():
@@ -494,8 +489,8 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
             seen.add(torch.get_float32_matmul_precision())
             return super().forward(x)
 
-    monkeypatch.setattr(torch_passes.Pass, "device", "cuda")
-    monkeypatch.setattr(torch_probe_passes, "_capability", lambda device: (8, 0))
+    monkeypatch.setattr(passes.Pass, "device", "cuda")
+    monkeypatch.setattr(forward_backward, "_capability", lambda device: (8, 0))
     events = probed(Watching(4, 4), torch.ones(3, 4))
     assert events["matmul_precision"]["e"] == "probe"
     assert seen == {"highest", "high"}
@@ -511,8 +506,8 @@ def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
             seen.add(torch.backends.cudnn.benchmark)
             return super().forward(x)
 
-    monkeypatch.setattr(torch_passes.Pass, "device", "cuda")
-    monkeypatch.setattr(torch_probe_passes, "_capability", lambda device: (7, 0))
+    monkeypatch.setattr(passes.Pass, "device", "cuda")
+    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 0))
     events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
     assert events["cudnn_benchmark"]["e"] == "probe"
     assert seen == {False, True}
@@ -522,13 +517,13 @@ def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
 def test_an_old_gpu_gets_float16(monkeypatch):
     asked = []
 
-    class Called(torch_passes.Pass):
+    class Called(passes.Pass):
         def __call__(self, arguments=None, autocast=None, module=None):
             asked.append(autocast)
 
-    monkeypatch.setattr("trainperf.child.torch_probing.Pass", Called)
+    monkeypatch.setattr("trainperf.child.torch.probes.probing.Pass", Called)
     monkeypatch.setattr(Called, "device", "cuda")
-    monkeypatch.setattr(torch_probe_passes, "_capability", lambda device: (7, 5))
+    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 5))
     events = probed(mlp(), torch.ones(3, 4))
     assert events["autocast"]["detail"]["dtype"] == "float16"
     assert set(asked) == {None, torch.float16}
@@ -542,7 +537,7 @@ def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
         name: str
 
     batch = Batch({"a": [torch.ones(2)], "b": (torch.ones(2), 3)}, "first")
-    changed = torch_passes.mapped(batch, lambda tensor: tensor * 2)
+    changed = passes.mapped(batch, lambda tensor: tensor * 2)
     assert changed.name == "first"
     assert changed.x["b"][1] == 3
     assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0

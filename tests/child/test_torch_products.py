@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from trainperf.child import torch_products  # noqa: E402
-from trainperf.child.torch_products import Products  # noqa: E402
+from trainperf.child.torch.step import products as torch_products  # noqa: E402
+from trainperf.child.torch.step.products import Products  # noqa: E402
 
 
 class Clock:

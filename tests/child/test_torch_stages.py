@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 from loading import Driver, torch
 from observing import LONG_S
 from processes import soon
-from trainperf.child import torch_stages
+from trainperf.child.torch.loader import stages as torch_stages
 from trainperf.evidence.events import Observed
 from trainperf.evidence.pipeline import stages as read_stages
 

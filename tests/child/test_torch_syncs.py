@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.child.torch_syncs import PROTOTYPE, WAITS, SyncWarnings
+from trainperf.child.torch.step.syncs import PROTOTYPE, WAITS, SyncWarnings
 
 # In no file of the user's, as the functions of PyTorch's own modules.
 CUDA = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.torch_traced import ENGINE, OPERATORS, PASS, TENSOR_CORES, Traced
+from trainperf.child.torch.step.traced import ENGINE, OPERATORS, PASS, TENSOR_CORES, Traced
 
 US = 1000
 

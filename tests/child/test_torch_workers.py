@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
 from loading import Observer, torch
-from trainperf.child import torch_workers
-from trainperf.child.patching import undo
+from trainperf.child.process.patching import undo
+from trainperf.child.torch.loader import workers
 
 pytestmark = pytest.mark.alone
 
@@ -30,7 +30,7 @@ class Telling(Observer):
 @pytest.fixture
 def observer():
     found = Telling()
-    torch_workers.quiet(found, worker)
+    workers.quiet(found, worker)
     yield found
     undo(worker, "_worker_loop")
 
@@ -82,7 +82,7 @@ def test_a_worker_that_crashes_is_reported_as_a_failed_start():
 
     loader = DataLoader(Crashing(), num_workers=1, multiprocessing_context="fork")
     with pytest.raises(RuntimeError, match="exited unexpectedly"):
-        torch_workers.first_batch_s(loader, time.monotonic() + 20)
+        workers.first_batch_s(loader, time.monotonic() + 20)
     assert multiprocessing.active_children() == []
 
 
@@ -94,7 +94,7 @@ def test_the_loaders_own_generator_is_put_back():
         TensorDataset(torch.arange(8)), shuffle=True, num_workers=1, generator=generator
     )
     before = generator.get_state()
-    assert torch_workers.first_batch_s(loader, time.monotonic() + 20) > 0
+    assert workers.first_batch_s(loader, time.monotonic() + 20) > 0
     assert torch.equal(generator.get_state(), before)
 
 

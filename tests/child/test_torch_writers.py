@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.child import writing
+from trainperf.child.shield import writing
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trainperf.child import tf_writers, torch_writers, writers, writing
-from trainperf.child.changes import Changes, mend_renames
-from trainperf.child.files import Files, Over
-from trainperf.child.writers import Scratch
-from trainperf.child.writing_modules import WRITING
+from trainperf.child.shield import tensorflow, torch, writers, writing
+from trainperf.child.shield.changes import Changes, mend_renames
+from trainperf.child.shield.files import Files, Over
+from trainperf.child.shield.modules import WRITING
+from trainperf.child.shield.writers import Scratch
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_over_shows_the_rest_of_what_it_stands_for():
 
 
 def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
-    parts = {"tf_writers": tf_writers, "torch_writers": torch_writers}
+    parts = {"tf_writers": tensorflow, "torch_writers": torch}
     for name in WRITING.values():
         part, _, function = name.partition(".")
         assert callable(getattr(parts[part], function))

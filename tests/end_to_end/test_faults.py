@@ -391,7 +391,7 @@ def test_a_folder_for_runs_that_cannot_be_made_is_said_before_the_run(tmp_path):
 def test_a_full_disk_ends_the_measuring_and_says_so(tmp_path):
     source = """
     import os, sys, time
-    from _trainperf_child.recorder import Recorder
+    from _trainperf_child.process.recorder import Recorder
     own = Recorder(os.path.dirname(os.environ["TRAINPERF_RUN"]))
     while not own.broken:
         own.write("note", text="x" * 1000)

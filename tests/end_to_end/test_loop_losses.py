@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 LEG = """
 import json, sys
-from trainperf.child.driver import Driver
+from trainperf.child.timing.driver import Driver
 from trainperf.child.hooking import hooks_of
-from trainperf.child.importing import PostImport
-from trainperf.child.losses import Losses
-from trainperf.child.observer import Observer
+from trainperf.child.process.importing import PostImport
+from trainperf.child.timing.losses import Losses
+from trainperf.child.process.observer import Observer
 from trainperf.child import seeding
 settings = json.loads(sys.argv[1])
 leg, settings["leg"] = settings["leg"], None  # keep losses, but take no turns

@@ -13,8 +13,7 @@ from trainperf.fixes._s3_cases import READ
 from trainperf.fixes._s3_cases import reads as asking
 from trainperf.fixes._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 from trainperf.fixes._torch_cases import torch_evidence
-from trainperf.fixes._torch_input_cases import WITH_WORKERS
-from trainperf.fixes._torch_input_cases import starved as torch_starved
+from trainperf.fixes._torch_input_cases import WITH_WORKERS, starved
 from trainperf.model import (
     Channel,
     ContainerUse,
@@ -139,7 +138,7 @@ def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says():
 def test_workers_that_get_no_more_together_do_not_divide_the_time():
     loader = replace(WITH_WORKERS, workers=2)
     one = small(EBS_VOLUME, cold_parallel_bytes_s=2 * 32 * 102_400 / 0.128)  # 2 ms a file
-    case = torch_starved(loader, reads=(one,), real=0.2, resident=0.05, input=0.2)
+    case = starved(loader, reads=(one,), real=0.2, resident=0.05, input=0.2)
     found = by_id()["storage_small_files"].detect(case)
     assert found is not None
     assert found.data["waits_s"] == pytest.approx(0.064)

@@ -11,6 +11,6 @@ import os
 
 def start() -> None:
     """Begin to observe this process as the run file in `TRAINPERF_RUN` asks."""
-    from . import observer
+    from .process import observer
 
     observer.start(os.environ["TRAINPERF_RUN"])

@@ -5,34 +5,34 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from .importing import Hook
-from .writing_modules import add_hooks
+from .process.importing import Hook
+from .shield.modules import add_hooks
 
 if TYPE_CHECKING:
-    from .observer import Observer
+    from .process.observer import Observer
 
 
 def hooks_of(observer: Observer) -> dict[str, Hook]:
     """Return the hooks by the names of their modules."""
 
     def tensorflow(module: ModuleType, seconds: float) -> None:
-        from . import tensorflow as part
+        from .tensorflow import hooks as part
 
         observer.framework_imported()
         part.hook(observer, module, seconds)
 
     def keras(module: ModuleType, seconds: float) -> None:
-        from . import keras as part
+        from .keras import hooks as part
 
         part.hook(observer, module)
 
     def tf_keras(module: ModuleType, seconds: float) -> None:
-        from . import keras_legacy as part
+        from .keras import legacy as part
 
         part.hook(observer, module)
 
     def torch(module: ModuleType, seconds: float) -> None:
-        from . import torch as part
+        from .torch import hooks as part
 
         observer.framework_imported()
         part.hook(observer, module, seconds)
@@ -42,7 +42,7 @@ def hooks_of(observer: Observer) -> dict[str, Hook]:
         observer.record.write("unsupported", name="JAX", version=version)
 
     def s3(module: ModuleType, seconds: float) -> None:
-        from . import s3 as part
+        from .reads import s3 as part
 
         part.hook(observer, module, seconds)
 

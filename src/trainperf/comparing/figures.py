@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trainperf.child.estimating import estimate
+from trainperf.child.timing.estimating import estimate
 from trainperf.comparing.values import Amount, Change, Unit
 from trainperf.model import Diagnosis, PhaseUse, ReportedStage
 

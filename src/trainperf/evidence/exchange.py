@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainperf.child.estimating import estimate
+from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.events import Observed, site
 from trainperf.evidence.ranks import NOT_SWITCHED
 from trainperf.model import (

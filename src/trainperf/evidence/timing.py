@@ -8,19 +8,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trainperf.child.estimating import FEWEST, estimate
+from trainperf.child.timing.estimating import FEWEST, estimate
 from trainperf.evidence.events import Observed
 from trainperf.evidence.usage import waited
-from trainperf.model import (
-    BetweenEpochs,
-    Event,
-    Measure,
-    Missing,
-    Probe,
-    Sample,
-    StartUp,
-    Times,
-)
+from trainperf.model import BetweenEpochs, Event, Measure, Missing, Probe, Sample, StartUp, Times
 
 Calm = set[tuple[str, int]]
 """Blocks, each by its phase and round."""

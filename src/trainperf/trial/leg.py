@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from trainperf.child import leg as words
+from trainperf.child.timing import leg as words
 from trainperf.errors import TrainperfError
 from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run

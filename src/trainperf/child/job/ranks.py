@@ -1,0 +1,284 @@
+"""The ranks of a job: which one this process is, and how they agree on what comes next.
+
+Ranks that exchange gradients in each step must begin and end every phase at the same
+step: a rank that stopped to look at something while the others wait for it in an
+all-reduce would measure nothing, or hang them. So they agree once, at the end of the
+warm-up, on a schedule in numbers of steps; from there on nobody asks anybody.
+
+The agreement goes through `boards`, never through the user's process group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .boards import Board, board
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+
+ASK_AGAIN_S = 0.002
+MEET_S = 20.0
+"""A rank waits so long for the others where it does not matter to them that it waits."""
+
+
+class World:
+    """The job this process is a rank of. `size` is at least 2.
+
+    `absent` are ranks that take no part in what is measured: nobody waits for them.
+    """
+
+    def __init__(self, rank: int, size: int, board: Board) -> None:
+        self.rank = rank
+        self.size = size
+        self.absent: tuple[int, ...] = ()
+        self._board = board
+        self._loops = 0
+
+    def follow(self, before: World) -> None:
+        """Count the loops of this process on: what was agreed on for those is not for these."""
+        self._loops = before._loops
+
+    def agreement(self, framework: str) -> Agreement:
+        """What the ranks agree by on the loop that begins now; each loop has its own."""
+        self._loops += 1
+        return Agreement(self, self._board, f"loop-{self._loops}-{framework}")
+
+    def meet(self, name: str, timeout_s: float = MEET_S) -> bool:
+        """Wait until all ranks came to the place `name`; whether all did in time.
+
+        They did not where some are absent, which are not waited for.
+        """
+        self._board.put(f"meet-{name}-{self.rank}", "here")
+        present = [rank for rank in range(self.size) if rank not in self.absent]
+        waiting = [f"meet-{name}-{rank}" for rank in present]
+        until = time.monotonic() + timeout_s
+        while waiting:
+            waiting = [key for key in waiting if self._board.get(key) is None]
+            if waiting and time.monotonic() > until:
+                return False
+            if waiting:
+                time.sleep(ASK_AGAIN_S)
+        return not self.absent
+
+
+class Agreement:
+    """On the step at which the schedule begins.
+
+    Rank 0 asks; each rank answers with the number of the step it is at, and goes on for
+    at most `AHEAD` steps before it waits for the verdict: the latest step that rank 0 or
+    an answer names, and `AHEAD`. Rank 0 never waits here, but it may be far ahead, and wait
+    in an exchange for a rank that waits here: so it says which step it begins, and no rank
+    waits before a step that rank 0 has begun. The verdict is later than any of these.
+    """
+
+    AHEAD = 2
+    ANSWER_S = 20.0
+    """Ranks that have not answered by then are gone, or not observed."""
+    SAY_S = 120.0
+    """So long rank 0 may be held up once it asked, as by an evaluation that it alone does."""
+
+    def __init__(self, world: World, board: Board, name: str) -> None:
+        self.world = world
+        self._board = board
+        self._name = name
+        self._asked_at: float | None = None
+        self._answered: int | None = None
+        self.silent: tuple[int, ...] = ()
+
+    def ask(self) -> None:
+        """Rank 0: the warm-up may end."""
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+            self._board.put(f"{self._name}-asked", "")
+
+    @property
+    def asked(self) -> bool:
+        """Whether rank 0 has asked already."""
+        return self._asked_at is not None
+
+    def verdict(self, step: int) -> int | None:
+        """Rank 0, at the start of `step`: the step to begin at once all have answered.
+
+        Ranks that do not answer for too long are named in `silent`.
+        """
+        if self._asked_at is None:
+            return None
+        self._board.put(f"{self._name}-at", str(step))  # before the answers are read
+        answers = {
+            rank: self._board.get(f"{self._name}-answer-{rank}")
+            for rank in range(1, self.world.size)
+        }
+        missing = [rank for rank, answer in answers.items() if answer is None]
+        if missing and time.monotonic() - self._asked_at < self.ANSWER_S:
+            return None
+        self.silent = tuple(missing)
+        return max([step, *(int(one) for one in answers.values() if one)]) + self.AHEAD
+
+    def publish(self, schedule: dict[str, Any]) -> None:
+        """Rank 0: say what comes, and from which step on."""
+        self._board.put(f"{self._name}-schedule", json.dumps(schedule))
+
+    def hear(self, step: int) -> dict[str, Any] | None:
+        """Any other rank, at the start of `step`: what comes, None if it is not known yet.
+
+        Raises:
+            RuntimeError: Rank 0 asked, and then said nothing for too long.
+        """
+        if self._answered is None:
+            if self._board.get(f"{self._name}-asked") is None:
+                return None
+            self._board.put(f"{self._name}-answer-{self.world.rank}", str(step))
+            self._answered = step
+        until = time.monotonic() + self.SAY_S
+        while True:
+            found = self._board.get(f"{self._name}-schedule")
+            if found is not None:
+                heard: dict[str, Any] = json.loads(found)
+                return heard
+            if step < self._answered + self.AHEAD or step <= self._begun_by_rank_0():
+                return None
+            if time.monotonic() > until:
+                raise RuntimeError("rank 0 did not say how to go on")
+            time.sleep(ASK_AGAIN_S)
+
+    def _begun_by_rank_0(self) -> int:
+        return int(self._board.get(f"{self._name}-at") or 0)
+
+
+def find(observer: Observer) -> World | None:
+    """The job that this process trains in, None if it trains by itself.
+
+    What is known of the rank is recorded, also where its launcher says that it is one of
+    several but nothing ties it to the others.
+    """
+    found = _torch() or _tensorflow(observer)
+    announced = _announced()
+    if found is None and announced is None:
+        return None
+    place = {**(announced or {}), **(found or {})}
+    if "rank" not in place:
+        return None
+    observer.record.write(
+        "rank",
+        **place,
+        host=socket.gethostname(),
+        tied=found is not None,
+        cores=sorted(os.sched_getaffinity(0)),
+        threads=_threads(),
+        device=_device(),
+    )
+    if found is None or found["world_size"] < 2:
+        return None
+    settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
+    observer.fact("nccl_environment", settings)
+    world = World(int(found["rank"]), int(found["world_size"]), board(observer.settings))
+    if observer.world is not None:
+        world.follow(observer.world)
+    return world
+
+
+def _torch() -> dict[str, Any] | None:
+    if "torch" not in sys.modules:
+        return None
+    from ..torch.exchange import exchange
+
+    return exchange.world()
+
+
+def _tensorflow(observer: Observer) -> dict[str, Any] | None:
+    if "tensorflow" not in sys.modules:
+        return None
+    from ..tensorflow.strategies import scopes
+
+    found: dict[str, Any] | None = scopes.world(observer)
+    return found
+
+
+LAUNCHERS = (
+    ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    (
+        "mpirun",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("mpirun", "PMI_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""),
+    ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+)
+"""Launcher, the variable only it sets, and where rank and size stand: of all, of the host."""
+
+
+NO_TASK = 0xFFFFFFF0
+"""Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
+
+
+def _announced() -> dict[str, Any] | None:
+    """What the launcher says in the environment."""
+    environ = os.environ
+    for launcher, own, *names in LAUNCHERS:
+        if own not in environ:
+            continue
+        values = [environ.get(name, "") for name in names]
+        if launcher == "srun":
+            step = environ[own]
+            if not step.isdigit() or int(step) >= NO_TASK:
+                continue
+            values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
+        rank, size, local, local_size = (
+            int(one) if one.lstrip("-").isdigit() else None for one in values
+        )
+        if rank is None or size is None or size < 2:
+            continue
+        return {
+            "rank": rank,
+            "world_size": size,
+            "local_rank": local,
+            "local_world_size": local_size,
+            "launcher": launcher,
+        }
+    if "TF_CONFIG" in environ:
+        return {"launcher": "TF_CONFIG"} if _tf_config() else None
+    return {"launcher": "multiprocessing"} if _spawned() else None
+
+
+def _tf_config() -> bool:
+    try:
+        return len(json.loads(os.environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _spawned() -> bool:
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
+def _threads() -> int | None:
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_num_threads"):
+        return int(torch.get_num_threads())
+    return None
+
+
+def _device() -> str:
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        return f"cuda:{torch.cuda.current_device()}"
+    return ""
+
+
+def silent_text(ranks: Sequence[int]) -> str:
+    """Why only real steps are timed: "rank 3 did not …", "ranks 3 and 4 did not …"."""
+    *names, last = map(str, ranks)
+    who = f"ranks {', '.join(names)} and {last}" if names else f"rank {last}"
+    return f"{who} did not answer when the phases were to begin"

@@ -1,0 +1,1 @@
+"""Keras: epochs of `fit`, callbacks, `train_on_batch`."""

@@ -1,0 +1,84 @@
+"""What each Keras callback costs, per batch and per epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..process import frames
+from ..process.patching import replace
+from ..tensorflow.loops import TensorFlowLoops
+
+CALLBACK_HOOKS = (
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_epoch_begin",
+    "on_epoch_end",
+)
+
+OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
+"""What Keras's own hooks call, for callbacks written before they had these names."""
+
+
+def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time every callback's hooks by standing in for them while the list runs them."""
+
+    def make_init(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if not loops.observer.off:
+                try:
+                    self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
+                except Exception as error:
+                    loops.observer.failed("callbacks", error)
+
+        return __init__
+
+    replace(owner, "__init__", make_init)
+
+
+def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
+    """The same callback, with the four hooks that cost time measured.
+
+    The hooks are shadowed on the instance, so the object stays what it was for
+    `isinstance`, attributes and other callbacks.
+    """
+    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
+    for name in CALLBACK_HOOKS:
+        method = getattr(callback, name, None)
+        if method is None or name in vars(callback):
+            continue
+        setattr(callback, name, _timing(loops, method, costs, name))
+    return callback
+
+
+def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
+    clock = loops.observer.clock
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = clock()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds = clock() - began
+            entry = costs.setdefault(name, [0, 0.0, 0.0])
+            driver = loops.observer.driver
+            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
+                entry[0] += 1
+                entry[1] += seconds
+                entry[2] = max(entry[2], seconds)
+
+    timed._trainperf_original = method  # type: ignore[attr-defined]
+    return timed
+
+
+def definitions(cls: type) -> dict[str, dict[str, Any]]:
+    """Where the user's own source defines a callback's hooks per batch, by hook."""
+    found = {}
+    for name, older in OLDER.items():
+        for each in (name, older):
+            code = getattr(getattr(cls, each, None), "__code__", None)
+            # a decorator's inner function has another name, and takes other arguments
+            if code is not None and code.co_name == each and frames.is_users(code.co_filename):
+                found[name] = frames.definition(code)
+                break
+    return found

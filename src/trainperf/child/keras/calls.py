@@ -1,0 +1,100 @@
+"""Where in the user's source Keras was called, with what; in Keras 3 and Keras 2 alike."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ..process import frames
+from ..process.patching import replace
+from ..tensorflow.loops import TensorFlowLoops
+from ..tensorflow.strategies.scopes import strategies_of
+
+VALIDATION = "_use_cached_eval_dataset"
+"""What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
+
+
+def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+    """Note on each object where in the user's source `name` was called for it."""
+
+    def make(original: Any) -> Any:
+        def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
+            key = (name, id(self))
+            if not loops.observer.off and key not in loops.sites:
+                try:
+                    loops.sites[key] = frames.here(skip_self=self)
+                    weakref.finalize(self, loops.sites.pop, key, None).atexit = False
+                except Exception as error:
+                    loops.observer.failed(f"site of {name}", error)
+            return original(self, *args, **kwargs)
+
+        return remembering
+
+    replace(owner, name, make)
+
+
+def count_calls(loops: TensorFlowLoops, owner: Any) -> None:
+    """Count the calls of a model that do not train it, and their time."""
+    for name in ("predict", "predict_on_batch", "test_on_batch"):
+        replace(owner, name, loops.calls.counting(name))
+
+
+def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
+    """Time each evaluation: during `fit` it is what validation costs."""
+
+    def make(original: Any) -> Any:
+        def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+            began = loops.observer.clock()
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                seconds = loops.observer.clock() - began
+                loops.observer.record.write("evaluate", s=began, seconds=seconds)
+                if not kwargs.get(VALIDATION):
+                    loops.calls.add("evaluate", seconds)
+
+        return evaluate
+
+    replace(owner, "evaluate", make)
+
+
+def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
+    """Note where a model was compiled last, and with what."""
+
+    def make(original: Any) -> Any:
+        def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not loops.observer.off:
+                loops.sites["compile", id(self)] = frames.here(skip_self=self)
+                loops.compile_arguments[id(self)] = kwargs
+            return original(self, *args, **kwargs)
+
+        return compile
+
+    replace(owner, "compile", make)
+
+
+def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
+    """Note the site and the arguments of the latest outermost call of `fit`."""
+
+    def make(original: Any) -> Any:
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.observer.off:
+                return original(self, *args, **kwargs)
+            driver = loops.observer.driver
+            if driver is not None and driver.cycles is not None:
+                driver.cycles.fit_begins()
+            loops.fit_call = (frames.here(), args, kwargs)
+            strategies_of(loops.observer).write()  # `fit` may fail under it
+            result = original(self, *args, **kwargs)
+            driver = loops.observer.driver
+            if driver is not None and driver.cycles is not None:
+                driver.cycles.fit_ended(frames.loop_around(own=False)[1])
+            elif driver is not None and driver.ending:
+                loops.observer.finish()  # what stands after the training must not run
+            elif driver is not None and driver.kind == "fit":
+                driver.loop_over()
+            return result
+
+        return fit
+
+    replace(owner, name, make)

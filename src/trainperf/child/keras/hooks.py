@@ -1,0 +1,86 @@
+"""See Keras 3 train: `fit`, `train_on_batch`, callbacks, and where things were built."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from ..process.observer import Observer
+from ..process.patching import replace
+from ..tensorflow.loops import TensorFlowLoops
+from ..tensorflow.strategies.hooks import make_model
+from .callbacks import time_callbacks
+from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
+from .epochs import Epochs
+from .steps import drive_train_function, make_train_on_batch, watch_apply
+
+
+def hook(observer: Observer, module: ModuleType) -> None:
+    """Set the hooks of one Keras module that was just imported."""
+    loops = _loops(observer)
+    any_module: Any = module
+    name = module.__name__.removeprefix("keras.src.")
+    if name == "backend.tensorflow.trainer":
+        _trainer(loops, any_module)
+    elif name == "callbacks.callback":
+        remember_site(loops, any_module.Callback, "__init__")
+    elif name == "callbacks.callback_list":
+        time_callbacks(loops, any_module.CallbackList)
+    elif name == "layers.rnn.rnn":
+        remember_site(loops, any_module.RNN, "__init__")
+    elif name == "optimizers.base_optimizer":
+        watch_apply(loops, any_module.BaseOptimizer, "apply")
+    elif name == "trainers.data_adapters.py_dataset_adapter":
+        remember_site(loops, any_module.PyDataset, "__init__")
+    elif name == "trainers.trainer":
+        remember_compile(loops, any_module.Trainer)
+        _name_backend(observer)
+    observer.record.write("hook", name=module.__name__)
+
+
+def _name_backend(observer: Observer) -> None:
+    """Say which backend Keras trains with, where that is none that is observed."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    backend = config.backend() if config is not None else "tensorflow"
+    if backend not in ("tensorflow", "torch"):
+        observer.record.write("unsupported", name=f"Keras on {backend}", version="")
+
+
+def _loops(observer: Observer) -> Any:
+    """What the hooks of Keras's backend share: PyTorch's where it trains with that."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    if config is not None and config.backend() == "torch":
+        from ..torch import hooks as torch
+
+        return torch.loops_of(observer)
+    from ..tensorflow import hooks as tensorflow
+
+    return tensorflow.loops_of(observer)
+
+
+def _trainer(loops: TensorFlowLoops, module: Any) -> None:
+    trainer = module.TensorFlowTrainer
+    epochs = Epochs(loops)
+
+    def make_function(original: Any) -> Any:
+        def make_train_function(self: Any, force: bool = False) -> Any:
+            result = original(self, force)
+            drive_train_function(loops, self, epochs)
+            return result
+
+        return make_train_function
+
+    def make_next(original: Any) -> Any:
+        def __next__(self: Any) -> Any:  # noqa: N807
+            return epochs.next(self, original)
+
+        return __next__
+
+    replace(trainer, "__init__", make_model(loops.observer))
+    replace(trainer, "make_train_function", make_function)
+    replace(trainer, "train_on_batch", make_train_on_batch(loops))
+    remember_call(loops, trainer, "fit")
+    time_evaluation(loops, trainer)
+    count_calls(loops, trainer)
+    replace(module.TFEpochIterator, "__next__", make_next)

@@ -1,0 +1,141 @@
+"""See Keras 2 (`tf_keras`) train: the same as `keras.py`, for its other structure."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..process.observer import Observer
+from ..process.patching import replace
+from ..tensorflow.hooks import loops_of
+from ..tensorflow.loops import TensorFlowLoops
+from .callbacks import time_callbacks
+from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
+from .steps import drive_train_function, make_train_on_batch, watch_apply
+
+EPOCHS = "tf_keras epochs"
+
+
+def hook(observer: Observer, module: ModuleType) -> None:
+    """Set the hooks of one tf_keras module that was just imported."""
+    loops = loops_of(observer)
+    any_module: Any = module
+    name = module.__name__.removeprefix("tf_keras.src.")
+    if name == "callbacks":
+        remember_site(loops, any_module.Callback, "__init__")
+        time_callbacks(loops, any_module.CallbackList)
+    elif name == "engine.data_adapter":
+        _data_handler(loops, any_module)
+    elif name == "engine.training":
+        _model(loops, any_module)
+    elif name == "layers.rnn.base_rnn":
+        remember_site(loops, any_module.RNN, "__init__")
+    elif name == "optimizers.legacy.optimizer_v2":
+        watch_apply(loops, any_module.OptimizerV2, "apply_gradients")
+    elif name == "optimizers.optimizer":
+        watch_apply(loops, any_module.Optimizer, "apply_gradients")
+    observer.record.write("hook", name=module.__name__)
+
+
+def _epochs_of(loops: TensorFlowLoops) -> Any:
+    found = loops.observer.facts.get(EPOCHS)
+    if found is None:
+        found = loops.observer.facts[EPOCHS] = _Epochs(loops)
+    return found
+
+
+def _model(loops: TensorFlowLoops, module: Any) -> None:
+    epochs = _epochs_of(loops)
+
+    def make_function(original: Any) -> Any:
+        def make_train_function(self: Any, force: bool = False) -> Any:
+            original(self, force)
+            drive_train_function(loops, self, epochs)
+            return self.train_function
+
+        return make_train_function
+
+    replace(module.Model, "make_train_function", make_function)
+    replace(module.Model, "train_on_batch", make_train_on_batch(loops))
+    remember_compile(loops, module.Model)
+    remember_call(loops, module.Model, "fit")
+    time_evaluation(loops, module.Model)
+    count_calls(loops, module.Model)
+
+
+def _data_handler(loops: TensorFlowLoops, module: Any) -> None:
+    epochs = _epochs_of(loops)
+
+    def make(original: Any) -> Any:
+        def steps(self: Any) -> Any:
+            return epochs.steps_of(self, original)
+
+        return steps
+
+    replace(module.DataHandler, "steps", make)
+
+
+class _Epochs:
+    """Keeps the loop of `fit` going past the end of an epoch, and ends it when told."""
+
+    def __init__(self, loops: TensorFlowLoops) -> None:
+        self._loops = loops
+        self._current: Any = None
+        self._latest: Any = None
+        self._means_begin = False
+
+    def steps_of(self, handler: Any, original: Any) -> Any:
+        """Yield the steps of an epoch, more of them while the driver wants more."""
+        for step in original(handler):
+            driver: Any = self._loops.observer.driver
+            if self._training(handler, driver) and driver.end_epoch():
+                return
+            self._latest = handler
+            self._means_begin = step == 0
+            yield step
+        driver = self._loops.observer.driver
+        while self._training(handler, driver) and driver.wants_more:
+            if driver.resident:
+                yield 0
+                continue
+            iterator = self.again()
+            if iterator is None:
+                break
+            driver.epoch_went_on(iterator)
+            for step in original(handler):
+                if driver.end_epoch():
+                    return
+                yield step
+        if self._training(handler, driver):
+            driver.epoch_ended(self._loops.observer.clock())
+
+    def _training(self, handler: Any, driver: Any) -> bool:
+        return handler is self._current and getattr(driver, "epochs", None) is self
+
+    def begins(self) -> None:
+        """The train function was called: the handler used last is training's."""
+        self._current = self._latest
+
+    def call(self) -> tuple[int | None, bool]:
+        """What the last call of the train function did; see `keras_epochs.Epochs.call`."""
+        begins, self._means_begin = self._means_begin, False
+        handler = self._current
+        updates: int = getattr(handler, "step_increment", 0) + 1
+        if updates > 1 and handler._adapter.get_size() is None:
+            return None, begins
+        return updates, begins
+
+    def steps(self) -> int | None:
+        """Steps of an epoch, if Keras knows."""
+        return self._current.inferred_steps if self._current is not None else None
+
+    def close(self) -> bool:
+        """Nothing to do: each iterator starts workers of its own."""
+        return False
+
+    def again(self) -> Any:
+        """Open the training data anew; return the iterator."""
+        if self._current is None or not self._current._adapter.should_recreate_iterator():
+            return None
+        self._current._current_step = 0
+        return iter(self._current._dataset)

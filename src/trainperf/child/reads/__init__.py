@@ -1,0 +1,1 @@
+"""Files and objects that are read while a loop is timed."""

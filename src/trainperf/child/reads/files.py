@@ -1,0 +1,289 @@
+"""The files that a training loop reads, as this process and its workers open them.
+
+Python says so itself: each `open` of a file raises an audit event, in `io`, `os`, NumPy
+and PIL alike. What C code opens raises none; `names` finds the names of such files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import names
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+    from ..timing.driver import Driver
+
+NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
+BINS_PER_S = 10
+MOST_PATHS = 2_000
+"""So many paths are named to trainperf; the rest are counted."""
+MOST_KNOWN = 100_000
+"""So many different paths are told apart, some 15 MB of memory; the count then says "at least"."""
+FLUSH_EVERY_S = 0.1
+
+
+class FileReads:
+    """Counts the files this process opens to read while its loop is timed.
+
+    A worker, which records nothing else, appends its counts to a file in the run's
+    folder, from which the process that trains takes them at the end.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._folder = observer.settings["folder"]
+        self._parent = 0  # of a worker: who trains
+        self._on = self._hooked = self._closed = False
+        self._window: tuple[float, int, int] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known: dict[str, bool] = {}
+        self._paths: list[str] = []
+        self._files = 0
+        self._bins: dict[int, int] = {}
+        self._flushed = self._began = time.monotonic()
+        self._sent = 0
+        self._created = self._ends = False
+
+    def install(self) -> None:
+        """Ask Python to say which files it opens; nothing is counted yet."""
+        if not self._hooked and self._observer.settings.get("leg") is None:
+            self._hooked = True
+            try:
+                sys.addaudithook(self._hook())
+            except Exception:
+                pass  # a hook of the program's forbids it: then no open is counted
+
+    def begin(self) -> None:
+        """A loop is about to be timed in this process: count from now on."""
+        if self._observer.settings.get("leg") is not None:
+            return
+        self._parent = 0
+        self._forget()
+        self._window = None
+        self._on, self._closed = True, False
+
+    def forked(self) -> None:
+        """This process is a child, which may read files for its parent."""
+        self.serve(os.getppid())
+
+    def serve(self, parent: int) -> None:
+        """Count for the process `parent`, which trains."""
+        self._parent = parent
+        self._forget()
+        self._on = not self._closed
+
+    def mark(self) -> None:
+        """A block of the loop begins; what is read from the first of them on is of its steps."""
+        if self._on and self._window is None:
+            self._window = (time.monotonic(), *_counters())
+
+    def close(self, driver: Driver) -> None:
+        """All is measured: record what was read since the first block, here and in workers."""
+        if not self._on or self._parent:
+            return
+        self._on, self._closed = False, True
+        try:
+            self._observer.record.write("reads", **self._summary(driver))
+        except Exception as error:
+            self._observer.failed("the files that were read", error)
+
+    # ------------------------------------------------------------------ per open
+
+    def _hook(self) -> Callable[[str, tuple[Any, ...]], None]:
+        """What Python calls for each event: `id` raises one too, so this is a plain function."""
+        reads = self
+
+        def heard(event: str, args: tuple[Any, ...]) -> None:
+            if event == "open" and reads._on:
+                try:
+                    reads._opened(*args)
+                except Exception:
+                    pass  # an exception here would end the user's `open`
+
+        return heard
+
+    def _opened(self, path: Any, mode: Any, flags: int) -> None:
+        if flags & NOT_READ or (self._observer.off and not self._parent):
+            return
+        if type(path) is not str:
+            if isinstance(path, int):
+                return
+            path = os.fsdecode(path)
+        data = self._known.get(path)
+        if data is None:
+            data = self._first(path)
+        if not data:
+            return
+        now = time.monotonic()
+        bin_ = int(now * BINS_PER_S)
+        self._bins[bin_] = self._bins.get(bin_, 0) + 1
+        if self._parent:
+            if not self._ends:
+                self._ends = True
+                self._flush_at_end()
+            if now - self._flushed > FLUSH_EVERY_S:
+                self._flush(now)
+
+    def _first(self, path: str) -> bool:
+        """Whether a path not seen before is one of data; remembers it."""
+        data = names.is_data(path, self._folder)
+        if len(self._known) < MOST_KNOWN:
+            self._known[path] = data
+            self._files += data
+            if data and len(self._paths) < MOST_PATHS:
+                self._paths.append(os.path.abspath(path))
+        return data
+
+    # ---------------------------------------------------------------- of workers
+
+    def _flush_at_end(self) -> None:
+        """Have multiprocessing, which leaves by `os._exit`, write the rest before.
+
+        It forgets what is registered before a worker's own code runs.
+        """
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self._last, exitpriority=100)
+
+    def _last(self) -> None:
+        try:
+            if self._on:
+                self._flush(time.monotonic())
+        except Exception:
+            pass  # a worker has nobody to tell
+
+    def _flush(self, now: float) -> None:
+        """Append the counts of a worker; stops once who trains has taken the file away."""
+        self._flushed = now
+        bins, self._bins = self._bins, {}
+        line = {
+            "t": now,
+            "began": self._began,
+            "bins": bins,
+            "paths": self._paths[self._sent :],
+            "files": self._files,
+            "io": _counters(),
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+        }
+        self._sent = len(self._paths)
+        path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._created else os.O_CREAT)
+        try:
+            fd = os.open(path, flags, 0o600)
+        except OSError:
+            self._on = False
+            return
+        self._created = True
+        try:
+            os.write(fd, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(fd)
+
+    def _workers(self) -> list[list[dict[str, Any]]]:
+        """What each worker wrote; takes the files away."""
+        found = []
+        for name in os.listdir(self._folder):
+            if not name.startswith(f"reads-{os.getpid()}-"):
+                continue
+            path = os.path.join(self._folder, name)
+            try:
+                with open(path, encoding="utf-8") as file:
+                    lines = [json.loads(line) for line in file if line.endswith("\n")]
+                os.unlink(path)
+            except (OSError, ValueError):
+                continue
+            if lines:
+                found.append(lines)
+        return found
+
+    # -------------------------------------------------------------------- at end
+
+    def _summary(self, driver: Driver) -> dict[str, Any]:
+        now, (read, stored) = time.monotonic(), _counters()
+        since, read_before, stored_before = self._window or (self._began, read, stored)
+        own = _within(self._bins, since)
+        workers = self._workers()
+        opens, paths, files = own, dict.fromkeys(self._paths), self._files
+        helpers_read = helpers_stored = 0.0
+        for lines in workers:
+            files = max(files, lines[-1]["files"])
+            for line in lines:
+                opens += _within(line["bins"], since)
+                paths.update(dict.fromkeys(line["paths"]))
+            helpers_read += _grown(lines, 0, since)
+            helpers_stored += _grown(lines, 1, since)
+        alone = not workers or own > 0
+        inherited_read, inherited_stored = _inherited(workers, since)
+        named = names.of_loop(driver)
+        held = names.held(self._folder)
+        return {
+            "since": since,
+            "seconds": now - since,
+            "opens": opens,
+            "files": max(files, len(paths)),
+            "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
+            "paths": list(paths)[:MOST_PATHS],
+            "workers": len(workers),
+            # What a loop with workers reads itself are the batches they hand over.
+            "read_bytes": (max(0, read - read_before - inherited_read) if alone else 0)
+            + round(helpers_read),
+            "stored_bytes": max(0, stored - stored_before - inherited_stored)
+            + round(helpers_stored),
+            "counted": read > 0 and self._window is not None,
+            "named": named[:MOST_PATHS],
+            "names": len(named),
+            "held": held[:MOST_PATHS],
+            "sizes": names.sizes([*held, *paths, *named]),
+        }
+
+
+def _within(bins: dict[Any, int], since: float) -> int:
+    return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
+
+
+def _inherited(workers: list[list[dict[str, Any]]], since: float) -> tuple[int, int]:
+    """What the kernel added to this process's counters when it waited for workers that ended.
+
+    A parent's /proc/self/io has all that its reaped children ever read and stored, which
+    their own counts have already. A worker of a fork server is not reaped here.
+    """
+    gone = [
+        lines[-1]
+        for lines in workers
+        if lines[-1]["parent"] == os.getpid()
+        and lines[-1]["t"] >= since
+        and not os.path.exists(f"/proc/{lines[-1]['pid']}")
+    ]
+    return sum(line["io"][0] for line in gone), sum(line["io"][1] for line in gone)
+
+
+def _grown(lines: list[dict[str, Any]], which: int, since: float) -> float:
+    """How many bytes a worker's counter grew after `since`."""
+    before = (lines[0]["began"], 0)
+    for line in lines:
+        now = (line["t"], line["io"][which])
+        if now[0] >= since:
+            part = (since - before[0]) / max(now[0] - before[0], 1e-9)
+            begun = float(before[1] + max(0.0, part) * (now[1] - before[1]))
+            return max(0.0, float(lines[-1]["io"][which]) - begun)
+        before = now
+    return 0.0
+
+
+def _counters() -> tuple[int, int]:
+    """Bytes this process has read by system calls, and from storage; zeros where not told."""
+    try:
+        with open("/proc/self/io", "rb") as file:
+            words = file.read().split()
+        return int(words[1]), int(words[words.index(b"read_bytes:") + 1])
+    except (OSError, ValueError, IndexError):
+        return 0, 0

@@ -1,0 +1,1 @@
+"""Writers of the user's process, kept from their real files."""

@@ -1,0 +1,1 @@
+"""TensorFlow: loops, batches, stages of `tf.data`, probes."""

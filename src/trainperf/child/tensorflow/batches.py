@@ -1,0 +1,179 @@
+"""Batches, iterators and datasets of TensorFlow: take, repeat, drain, measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..timing.batches import dataset_of, fresh, same_dataset
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+
+__all__ = ["dataset_of", "fresh", "same_dataset"]
+
+
+def leaves(batch: Any) -> list[Any]:
+    """The tensors of a batch, composite ones taken apart."""
+    import tensorflow as tf
+
+    return list(tf.nest.flatten(batch, expand_composites=True))
+
+
+def size_in_bytes(batch: Any) -> int:
+    """Bytes of all tensors of a batch; strings count by their handles."""
+    total = 0
+    for leaf in leaves(batch):
+        shape = getattr(leaf, "shape", None)
+        dtype = getattr(leaf, "dtype", None)
+        if shape is None or dtype is None:
+            continue
+        count = 1
+        for dimension in shape:
+            count *= int(dimension) if dimension is not None else 1
+        total += count * max(1, getattr(dtype, "size", getattr(dtype, "itemsize", 1)))
+    return total
+
+
+def sync_devices() -> None:
+    """Wait until the GPUs have done what was queued; nothing to do on the CPU."""
+    import tensorflow as tf
+
+    if tf.config.list_logical_devices("GPU"):
+        tf.test.experimental.sync_devices()
+
+
+def take(iterator: Any, most: int, most_bytes: int, seconds: float) -> list[Any]:
+    """Take a few batches from an iterator, bounded in number, memory and time."""
+    import time
+
+    batches: list[Any] = []
+    began, size = time.monotonic(), 0
+    while len(batches) < most and (not batches or time.monotonic() - began < seconds):
+        try:
+            batches.append(next(iterator))
+        except StopIteration:
+            break
+        size += size_in_bytes(batches[-1])
+        if size > most_bytes:
+            break
+    return batches
+
+
+def repeating(iterator: Any, batches: list[Any]) -> Any:
+    """An iterator that repeats `batches`, of the very type of `iterator`.
+
+    The element spec must be equal, shape for shape, or the step would be traced
+    again and might be another program.
+    """
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        return _Cycle(batches, iterator)
+    spec = iterator.element_spec
+    dataset: Any = None
+    for batch in batches:
+        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(batch), spec)
+        dataset = one if dataset is None else dataset.concatenate(one)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    dataset = dataset_ops._RestructuredDataset(dataset.repeat().with_options(options), spec)
+    return iter(dataset)
+
+
+def undistributed(dataset: Any) -> Any:
+    """The user's own `tf.data.Dataset` in a distributed one; None if it holds none.
+
+    Where a function makes one dataset for each worker it is the first of this process.
+    """
+    if hasattr(dataset, "_original_dataset"):
+        return dataset._original_dataset
+    made = getattr(dataset, "_datasets", None)
+    if made is not None:
+        return made[0] if made else None
+    return dataset if hasattr(dataset, "_inputs") else None
+
+
+def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a constructor
+    """A distributed iterator over batches that are already on their replicas."""
+    import tensorflow as tf
+
+    strategy = iterator._strategy
+    dataset = dataset_of(iterator)
+    whole = undistributed(dataset)
+    if whole is None:
+        raise TypeError("the distributed dataset does not say what it was made from")
+    elements = list(whole.take(len(batches)))
+    spec = whole.element_spec
+    from tensorflow.python.data.ops import dataset_ops
+
+    repeated: Any = None
+    for element in elements:
+        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
+        repeated = one if repeated is None else repeated.concatenate(one)
+    repeated = dataset_ops._RestructuredDataset(repeated.repeat(), spec)
+    if not hasattr(dataset, "_original_dataset"):  # a function made it, for this worker
+        return iter(
+            strategy.distribute_datasets_from_function(lambda _: repeated, dataset._options)
+        )
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return iter(strategy.experimental_distribute_dataset(repeated.with_options(options)))
+
+
+def graph_pull(observer: Observer) -> Callable[[Any, int], int]:
+    """A function that takes `count` batches from an iterator inside one graph.
+
+    Falls back to eager calls for iterators that are no tf.data iterator. Returns
+    how many batches came before the end.
+    """
+    compiled: Any = None
+
+    def pull(iterator: Any, count: int) -> int:
+        nonlocal compiled
+        import tensorflow as tf
+
+        observer.off = True
+        try:
+            if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
+                return _eager_pull(iterator, count)
+            if compiled is None:
+                compiled = _compile_pull(tf)
+            return int(compiled(iterator, tf.constant(count)))
+        finally:
+            observer.off = False
+
+    return pull
+
+
+def _compile_pull(tf: Any) -> Any:
+    def pull(iterator: Any, count: Any) -> Any:
+        def more(taken: Any, going: Any) -> Any:
+            return tf.logical_and(taken < count, going)
+
+        def body(taken: Any, going: Any) -> Any:
+            optional = iterator.get_next_as_optional()
+            there = optional.has_value()
+            return taken + tf.cast(there, tf.int32), there
+
+        taken, _ = tf.while_loop(more, body, (tf.constant(0), tf.constant(True)))
+        return taken
+
+    return tf.function(pull, autograph=False, reduce_retracing=True)
+
+
+def _has_optionals(iterator: Any) -> bool:
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(iterator.element_spec)
+    return any(type(spec).__name__ == "OptionalSpec" for spec in specs)
+
+
+def _eager_pull(iterator: Any, count: int) -> int:
+    for taken in range(count):
+        try:
+            next(iterator)
+        except StopIteration:
+            return taken
+    return count

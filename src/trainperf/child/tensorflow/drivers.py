@@ -1,0 +1,172 @@
+"""The driver of steps that take their own batch: Keras's, and compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..timing.draining import Exhausted
+from ..timing.iterator_driver import RING, RING_BYTES
+from ..timing.loop import INPUT, REAL, RESIDENT
+from ..timing.loop_drivers import LoopDriver
+from . import batches as tf_batches
+from . import probes, stages
+
+if TYPE_CHECKING:
+    from .loops import TensorFlowLoops
+
+
+class ArgumentDriver(LoopDriver):
+    """A step that is given its iterator: Keras `fit`, or a `tf.function` that calls `next`."""
+
+    def __init__(
+        self,
+        loops: TensorFlowLoops,
+        owner: Any,
+        iterator: Any,
+        kind: str = "iterator",
+        epochs: Any = None,
+        model: Any = None,
+    ) -> None:
+        self.kind = "fit" if kind == "fit" else "argument"
+        self.epochs = epochs  # what hands out the iterators, and can begin an epoch anew
+        self.model = model
+        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        self._owner = owner
+        self.given = iterator
+        self.source_over = False  # Keras closed the epoch of the source meanwhile
+        self._source = iterator
+        self._dataset = tf_batches.dataset_of(iterator)
+        self._resident: Any = None
+        self._batches: list[Any] = []
+        self._invoke: Callable[[Any], Any] | None = None
+        self._pull = tf_batches.graph_pull(self.observer)
+        self.extras.insert(0, ("stages", self._time_stages))
+        if model is not None:
+            self.extras.append(("probes", lambda end: probes.record(self, model, end)))
+
+    def serves(self, owner: Any) -> bool:
+        """Whether this driver times the loop of `owner`."""
+        return owner is self._owner
+
+    def call(self, iterator: Any, invoke: Callable[[Any], Any]) -> Any:
+        """Run one step of the loop with the iterator of the phase."""
+        self._invoke = invoke
+        if iterator is not self.given:
+            self.given = self._source = iterator
+        self.boundary()
+        if self.source_over and not self.resident:
+            self.reopen()
+        source = self._resident if self.resident else self._source
+        began = self.clock()
+        try:
+            result = invoke(source)
+        except Exception as error:
+            if not _is_end(error):
+                raise
+            if not self.wants_more or not self.reopen():
+                self.epoch_ended(began, complete=False)
+                raise
+            result = invoke(self._source)
+        self.busy += self.clock() - began
+        return result
+
+    def reopen(self) -> bool:
+        """Begin the next epoch of the input without the loop noticing."""
+        self.observer.off = True
+        try:
+            if self.epochs is not None:
+                source = self.epochs.again()
+            else:
+                source = iter(self._dataset) if self._dataset is not None else None
+        finally:
+            self.observer.off = False
+        if source is None:
+            return False
+        self._source = source
+        self.source_over = False
+        self.epochs_ended += 1
+        self.record.write("epoch", s=self.clock(), reopened=True)
+        self.reopened()
+        return True
+
+    def probe_names(self) -> tuple[str, ...]:
+        """Of `fit` those of its model, else those of the step."""
+        if self.model is None:
+            return super().probe_names()
+        return tuple(probes.of_fit(self.model, self.plan.step_estimate()))
+
+    def _time_stages(self, deadline: float) -> None:
+        if self.epochs is not None and self.epochs.close():
+            self.source_over = True
+        try:
+            stages.record(self, deadline)
+        finally:
+            if self.source_over:
+                self.epochs.close()
+
+    def pull(self, count: int) -> int:
+        """Take batches inside a graph, as the step does."""
+        if self.source_over and not self.reopen():
+            raise Exhausted
+        got = self._pull(self._source, count)
+        if got < count:
+            began = self.clock()
+            if not self.reopen() or not self._pull(self._source, 1):
+                raise Exhausted
+            self.restarts += self.clock() - began
+        return got
+
+    def prepare_resident(self) -> str:
+        """Take a few batches from the input and make an iterator that repeats them."""
+        if self._resident is not None:
+            return ""
+        self.observer.off = True
+        try:
+            batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
+            if not batches and self.reopen():
+                self.observer.off = True
+                batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
+            if not batches:
+                return "the input had no batch left to replay"
+            self.batch = batches[-1]
+            self._batches = batches
+            self._resident = tf_batches.repeating(self._source, batches)
+        finally:
+            self.observer.off = False
+        return ""
+
+    def epoch_went_on(self, iterator: Any) -> None:
+        """The loop's epoch was over and another was begun in its place."""
+        if self._at is not None:
+            self._step_ended(self._at, self.clock())
+            self._at = None
+        self._source = iterator  # Keras 3 also hands it to the loop; tf_keras does not
+        self.source_over = False
+        self.epochs_ended += 1
+        self.record.write("epoch", s=self.clock(), reopened=True)
+        self.reopened()
+
+    def recent_batches(self) -> list[Any]:
+        """The batches that are repeated."""
+        return self._batches
+
+    def resident_iterator(self) -> Any:
+        """The iterator that repeats a few batches, or None."""
+        return self._resident
+
+    def can_end(self) -> bool:
+        """Only Keras's own loop can be told that the epoch is over."""
+        return self.epochs is not None
+
+    def dataset(self) -> Any:
+        """The dataset the loop iterates."""
+        return self._dataset
+
+
+def _is_end(error: Exception) -> bool:
+    if isinstance(error, StopIteration):
+        return True
+    from tensorflow.python.framework.errors_impl import OutOfRangeError
+
+    return isinstance(error, OutOfRangeError)

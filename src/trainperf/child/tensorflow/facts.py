@@ -1,0 +1,279 @@
+"""Facts about the loop, read once when all is timed: batch, epochs, callbacks, tracing."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ..keras import pydatasets
+from ..keras.callbacks import definitions
+from ..process import frames
+from ..timing import gpu_build
+from . import batches as tf_batches
+from . import debug_modes, models
+from . import devices as tf_devices
+from .retraces import users_function
+from .strategies import all_reduce
+from .strategies.exchange import own_graphs
+
+if TYPE_CHECKING:
+    from ..timing.loop_drivers import LoopDriver
+
+
+def loop_facts(driver: LoopDriver) -> dict[str, Any]:
+    """Size and kind of the batch, replicas, epochs, what feeds the loop."""
+    facts: dict[str, Any] = {
+        "batches_per_step": getattr(driver, "batches_per_step", 1),
+        "updates_per_step": getattr(driver, "updates_per_step", 1),
+        "epochs_ended": driver.epochs_ended,
+    }
+    if driver.batch is not None:
+        leaves = tf_batches.leaves(driver.batch)
+        usual = _usual(driver)
+        facts["batch_size"] = _samples(usual)
+        facts["batch_bytes"] = tf_batches.size_in_bytes(usual)
+        facts["batch_dtypes"] = sorted(
+            {leaf.dtype.name for leaf in leaves if hasattr(leaf, "dtype")}
+        )
+    dataset = driver.dataset()
+    if dataset is not None:
+        original = tf_batches.undistributed(dataset)
+        count = int(original.cardinality()) if original is not None else -2
+        facts["epoch_steps"] = count if count >= 0 else None
+    facts |= fit_facts(driver)
+    return facts
+
+
+def _usual(driver: LoopDriver) -> Any:
+    """The last batch, or one before it where the last is the odd one that ends an epoch."""
+    batches = driver.recent_batches() or [driver.batch]
+    sizes = [_samples(one) or 0 for one in batches]
+    return batches[sizes.index(statistics.median_high(sizes))]
+
+
+def _samples(batch: Any) -> int | None:
+    """Samples in a batch, by the first dimension of its first tensor, over all replicas."""
+    import tensorflow as tf
+
+    for leaf in tf.nest.flatten(batch):
+        if isinstance(leaf, tf.distribute.DistributedValues):
+            sizes = [_leading(value) for value in leaf.values]
+            return sum(size or 0 for size in sizes) or None
+        if size := _leading(leaf):
+            return size
+    return None
+
+
+def _leading(leaf: Any) -> int | None:
+    shape = getattr(leaf, "shape", None)
+    return int(shape[0]) if shape is not None and len(shape) and shape[0] else None
+
+
+def fit_facts(driver: LoopDriver) -> dict[str, Any]:
+    """What the call of Keras's `fit` says: epochs, validation, callbacks, the adapter."""
+    if driver.kind != "fit":
+        return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
+    facts: dict[str, Any] = {}
+    call = driver.loops.fit_call
+    if call is not None:
+        where, args, kwargs = call
+        names = (
+            "x",
+            "y",
+            "batch_size",
+            "epochs",
+            "verbose",
+            "callbacks",
+            "validation_split",
+            "validation_data",
+        )
+        given = dict(zip(names, args, strict=False)) | kwargs
+        callbacks = given.get("callbacks") or []
+        callbacks = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+        classes = [type(callback).__name__ for callback in callbacks]
+        facts |= {
+            "where": where,
+            "epochs": given.get("epochs", 1),
+            "has_validation": given.get("validation_data") is not None
+            or bool(given.get("validation_split")),
+            "callbacks_given": classes,
+            "early_stopping": "EarlyStopping" in classes,
+            "steps_per_epoch": given.get("steps_per_epoch"),
+        }
+        facts |= _input_kind(given.get("x"), driver)
+    epochs = getattr(driver, "epochs", None)
+    count = epochs.steps() if epochs is not None else None
+    if count:
+        facts["epoch_steps"] = count
+    model = getattr(driver, "model", None)
+    facts["steps_per_execution"] = models.steps_per_execution(model)
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is not None and type(strategy).__name__ != "_DefaultDistributionStrategy":
+        facts["strategy"] = type(strategy).__name__
+        facts["replicas"] = int(strategy.num_replicas_in_sync)
+    return facts
+
+
+def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
+    import tensorflow as tf
+
+    kinds = {cls.__name__ for cls in type(x).__mro__}
+    if isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
+        return {"input_kind": "tf.data"}
+    if kinds & {"PyDataset", "Sequence"} and hasattr(x, "__getitem__") and hasattr(x, "workers"):
+        return {
+            "input_kind": "PyDataset",
+            "pydataset": driver.loops.sites.get(("__init__", id(x))),
+            "pydataset_arguments": {
+                "workers": x.workers,
+                "use_multiprocessing": x.use_multiprocessing,
+                "max_queue_size": x.max_queue_size,
+            },
+            "pydataset_random": pydatasets.draws(x),
+        }
+    if kinds & {"PyDataset", "Sequence"}:
+        return {"input_kind": "PyDataset"}
+    if hasattr(x, "__next__"):
+        return {"input_kind": "generator"}
+    if isinstance(x, tf.Tensor):
+        return {"input_kind": "tensors"}
+    return {"input_kind": "numpy"}
+
+
+def _own_devices(devices: list[Any]) -> int:
+    """How many a worker has: in a cluster each sees those of all the others as well."""
+    workers = Counter(str(one.name).rpartition("/device:")[0] for one in devices)
+    return max(workers.values(), default=0)
+
+
+def record(driver: LoopDriver) -> None:
+    """Record what is known of the models, the device, callbacks, padding and tracing."""
+    import tensorflow as tf
+
+    write = driver.record.write
+    build = dict(tf.sysconfig.get_build_info())
+    gpus = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in gpus]
+    write(
+        "framework",
+        name="tensorflow",
+        version=tf.__version__,
+        keras=_keras_version(driver),
+        legacy=_legacy(driver),
+        cuda=bool(build.get("is_cuda_build")),
+        gpus=names,
+        logical=_own_devices(tf.config.list_logical_devices()),
+    )
+    driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
+    driver.observer.fact("s3_paths", s3_paths())
+    driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
+    driver.observer.fact("tf_debug_modes", debug_modes.modes(driver.loops))
+    for what, part in (
+        ("strategies", all_reduce.record),
+        ("devices", tf_devices.record),
+        ("models", models.record),
+        ("callbacks", _callbacks),
+        ("step function", _step_function),
+        ("padding", models.record_padding),
+        ("build", gpu_build.record_tensorflow),
+    ):
+        try:
+            part(driver)
+        except Exception as error:
+            driver.observer.failed(f"facts about {what}", error)
+
+
+def s3_paths() -> list[str]:
+    """`s3://` paths among the user's strings at module level, few of them."""
+    main = vars(sys.modules.get("__main__", sys))
+    found = [value for value in main.values() if isinstance(value, str)]
+    for value in list(main.values()):
+        if isinstance(value, (list, tuple)):
+            found += [one for one in value[:50] if isinstance(one, str)]
+    return [path for path in found if path.startswith("s3://")][:5]
+
+
+def _legacy(driver: LoopDriver) -> bool:
+    model = getattr(driver, "model", None)
+    if model is not None:
+        return type(model).__mro__[-2].__module__.startswith("tf_keras") or any(
+            cls.__module__.startswith("tf_keras") for cls in type(model).__mro__
+        )
+    return "tf_keras.src.engine.training" in sys.modules and "keras.src.trainers" not in sys.modules
+
+
+def _keras_version(driver: LoopDriver) -> str | None:
+    module = sys.modules.get("tf_keras" if _legacy(driver) else "keras")
+    return getattr(module, "__version__", None)
+
+
+def _callbacks(driver: LoopDriver) -> None:
+    for callback, costs in driver.loops.callback_costs.values():
+        if not costs:
+            continue
+        module = type(callback).__module__
+        driver.record.write(
+            "callback",
+            name=type(callback).__name__,
+            builtin=module.startswith(("keras.", "tf_keras.")),
+            where=driver.loops.sites.get(("__init__", id(callback))),
+            hooks={name: list(entry) for name, entry in costs.items()},
+            methods=definitions(type(callback)),
+            arguments={
+                name: value
+                for name in (
+                    "save_freq",
+                    "histogram_freq",
+                    "update_freq",
+                    "profile_batch",
+                    "save_weights_only",
+                    "monitor",
+                )
+                if isinstance(value := getattr(callback, name, None), (int, str, bool))
+            },
+        )
+
+
+def _step_function(driver: LoopDriver) -> None:
+    """The function that updates the weights, in loops the user wrote, and its tracings."""
+    import tensorflow as tf
+
+    loops = driver.loops
+    eagerly = tf.config.functions_run_eagerly()
+    for function in loops.marked.values():
+        python, _ = users_function(function)
+        code: Any = getattr(python, "__code__", None)
+        users = code is not None and frames.is_users(code.co_filename)
+        driver.record.write(
+            "step_function",
+            name=getattr(python, "__name__", ""),
+            compiled=not eagerly,
+            where=frames.definition(code) if users else None,
+            jit=bool(getattr(function, "_jit_compile", None)),
+            relaxed=bool(getattr(function, "_reduce_retracing", None)),
+            traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
+            signatures=_signatures(function),
+        )
+    if not loops.marked and loops.tape.frame is not None and driver.kind != "fit":
+        frame = loops.tape.frame
+        driver.record.write(
+            "step_function",
+            name=frame["function"],
+            compiled=False,
+            where={key: frame[key] for key in ("file", "line", "function")},
+            tape=frame.get("tape"),
+            own=loops.tape.is_in_own_function(),
+        )
+
+
+def _signatures(function: Any) -> list[str]:
+    try:
+        concrete = function._list_all_concrete_functions()
+        signatures = [str(one.structured_input_signature)[:400] for one in concrete]
+        return list(dict.fromkeys(signatures))[:6]  # those without exchange have the same
+    except Exception:
+        return []

@@ -1,0 +1,182 @@
+"""See training loops in TensorFlow: iterators, compiled functions, tapes, updates.
+
+A step is an update of the weights: an optimizer applied, or a trainable variable
+assigned after a tape gave gradients. Compiled functions do both while they are
+traced; such a function is marked, and each later call of it is an update.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+from ..process import frames
+from ..process.observer import Observer
+from ..process.patching import replace
+from . import debug_modes, sessions
+from .loops import TensorFlowLoops
+from .strategies import hooks
+
+
+def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+    """Set the hooks of one TensorFlow module that was just imported."""
+    loops = loops_of(observer)
+    name = module.__name__.rpartition(".")[2]
+    if name == "tensorflow":
+        version = getattr(module, "__version__", "")
+        observer.record.write("import", name="tensorflow", version=version, seconds=seconds)
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
+            observer.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+        debug_modes.watch(loops, module)
+        return
+    if name in hooks.MODULES:
+        hooks.hook(observer, module)
+        if name == "mirrored_strategy":
+            _replicas(loops, module)
+        observer.record.write("hook", name=module.__name__)
+        return
+    {
+        "dataset_ops": _datasets,
+        "iterator_ops": _iterators,
+        "input_lib": _distributed,
+        "backprop": _tapes,
+        "polymorphic_function": _functions,
+        "func_graph": _tracing,
+        "resource_variable_ops": _variables,
+        "session": _sessions,
+    }[name](loops, module)
+    observer.record.write("hook", name=module.__name__)
+
+
+def loops_of(observer: Observer) -> TensorFlowLoops:
+    """Return what the TensorFlow hooks of a process share, made at the first call."""
+    loops = observer.facts.get("tensorflow loops")
+    if loops is None:
+        loops = observer.facts["tensorflow loops"] = TensorFlowLoops(observer)
+    return loops
+
+
+def _datasets(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if loops.observer.off or hasattr(self, "_trainperf_site"):
+                return
+            try:
+                frame, called = frames.users_frame()
+                self._trainperf_site = frames.site(frame)
+                self._trainperf_call = called
+            except Exception as error:
+                loops.observer.failed("dataset site", error)
+
+        return __init__
+
+    replace(module.DatasetV2, "__init__", make)
+
+
+def _iterators(loops: TensorFlowLoops, module: Any) -> None:
+    replace(module.OwnedIterator, "__next__", loops.watching)
+
+
+def _distributed(loops: TensorFlowLoops, module: Any) -> None:
+    def make_iter(original: Any) -> Any:
+        def __iter__(self: Any) -> Any:  # noqa: N807
+            iterator = original(self)
+            try:
+                iterator._trainperf_dataset = self
+            except Exception as error:
+                loops.observer.failed("distributed iterator", error)
+            return iterator
+
+        return __iter__
+
+    replace(module.DistributedIteratorBase, "__next__", loops.watching)
+    for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
+        if "__iter__" in vars(getattr(module, name)):
+            replace(getattr(module, name), "__iter__", make_iter)
+
+
+def _replicas(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def _call_for_each_replica(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(self, *args, **kwargs)
+            return loops.replicas.ran(lambda: original(self, *args, **kwargs))
+
+        return _call_for_each_replica
+
+    replace(module.MirroredExtended, "_call_for_each_replica", make)
+
+
+def _sessions(loops: TensorFlowLoops, module: Any) -> None:
+    sessions.watch(loops.observer, module)
+
+
+def _tapes(loops: TensorFlowLoops, module: Any) -> None:
+    def make_gradient(original: Any) -> Any:
+        def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, target, sources, *args, **kwargs)
+            if not loops.observer.off:
+                loops.gradient_taken(target, sources)
+            return result
+
+        return gradient
+
+    def make_enter(original: Any) -> Any:
+        def __enter__(self: Any) -> Any:  # noqa: N807
+            if loops.tape.wanted and not loops.observer.off and not loops.depth:
+                loops.tape.entered(loops.updates)
+            return original(self)
+
+        return __enter__
+
+    replace(module.GradientTape, "gradient", make_gradient)
+    replace(module.GradientTape, "__enter__", make_enter)
+
+
+def _functions(loops: TensorFlowLoops, module: Any) -> None:
+    main = threading.main_thread().ident
+
+    def make(original: Any) -> Any:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if loops.depth or loops.observer.off or threading.get_ident() != main:
+                return original(self, *args, **kwargs)
+            return loops.function_called(self, original, args, kwargs)
+
+        return __call__
+
+    replace(module.Function, "__call__", make)
+
+
+def _tracing(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.observer.off or loops.tracing:
+                return original(name, python_func, *args, **kwargs)
+            loops.tracing = True
+            began = loops.observer.clock()
+            try:
+                return original(name, python_func, *args, **kwargs)
+            finally:
+                loops.tracing = False
+                loops.traced(str(name), began)
+
+        return func_graph_from_py_func
+
+    replace(module, "func_graph_from_py_func", make)
+
+
+def _variables(loops: TensorFlowLoops, module: Any) -> None:
+    def make(original: Any) -> Any:
+        def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if loops.gradient_pending and not loops.observer.off:
+                loops.assigned(self)
+            return result
+
+        return assign
+
+    for name in ("assign", "assign_add", "assign_sub"):
+        replace(module.BaseResourceVariable, name, make)
+    replace(module.ResourceVariable, "__init__", hooks.make_variable(loops.observer))

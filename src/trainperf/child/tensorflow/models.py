@@ -1,0 +1,188 @@
+"""What a Keras model says of itself: XLA, precision, optimizer, recurrent layers, padding."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+from . import batches as tf_batches
+
+if TYPE_CHECKING:
+    from ..timing.loop_drivers import LoopDriver
+
+
+def record(driver: LoopDriver) -> None:
+    trained = getattr(driver, "model", None)
+    models = [trained] if trained is not None else _models_alive()
+    for model in models[:4]:
+        driver.record.write("model", **_model(driver, model))
+
+
+def _models_alive() -> list[Any]:
+    """Models in memory with trainable weights, the largest first; inner ones left out."""
+    found = []
+    for value in gc.get_objects():
+        kinds = [(cls.__module__, cls.__name__) for cls in type(value).__mro__]
+        model = any(
+            name == "Model" and module.startswith(("keras.", "tf_keras.")) for module, name in kinds
+        )
+        if model and getattr(value, "trainable_variables", None):
+            found.append(value)
+    inner = {id(layer) for model in found for layer in _layers(model)}
+    outer = [model for model in found if id(model) not in inner]
+    outer.sort(
+        key=lambda model: (-len(model.trainable_variables), type(model).__name__ == "Functional")
+    )
+    kept: list[Any] = []
+    known: set[int] = set()
+    for model in outer:  # a Sequential holds a Functional of the same variables
+        variables = {id(variable) for variable in model.trainable_variables}
+        if not variables <= known:
+            kept.append(model)
+            known |= variables
+    return kept
+
+
+def _layers(model: Any) -> list[Any]:
+    flat = model._flatten_layers(include_self=False, recursive=True)
+    return list(flat)
+
+
+def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
+    layers = _layers(model)
+    counts: dict[str, int] = {}
+    for layer in layers:
+        counts[type(layer).__name__] = counts.get(type(layer).__name__, 0) + 1
+    compiled = driver.loops.sites.get(("compile", id(model)))
+    given = driver.loops.compile_arguments.get(id(model), {})
+    optimizer = getattr(model, "optimizer", None)
+    facts = {
+        "name": str(getattr(model, "name", "")),
+        "cls": type(model).__name__,
+        "parameters": int(model.count_params()) if model.built else None,
+        "run_eagerly": bool(getattr(model, "run_eagerly", False)) if compiled else False,
+        "jit_requested": given.get("jit_compile", "auto") if compiled else None,
+        "jit": bool(model.jit_compile) if compiled else None,
+        "steps_per_execution": steps_per_execution(model) if compiled else 1,
+        "optimizer": type(optimizer).__name__ if optimizer is not None else "",
+        "policy": _policy(model, layers),
+        "compute_layers": counts,
+        "recurrent": [_recurrent(driver, layer) for layer in layers if _is_recurrent(layer)],
+        "jit_blocking": [
+            layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
+        ],
+        "compile_where": compiled,
+    }
+    facts |= _learning_rate(optimizer)
+    if compiled and not facts["jit"]:
+        facts["jit_blocker"] = _jit_blocker(model, given, facts)
+    return facts
+
+
+def _policy(model: Any, layers: list[Any]) -> str:
+    for layer in [*layers, model]:
+        policy = getattr(layer, "dtype_policy", None)
+        if policy is not None and getattr(layer, "trainable_weights", None):
+            return str(policy.name)
+    return ""
+
+
+def _learning_rate(optimizer: Any) -> dict[str, Any]:
+    if optimizer is None:
+        return {}
+    schedule = getattr(optimizer, "_learning_rate", None)
+    scheduled = hasattr(schedule, "get_config") and not hasattr(schedule, "assign")
+    try:
+        value = float(optimizer.learning_rate)
+    except (TypeError, ValueError):
+        value = None
+    return {"learning_rate": value, "learning_rate_scheduled": bool(scheduled)}
+
+
+def _jit_blocker(model: Any, given: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1)."""
+    import tensorflow as tf
+
+    requested = given.get("jit_compile", "auto")
+    if requested is False:
+        return "jit_compile=False was given to compile()"
+    if facts["run_eagerly"]:
+        return "run_eagerly is on"
+    if not tf.config.list_physical_devices("GPU") and requested == "auto":
+        return 'jit_compile="auto" leaves XLA off where there is no GPU'
+    if getattr(model, "_distribute_strategy", None) is not None and requested == "auto":
+        return 'jit_compile="auto" leaves XLA off under tf.distribute'
+    if facts["jit_blocking"]:
+        return "these layers do not support XLA: " + ", ".join(facts["jit_blocking"][:5])
+    if tf.config.experimental.is_op_determinism_enabled():
+        return "op determinism is enabled"
+    return "Keras does not say why"
+
+
+def _is_recurrent(layer: Any) -> bool:
+    return any(cls.__name__ == "RNN" for cls in type(layer).__mro__)
+
+
+def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
+    cell = getattr(layer, "cell", None)
+    config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
+    for name in ("activation", "recurrent_activation"):
+        function = getattr(cell, name, None)
+        if function is not None:
+            config[name] = getattr(function, "__name__", str(function))
+    for name in ("use_bias", "recurrent_dropout", "reset_after", "dropout"):
+        if hasattr(cell, name):
+            config[name] = getattr(cell, name)
+    if hasattr(layer, "use_cudnn"):
+        config["use_cudnn"] = layer.use_cudnn
+    if type(layer).__name__ == "RNN":
+        config["cell"] = type(cell).__name__
+    return {
+        "name": layer.name,
+        "cls": type(layer).__name__,
+        "config": config,
+        "where": driver.loops.sites.get(("__init__", id(layer))),
+        "supports_jit": bool(getattr(layer, "supports_jit", True)),
+    }
+
+
+def record_padding(driver: LoopDriver) -> None:
+    """How much of padded integer sequences is trailing zeros, over the batches at hand."""
+    models = getattr(driver, "model", None)
+    recurrent = any(_is_recurrent(layer) for layer in _layers(models)) if models else False
+    if not recurrent:
+        recurrent = any(
+            _is_recurrent(layer) for model in _models_alive() for layer in _layers(model)
+        )
+    batches = driver.recent_batches()
+    if not recurrent or not batches:
+        return
+    lengths: list[int] = []
+    padded: list[int] = []
+    for batch in batches:
+        for leaf in tf_batches.leaves(batch):
+            shape: Any = getattr(leaf, "shape", ())
+            if len(shape) == 2 and leaf.dtype.is_integer and shape[1] > 4:
+                values = leaf.numpy() != 0
+                ends = values.shape[1] - values[:, ::-1].argmax(axis=1)
+                lengths += [
+                    int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
+                ]
+                padded += [int(shape[1])] * len(values)
+                break
+    if len(lengths) >= 8:
+        driver.record.write(
+            "padding",
+            lengths=sorted(lengths),
+            padded=sum(padded) / len(padded),
+            batch=len(lengths) // len(batches),
+        )
+
+
+def steps_per_execution(model: Any) -> int:
+    value: Any = getattr(model, "steps_per_execution", None)
+    if value is None:
+        value = getattr(model, "_steps_per_execution", 1)
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    return int(value or 1)

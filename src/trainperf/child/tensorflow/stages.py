@@ -1,0 +1,290 @@
+"""Take a tf.data chain apart: what each stage is, and what each prefix costs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..process import frames
+from ..timing.budget import Budget
+from .batches import graph_pull, size_in_bytes, undistributed
+from .facts import fit_facts
+
+if TYPE_CHECKING:
+    from ..timing.loop_drivers import LoopDriver
+
+STAGE_S = 0.5
+"""Seconds spent on one prefix at most, once it has delivered two elements."""
+
+RANDOM_OPS = "Random"
+PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")
+_ADAPTERS = {
+    "PyDataset": "PyDataset",
+    "generator": "generator",
+    "numpy": "NumPy arrays",
+    "tensors": "tensors",
+}
+
+
+def record(driver: LoopDriver, deadline: float) -> None:
+    """Record every stage of the loop's dataset, timed prefix by prefix."""
+    dataset = driver.dataset()
+    if dataset is None:
+        driver.record.write("missing", what="stages", reason="the loop has no tf.data dataset")
+        return
+    dataset = undistributed(dataset)
+    nodes = _collapse(_chain(dataset))
+    if not nodes:
+        driver.record.write("missing", what="stages", reason="the dataset shows no inputs")
+        return
+    kind = _ADAPTERS.get(fit_facts(driver).get("input_kind", ""), "")
+    for index, node in enumerate(nodes):
+        driver.record.write("stage", index=index, **_describe(node, kind))
+    counts = _elements_per_step(nodes, float(getattr(driver, "batches_per_step", 1)))
+    pull = graph_pull(driver.observer)
+    overhead = _pull_overhead(pull)
+    for index, node in enumerate(nodes):
+        share = (deadline - time.monotonic()) / (len(nodes) - index)
+        if share <= 0.02:
+            reason = Budget.of(driver).lacking(STAGE_S * (len(nodes) - index), time.monotonic())
+            driver.record.write("stage_time", index=index, missing=reason)
+            continue
+        try:
+            timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
+        except Exception as error:
+            driver.observer.off = True
+            reason = f"{type(error).__name__}: {error}"[:300]
+            driver.record.write("stage_time", index=index, missing=reason)
+            continue
+        driver.observer.off = True
+        driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
+        driver.record.flush()
+
+
+def _chain(dataset: Any) -> list[Any]:
+    """The stages from the source to `dataset`, inputs before what uses them."""
+    seen: list[Any] = []
+
+    def visit(node: Any) -> None:
+        for parent in node._inputs():
+            visit(parent)
+        if not any(node is one for one in seen):
+            seen.append(node)
+
+    visit(dataset)
+    return seen
+
+
+def _collapse(nodes: list[Any]) -> list[Any]:
+    """Keep the last of the nodes that one call of the user's built (`from_generator`)."""
+    kept: list[Any] = []
+    for node in nodes:
+        key = _key(node)
+        if kept and key is not None and key == _key(kept[-1]):
+            kept[-1] = node
+        else:
+            kept.append(node)
+    return [node for node in kept if type(node).__name__ != "_OptionsDataset"] or kept
+
+
+def _key(node: Any) -> Any:
+    site = getattr(node, "_trainperf_site", None)
+    return None if site is None else tuple(sorted(site.items(), key=str))
+
+
+def _describe(node: Any, adapter: str) -> dict[str, Any]:
+    call = getattr(node, "_trainperf_call", "")
+    by_user = call not in ADAPTER_CALLS and getattr(node, "_trainperf_site", None) is not None
+    if by_user and call == "__init__":
+        op = type(node).__name__.strip("_").removesuffix("V2").removesuffix("V1")
+    elif by_user and not call.startswith("_"):
+        op = call
+    else:
+        op = adapter if call in ADAPTER_CALLS and adapter else _op_from_class(node)
+    described = {
+        "op": op,
+        "where": getattr(node, "_trainperf_site", None),
+        "by_user": by_user,
+        "arguments": _arguments(node),
+        "cardinality": _cardinality(node),
+    }
+    function = getattr(node, "_map_func", None) or getattr(node, "_predicate", None)
+    if function is not None:
+        described |= _function(function)
+    elif described["op"] == "from_generator":
+        described["function"] = _users_function(function)
+    return described
+
+
+def _op_from_class(node: Any) -> str:
+    name = type(node).__name__.strip("_").removesuffix("Dataset").removesuffix("DatasetV2")
+    words = "".join("_" + c.lower() if c.isupper() else c for c in name).strip("_")
+    known = {
+        "parallel_map": "map",
+        "parallel_batch": "batch",
+        "parallel_interleave": "interleave",
+        "tensor_slice": "from_tensor_slices",
+        "tensor": "from_tensors",
+        "map_and_batch": "map_and_batch",
+    }
+    return known.get(words, words)
+
+
+def _arguments(node: Any) -> dict[str, Any]:
+    fields = {
+        "_num_parallel_calls": "num_parallel_calls",
+        "_buffer_size": "buffer_size",
+        "_batch_size": "batch_size",
+        "_drop_remainder": "drop_remainder",
+        "_cycle_length": "cycle_length",
+        "_count": "count",
+        "_deterministic": "deterministic",
+        "_filename": "cache_file",
+    }
+    found: dict[str, Any] = {}
+    for attribute, name in fields.items():
+        value = getattr(node, attribute, None)
+        if value is None:
+            continue
+        value = value.numpy() if hasattr(value, "numpy") else value
+        value = value.decode(errors="replace") if isinstance(value, bytes) else value
+        found[name] = value.item() if hasattr(value, "item") else value
+    kind = type(node).__name__
+    if kind in ("_MapDataset", "MapDataset", "_InterleaveDataset", "InterleaveDataset"):
+        found["num_parallel_calls"] = None
+    return found
+
+
+def _cardinality(node: Any) -> int | None:
+    count = int(node.cardinality())
+    return None if count == -2 else count
+
+
+def _function(wrapper: Any) -> dict[str, Any]:
+    ops = _op_types(wrapper)
+    python = any(op in PYTHON_OPS for op in ops)
+    return {
+        "function": _users_function(getattr(wrapper, "_func", None)),
+        "ops": sorted(ops)[:200],
+        "python": python,
+        "random": any(RANDOM_OPS in op for op in ops),
+        "stateful": python or _stateful(wrapper),
+    }
+
+
+def _op_types(wrapper: Any) -> set[str]:
+    definition = wrapper.function.graph.as_graph_def(add_shapes=False)
+    types = {node.op for node in definition.node}
+    for function in definition.library.function:
+        types |= {node.op for node in function.node_def}
+    return types
+
+
+def _stateful(wrapper: Any) -> bool:
+    """Whether tf.data would refuse to run the function in parallel by itself."""
+    return any(
+        operation.op_def is not None and operation.op_def.is_stateful
+        for operation in wrapper.function.graph.get_operations()
+        if operation.type not in ("Placeholder", "Assert")
+    )
+
+
+def _users_function(function: Any, depth: int = 5) -> dict[str, Any] | None:
+    """Find the user's function in a chain of closures, wrappers and bound methods."""
+    if function is None or depth == 0:
+        return None
+    function = getattr(function, "_python_function", None) or function
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None:
+        code = getattr(vars(type(function)).get("__call__"), "__code__", None)
+    if code is not None and frames.is_users(code.co_filename):
+        described = frames.definition(code)
+        return {"name": code.co_name, "file": described["file"], "line": described["line"]}
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            inner = cell.cell_contents
+        except ValueError:
+            continue
+        inner = getattr(inner, "_generator", inner)  # what `from_generator` keeps its own in
+        if callable(inner) and (found := _users_function(inner, depth - 1)):
+            return found
+    return None
+
+
+def _elements_per_step(nodes: list[Any], last: float) -> list[float | None]:
+    """How many elements leave each stage in one step; None where it cannot be told."""
+    counts: dict[int, float | None] = {id(nodes[-1]): last}
+    for node in reversed(nodes):
+        count = counts.get(id(node))
+        for parent in _kept_inputs(node, nodes):
+            counts[id(parent)] = None if count is None else _inputs_for(node, count)
+    return [counts.get(id(node)) for node in nodes]
+
+
+def _kept_inputs(node: Any, nodes: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for parent in node._inputs():
+        if any(parent is one for one in nodes):
+            found.append(parent)
+        else:
+            found += _kept_inputs(parent, nodes)
+    return found
+
+
+def _inputs_for(node: Any, count: float) -> float | None:
+    kind = type(node).__name__
+    if "Batch" in kind and "Unbatch" not in kind and "Rebatch" not in kind:
+        size = _arguments(node).get("batch_size")
+        return count * size if size else None
+    if any(word in kind for word in ("FlatMap", "Interleave", "Unbatch", "Filter", "Window")):
+        return None
+    if any(word in kind for word in ("Rebatch", "Group", "Concatenate", "Sample", "Choose")):
+        return None
+    return count
+
+
+def _pull_overhead(pull: Any) -> float:
+    """Seconds per element that the pulling loop itself costs, on a trivial source."""
+    import tensorflow as tf
+
+    iterator = iter(tf.data.Dataset.range(10**9).prefetch(64))
+    pull(iterator, 50)
+    began = time.monotonic()
+    pull(iterator, 400)
+    return (time.monotonic() - began) / 400
+
+
+def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[str, Any]:
+    began = time.monotonic()
+    iterator = iter(node)
+    try:
+        element = next(iterator)
+    except StopIteration:
+        return {"missing": "it delivered nothing"}
+    first = time.monotonic() - began
+    size = size_in_bytes(element)
+    del element
+    pulled, chunk = 0, 1
+    warm = pull(iterator, 1)  # the first call traces; its element is not timed
+    if not warm:
+        return {"missing": "it has a single element", "first_s": first, "element_bytes": size}
+    began = time.monotonic()
+    while True:
+        before = time.monotonic()
+        got = pull(iterator, chunk)
+        pulled += got
+        now = time.monotonic()
+        if got < chunk or (now - began > seconds and pulled >= 2):
+            break
+        if now - before < 0.02:
+            chunk = min(chunk * 2, 4096)
+    if not pulled:
+        return {"missing": "it has too few elements", "first_s": first, "element_bytes": size}
+    per_element = max(0.0, (time.monotonic() - began) / pulled - overhead)
+    return {
+        "seconds": per_element,
+        "pulled": pulled,
+        "first_s": first,
+        "element_bytes": size,
+    }

@@ -1,0 +1,1 @@
+"""`tf.distribute`: scopes, replicas, what is exchanged between them."""

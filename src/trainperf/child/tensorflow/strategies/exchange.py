@@ -1,0 +1,219 @@
+"""Run the user's step with and without the exchange between replicas.
+
+All gradients pass through three methods of a strategy on their way from replica to
+replica, whichever optimizer applies them: `_batch_reduce_to` (Keras's optimizers and
+`ReplicaContext.all_reduce`), `_reduce_to` (variables that aggregate what is assigned to
+them) and `_replica_ctx_all_reduce` (under XLA on GPUs). While the exchange is off, each
+of them gives every replica its own value back. Nothing else of the step changes: the
+same replicas, inputs, gradients and updates.
+
+A compiled step has the exchange in its graph, and so have the functions it calls. So
+the key under which TensorFlow keeps a function's graphs gets one part more while the
+exchange is off: all functions that are called then, inner ones too, are traced once
+more, and both graphs are kept. No function or model of the user's is replaced. The
+replicas' weights differ from then on, which does not matter: the run is thrown away.
+
+Sums that leave the replicas (a loss to report) stay in a job of one process. In a job of
+several they would make the ranks wait for one another in each step, and are left out;
+likewise while a rank drains its input alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...process.patching import replace
+from ...timing.loop import INPUT
+from .reductions import Reduction, reduction
+
+if TYPE_CHECKING:
+    from ...process.observer import Observer
+
+NO_EXCHANGE = "no exchange of gradients between replicas was seen"
+_MARK = "trainperf: without exchange"
+
+
+class Exchange:
+    """The exchange of gradients between the replicas of a strategy: `off()`, `on()`."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._off = False
+        self._keyed = False
+        self._reductions: list[Reduction] = []
+        self._dropped = 0
+        self.drained = False
+        """Whether the ranks took batches at their own pace, and stand at different ones."""
+
+    # -------------------------------------------------------------- for the drivers
+
+    def off(self) -> str:
+        """Exchange nothing in the steps that follow; "" or the reason why it cannot be."""
+        if not self.reductions():
+            return NO_EXCHANGE
+        if not self._keyed:
+            return "this TensorFlow keeps the graphs of functions in another way"
+        self._off = True
+        return ""
+
+    def on(self) -> None:
+        """Exchange again."""
+        self._off = False
+
+    @property
+    def is_off(self) -> bool:
+        """Whether `off` was called last."""
+        return self._off
+
+    @property
+    def dropped(self) -> int:
+        """How many reductions were left out, where traced or run eagerly."""
+        return self._dropped
+
+    def reductions(self) -> list[Reduction]:
+        """Those of the training step: of the function that was traced last with some.
+
+        Gradients, if there are any; else the values that are assigned.
+        """
+        joint = [one for one in self._reductions if one.joint] or self._reductions
+        return [one for one in joint if one.graph == joint[-1].graph]
+
+    # ---------------------------------------------------------------- for the hooks
+
+    def key_functions(self, module: Any) -> None:
+        """Hook `make_function_context`: its answer is part of each graph's key."""
+
+        def make(original: Any) -> Any:
+            def make_function_context(*args: Any, **kwargs: Any) -> Any:
+                found = original(*args, **kwargs)
+                if not self._off:
+                    return found
+                inner = found.context
+                return found._replace(
+                    context=inner._replace(xla_context_id=(_MARK, inner.xla_context_id))
+                )
+
+            return make_function_context
+
+        fields = getattr(module, "EagerContext", None)
+        if "xla_context_id" in getattr(fields, "_fields", ()):
+            replace(module, "make_function_context", make)
+            self._keyed = True
+
+    def watch(self, extended: Any) -> None:
+        """Hook the methods of a strategy's class by which replicas exchange values."""
+        for name, make in (
+            ("_batch_reduce_to", self._make_batch_reduce_to),
+            ("_reduce_to", self._make_reduce_to),
+            ("_replica_ctx_all_reduce", self._make_all_reduce),
+        ):
+            if name in vars(extended):
+                replace(extended, name, make)
+
+    def _make_batch_reduce_to(self, original: Any) -> Any:
+        def _batch_reduce_to(extended: Any, reduce_op: Any, pairs: Any, options: Any) -> Any:
+            if self._off:
+                self._dropped += 1
+                return [_own(value) for value, _ in pairs]
+            self._note(extended, [value for value, _ in pairs], options, joint=True)
+            return original(extended, reduce_op, pairs, options)
+
+        return _batch_reduce_to
+
+    def _make_reduce_to(self, original: Any) -> Any:
+        def _reduce_to(
+            extended: Any, reduce_op: Any, value: Any, destinations: Any, options: Any
+        ) -> Any:
+            back = _on_replicas(value, destinations)
+            if not (self._off or self._drains()):
+                if back:
+                    self._note(extended, [value], options, joint=False)
+                return original(extended, reduce_op, value, destinations, options)
+            if not back and not several_workers(extended):
+                return original(extended, reduce_op, value, destinations, options)
+            self._dropped += 1
+            self.drained = self.drained or not self._off
+            return _own(value) if back else _first(value, destinations)
+
+        return _reduce_to
+
+    def _make_all_reduce(self, original: Any) -> Any:
+        def _replica_ctx_all_reduce(
+            extended: Any, reduce_op: Any, value: Any, options: Any = None
+        ) -> Any:
+            if self._off:
+                self._dropped += 1
+                return value
+            if not extended._use_merge_call():  # otherwise it comes to `_batch_reduce_to`
+                self._note(extended, value, options, joint=True)
+            return original(extended, reduce_op, value, options)
+
+        return _replica_ctx_all_reduce
+
+    # --------------------------------------------------------------------- internal
+
+    def _drains(self) -> bool:
+        driver = self._observer.driver
+        return driver is not None and driver.plan.phase == INPUT
+
+    def _note(self, extended: Any, values: Any, options: Any, joint: bool) -> None:
+        """Remember what is summed; steps that run eagerly are remembered once."""
+        if self._observer.off:
+            return
+        try:
+            made = reduction(extended, values, options, joint)
+            if made.sizes and (made.graph or made not in self._reductions):
+                self._reductions.append(made)
+        except Exception as error:
+            self._observer.failed("sizes of the gradients", error)
+
+
+def own_graphs(function: Any) -> int:
+    """How many graphs of a `tf.function` were traced while the exchange was off."""
+    cache = getattr(function, "_function_cache", None)
+    keys = [context.context for context, _ in list(getattr(cache, "_primary", ()))]
+    return sum(_marked(getattr(key, "xla_context_id", None)) for key in keys)
+
+
+def _marked(part: Any) -> bool:
+    return isinstance(part, tuple) and part[0] == _MARK
+
+
+def _own(value: Any) -> Any:
+    """What each replica has, as a value that is the same on all of them."""
+    from tensorflow.python.distribute import distribute_utils, values
+
+    if not isinstance(value, values.DistributedValues):
+        return value
+    if isinstance(value, values.Mirrored):
+        return value
+    return distribute_utils.regroup(value.values, wrap_class=values.Mirrored)
+
+
+def _first(value: Any, destinations: Any) -> Any:
+    """What the first replica here has, on the devices that are asked for."""
+    from tensorflow.python.distribute import cross_device_ops, values
+    from tensorflow.python.util import nest
+
+    def one(part: Any) -> Any:
+        if isinstance(part, values.Mirrored):
+            return part
+        if isinstance(part, values.DistributedValues):
+            part = part.values[0]
+        return cross_device_ops.simple_broadcast(part, destinations)
+
+    return nest.map_structure(one, value)
+
+
+def _on_replicas(value: Any, destinations: Any) -> bool:
+    """Whether a sum goes back to where its parts come from."""
+    from tensorflow.python.distribute import cross_device_ops, values
+
+    if not isinstance(value, values.DistributedValues):
+        return False
+    return bool(cross_device_ops._devices_match(value, destinations))
+
+
+def several_workers(extended: Any) -> bool:
+    """Whether a strategy spans several processes."""
+    return int(getattr(extended, "_num_workers", 1)) > 1

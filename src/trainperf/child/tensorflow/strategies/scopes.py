@@ -1,0 +1,161 @@
+"""What a script does with `tf.distribute`: strategies, their scopes, what stands outside."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...process import frames
+from .exchange import Exchange, several_workers
+from .told import Built, described, devices, implementation, replicas, worker_hosts
+
+if TYPE_CHECKING:
+    from ...process.observer import Observer
+
+OUTSIDE = 20
+"""So many places outside of a scope are kept."""
+INNER_CALLS = ("fit", "evaluate", "predict", "train_on_batch", "build", "__call__", "summary")
+"""Keras builds inner models in these: the user built none there."""
+
+
+@dataclass
+class Strategies:
+    """The strategies of a process, in the order they were built; what they exchange."""
+
+    observer: Observer
+    exchange: Exchange
+    built: list[Built] = field(default_factory=list)
+    models: weakref.WeakKeyDictionary[Any, dict[str, Any] | None] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    variables: list[dict[str, Any]] = field(default_factory=list)
+
+    def main(self, strategy: Any = None) -> Built | None:
+        """The strategy that trains: the one given, or the one that was built last."""
+        for one in reversed(self.built):
+            if strategy is None or one.strategy is strategy:
+                return one
+        return self.built[-1] if self.built else None
+
+    def trains_replicas(self) -> bool:
+        """Whether a strategy puts more than one replica to work."""
+        return any(replicas(one.strategy) > 1 for one in self.built)
+
+    def outside(self) -> list[dict[str, Any]]:
+        """Places where models or variables were made outside of any strategy's scope."""
+        sites = [site for site in self.models.values() if site is not None]
+        unique = {str(site): site for site in [*sites, *self.variables]}
+        return list(unique.values())[:OUTSIDE]
+
+    # -------------------------------------------------------------- from the hooks
+
+    def made(self, strategy: Any) -> None:
+        """A strategy was built."""
+        name = type(strategy).__name__
+        if self.observer.off or name.startswith("_Default"):
+            return
+        where = frames.here(skip_self=strategy)
+        if where is None or any(one.strategy is strategy for one in self.built):
+            return
+        self.built.append(Built(strategy, where))
+        self.write()
+
+    def given(self, strategy: Any) -> None:
+        """The call that built a strategy says how replicas are to communicate."""
+        for one in self.built:
+            if one.strategy is strategy:
+                one.given = True
+                self.write()
+
+    def scope(self, strategy: Any) -> None:
+        """The user enters the scope of a strategy."""
+        for one in self.built:
+            if one.strategy is strategy:
+                one.scopes += 1
+
+    def model(self, model: Any) -> None:
+        """A Keras model is built."""
+        if self.observer.off or model in self.models or len(self.models) >= OUTSIDE:
+            return
+        if not _outside_scope():
+            return
+        frame, called = frames.users_frame(skip_self=model)
+        if called not in INNER_CALLS:
+            self.models[model] = frames.site(frame)
+
+    def variable(self, variable: Any) -> None:
+        """A variable was made; those by which a model is made by hand are looked at."""
+        if not self.built or self.observer.off or len(self.variables) >= OUTSIDE:
+            return
+        shape = variable.shape
+        if not (variable.trainable and variable.dtype.is_floating and shape.rank):
+            return
+        if _outside_scope() and (site := _own_variable()) is not None:
+            self.variables.append(site)
+
+    def write(self, **seen: Any) -> None:
+        """Record the strategy that trains; `seen` is what is known of it by now."""
+        main = self.main(seen.pop("strategy", None))
+        if main is None:
+            return
+        try:
+            self.observer.record.write("tf_strategy", **described(main), **self._outside(), **seen)
+            self.observer.record.flush()
+        except Exception as error:
+            self.observer.failed("describing a strategy", error)
+
+    def _outside(self) -> dict[str, Any]:
+        return {"models_outside": self.outside()}
+
+
+def strategies_of(observer: Observer) -> Strategies:
+    """Return what is known of a process's strategies, made at the first call."""
+    found: Strategies | None = observer.facts.get("tf strategies")
+    if found is None:
+        found = Strategies(observer, Exchange(observer))
+        observer.facts["tf strategies"] = found
+    return found
+
+
+def _outside_scope() -> bool:
+    import tensorflow as tf
+
+    return not tf.distribute.has_strategy()
+
+
+def _own_variable() -> dict[str, Any] | None:
+    """Where the user calls `tf.Variable`; None where Keras makes one for its own use."""
+    frame = sys._getframe(1)
+    while frame is not None and not frames.is_users(frame.f_code.co_filename):
+        if "keras" in frame.f_code.co_filename:
+            return None
+        frame = frame.f_back  # type: ignore[assignment]
+    return frames.site(frame)
+
+
+def world(observer: Observer) -> dict[str, Any] | None:
+    """This process's place among the workers of a strategy; None if there are no others.
+
+    `local_rank` counts the workers that the cluster names on the same host.
+    """
+    strategies: Strategies | None = observer.facts.get("tf strategies")
+    for built in reversed(strategies.built if strategies is not None else []):
+        extended = built.strategy.extended
+        if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
+            continue
+        rank, size = int(extended._id_in_cluster), int(extended._num_workers)
+        gpus = any("GPU" in str(device).upper() for device in devices(extended))
+        hosts = worker_hosts(extended)
+        place: dict[str, Any] = {
+            "rank": rank,
+            "world_size": size,
+            "backend": implementation(extended) if gpus else "gRPC",
+            "launcher": "TF_CONFIG",
+        }
+        if len(hosts) == size:
+            place["local_rank"] = hosts[:rank].count(hosts[rank])
+            place["local_world_size"] = hosts.count(hosts[rank])
+        return place
+    return None

@@ -1,0 +1,164 @@
+"""See what a script does between two calls of `fit` that stand in a Python loop.
+
+All else of the training is measured by then. The loop of the script has surely another
+turn, so what runs here is not what stands after the training.
+"""
+
+from __future__ import annotations
+
+from threading import Lock, Timer
+from typing import TYPE_CHECKING, Any
+
+from ..process import frames
+from ..process.stacks import StackSampler
+from .budget import Budget
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+INTERVAL_S = 0.02
+"""How often stacks are looked at: nothing is timed meanwhile but whole calls."""
+MOST = 3
+SHORT_S = 3.0
+"""So many turns are seen where one is short: the first one traces what it calls."""
+TOO_LONG = 10.0
+"""A `fit` that is so many times longer than the wait hardly leaves anything to what follows."""
+
+
+class Cycles:
+    """The turns of the loop around `fit`, of which one at least is seen whole or in part.
+
+    `limit_s` is how long it may take until the process is told to stop.
+    """
+
+    def __init__(self, driver: Driver, limit_s: float) -> None:
+        self._driver = driver
+        self._observer = driver.observer
+        self._clock = driver.clock
+        self._until = self._clock() + limit_s
+        self._lock = Lock()
+        self._over = False
+        self._began: float | None = None  # the end of `fit`
+        self._gap: float | None = None  # from there to the next one
+        self._fit_at = 0.0
+        self._fit_s: float | None = None
+        self._tail: float | None = None
+        self._seen = 0
+        self._stacks: StackSampler | None = None
+        self._found: dict[str, Any] = {}
+        self._observer.record.write("cycles", limit_s=limit_s)
+        self._timer = Timer(limit_s, self._late)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def fit_ended(self, sure: bool) -> None:
+        """`fit` has returned; `sure` says that the loop around it has another turn."""
+        now = self._clock()
+        self._fit_s = now - self._fit_at if self._seen else None
+        self._tail = self._driver.leave(now)
+        if not sure:
+            self._finish()
+            return
+        self._driver.calls()
+        self._driver.record.write("phase", p="outside", b=0)
+        self._stacks = StackSampler(INTERVAL_S)
+        self._stacks.start()
+        self._began = self._clock()
+
+    def fit_begins(self) -> None:
+        """`fit` is called again."""
+        if self._began is None:
+            return
+        with self._lock:
+            self._gap = self._clock() - self._began
+            self._found = self._parts()
+        self._fit_at = self._clock()
+
+    def step(self, same: bool) -> None:
+        """A step of training begins; `same` says that it is one of the loop that was timed."""
+        if self._gap is None:
+            return
+        with self._lock:
+            if self._over:
+                return
+            gap, self._gap, self._began = self._gap, None, None
+            self._seen += 1
+            opening = self._clock() - self._fit_at
+            self._write(gap, complete=True, opening_s=opening, **self._found)
+        whole = gap + opening + expected(self._driver)
+        enough = self._seen >= MOST or whole > SHORT_S or self._clock() + whole > self._until
+        if not same or enough:
+            self._finish()
+
+    # ------------------------------------------------------------------ internal
+
+    def _parts(self) -> dict[str, Any]:
+        stacks, self._stacks = self._stacks, None
+        counts = stacks.stop() if stacks is not None else []
+        total = stacks.samples if stacks is not None else 0
+        return {"calls": self._driver.calls(), "stacks": counts, "total": total}
+
+    def _write(self, gap: float, **fields: Any) -> None:
+        self._observer.record.write(
+            "cycle", gap_s=gap, fit_s=self._fit_s, tail_s=self._tail, **fields
+        )
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._over = True
+        self._timer.cancel()
+        self._observer.finish()
+
+    def _late(self) -> None:
+        """The time is over: what was seen until now is all."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+            try:
+                if self._began is not None:
+                    gap = self._clock() - self._began if self._gap is None else self._gap
+                    found = self._found if self._gap is not None else self._parts()
+                    self._write(gap, complete=False, opening_s=None, **found)
+            except Exception as error:
+                self._observer.failed("what follows fit", error)
+        self._observer.record_temporary()
+        self._observer.record.write("done")
+        self._observer.record.flush()
+
+
+def wanted(driver: Driver) -> Cycles | None:
+    """The cycles of a `fit` that surely is called again; None where there are none to see.
+
+    Called within that `fit`. A loop around it that may be over now is recorded as not seen.
+    """
+    settings = driver.observer.settings
+    limit = settings.get("cycle_s")
+    if driver.kind != "fit" or not limit or settings.get("leg") is not None:
+        return None
+    loop, sure = frames.loop_around(own=False)
+    if loop is None:
+        return None
+    left = Budget.of(driver).end - driver.clock()
+    reason = ""
+    if left < 1.0:
+        reason = "the budget was over"
+    elif driver.world is not None:
+        reason = "not looked at where several processes train together"
+    elif not sure:
+        reason = "it is not sure that the loop around `fit` has another turn"
+    elif TOO_LONG * limit < expected(driver) < float("inf"):
+        reason = f"a whole `fit` takes more than {TOO_LONG * limit:.0f} s: it was not waited for"
+    driver.record.write("repeats", where=loop, reason=reason)
+    return None if reason else Cycles(driver, min(limit, left))
+
+
+def expected(driver: Driver) -> float:
+    """Seconds that the steps of a `fit` take as it is written; infinite if that is not known."""
+    try:
+        facts = driver.describe()
+        steps: Any = facts.get("steps_per_epoch") or facts.get("epoch_steps")
+        many = int(facts.get("epochs") or 1) * steps / int(facts.get("steps_per_execution") or 1)
+        return float(driver.plan.step_estimate() * many)
+    except Exception:
+        return float("inf")

@@ -1,0 +1,252 @@
+"""One leg of a trial: warm up, then run slice after slice, stopped in between.
+
+trainperf and the legs talk through one small file per leg, mapped into memory by both
+sides, so that the question "go on?" costs a step nothing that could be measured:
+
+    turn     which slice may run, counted from 1     written by trainperf
+    settle   steps of it that count for nobody       written by trainperf
+    steps    steps of it that are timed              written by trainperf
+    alone    1 if one process of the leg trains      written by trainperf
+    anew     1 if a loop ended, and another began    written by the leg
+    over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
+
+A slice ends at the boundary of a step. The leg waits for the device, writes down what
+the slice took, says so, and stops itself with SIGSTOP, together with its process
+group: neither queued kernels nor busy prefetchers run on into the neighbour's slice.
+trainperf stops whatever else belongs to the leg, and wakes all with SIGCONT.
+
+The ranks of a job wait for each other in every step, so all must warm up for, and run,
+the same number of steps: no rank decides by its clock, and none stops itself, as that
+could stop another of its process group within a step. Each waits until trainperf, once
+all have said that their slice is complete, stops them together.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import statistics
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .loop import REAL, WARM_UP, Block
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+    from .losses import Losses
+
+CONTROL = "control"
+TURN, SETTLE, STEPS, ALONE, ANEW, OVER = range(6)
+"""The words; that of rank r is `OVER + r`."""
+MOST_RANKS = 256
+SIZE = 8 * (OVER + MOST_RANKS)
+WORD = struct.Struct("=q")
+
+SETTLED_WITHIN = 0.25
+LONGEST_WARM_UP_S = 5.0
+"""A leg whose steps do not settle starts its slices after so many seconds of warm-up."""
+WARM_UP_OF_RANKS = 12
+"""So many steps the ranks of a job warm up for at least, whatever steps take."""
+ASK_AGAIN_S = 0.0005
+
+
+class Words:
+    """The shared file of one leg: numbers of eight bytes, read and written whole.
+
+    Raises OSError where there is no space for it: to touch a page without any would
+    kill the process.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        fd = os.open(os.path.join(folder, CONTROL), flags, 0o600)
+        try:
+            if create:
+                os.pwrite(fd, bytes(SIZE), 0)
+            self._map = mmap.mmap(fd, SIZE)
+        finally:
+            os.close(fd)
+
+    def __getitem__(self, word: int) -> int:
+        value: int = WORD.unpack_from(self._map, word * 8)[0]
+        return value
+
+    def __setitem__(self, word: int, value: int) -> None:
+        WORD.pack_into(self._map, word * 8, value)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._map.close()
+
+
+class Slices:
+    """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
+
+    wants_more = True
+    slow = False
+    counts_only = True
+
+    def __init__(self, observer: Observer, settings: dict[str, Any]) -> None:
+        self._observer = observer
+        self._clock = observer.clock
+        self._words = Words(observer.settings["folder"])
+        self._warm_up_steps = int(settings["warm_up_steps"])
+        self._warm_up_epochs = int(settings["warm_up_epochs"])
+        self._durations: list[float] = []
+        self._began = self._clock()
+        self._updates = 0
+        self._work = 0
+        self.steps_per_call = 1
+        self.whole_epochs = bool(settings.get("epoch"))
+        self._epochs_before = 0
+        self.epochs: Callable[[], int] = lambda: 0
+        self.describe: Callable[[], None] = lambda: None
+        self.block = Block(WARM_UP, 0, 0.0)
+        self._begun = self._entered = self._of_slice = 0
+        self._announced = int(settings.get("ranks") or 1)
+        if self._words[self._over]:  # slices of an earlier loop, or of another process
+            self._words[ANEW] = 1
+
+    @property
+    def ranks(self) -> int:
+        """How many processes take the same steps."""
+        world = self._observer.world
+        return max(self._announced, world.size if world is not None else 1)
+
+    @property
+    def _over(self) -> int:
+        """The word by which this process says that its slice is complete."""
+        world = self._observer.world
+        return OVER + (min(int(world.rank), MOST_RANKS - 1) if world is not None else 0)
+
+    @property
+    def losses(self) -> Losses | None:
+        """Where the losses of the steps are kept."""
+        return self._observer.losses
+
+    @property
+    def phase(self) -> str:
+        """The phase of the next step: warm-up, then real."""
+        return self.block.phase
+
+    @property
+    def settling(self) -> bool:
+        """Whether the next step counts for nobody."""
+        if self.ranks > 1:
+            return self._begun < self._entered + self.block.settle
+        return self.block.settle > 0
+
+    def begin_if_settled(self) -> bool:
+        """Start the clock of the slice if it has settled and is not running yet."""
+        if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
+            return False
+        self.block.started = self._clock()
+        self._epochs_before = self.epochs()
+        return True
+
+    def step_estimate(self) -> float:
+        """Seconds of a usual step, from the warm-up."""
+        return statistics.median(self._durations[-5:]) if self._durations else 0.0
+
+    def arrived(self) -> bool:
+        """Count the step that begins now; whether the warm-up or the slice ends before it.
+
+        Only so for ranks: they have to end at the same step, also where one of them
+        leaves a step out of its times that another does not (it traced).
+        """
+        if self.ranks == 1:
+            return False
+        self._begun += 1
+        done = self._begun - self._entered
+        if self.block.phase == WARM_UP:
+            least = max(WARM_UP_OF_RANKS, self._warm_up_steps)
+            return done > least and self.epochs() >= self._warm_up_epochs
+        return done >= self._of_slice
+
+    def step_ended(self, seconds: float, usual: bool = True) -> bool:
+        """Count a step; return whether it completed the warm-up or the slice."""
+        block = self.block
+        if block.phase == WARM_UP:
+            block.steps += 1
+            if usual:
+                self._durations.append(seconds)
+            return self.ranks == 1 and self._warm()
+        work = self._work_of_call()
+        if self.ranks > 1:
+            if block.started is not None:
+                block.steps += 1
+                self._work += work
+            return False
+        if block.settle > 0:
+            block.settle -= 1
+            return False
+        block.steps += 1
+        self._work += work
+        return block.started is not None and block.steps >= block.max_steps
+
+    def advance(self) -> None:
+        """Say that the slice is complete, and wait to be given the next one."""
+        if self.block.phase == WARM_UP:
+            self.describe()
+        elif self.steps_per_call > 1:
+            self._observer.record.write("work", b=self.block.index, n=self._work)
+        if self.whole_epochs and self.block.phase != WARM_UP:
+            opened = self.epochs() - self._epochs_before
+            self._observer.record.write("epochs", b=self.block.index, n=opened)
+        self._work = 0
+        if self.losses is not None:
+            self.losses.flush()
+            self._updates = self.losses.updates
+        self._observer.record.flush()
+        turn = self.block.index + 1
+        self._words[self._over] = turn
+        while self._words[TURN] < turn:
+            if self._words[ALONE]:
+                os.killpg(os.getpgrp(), signal.SIGSTOP)
+            time.sleep(ASK_AGAIN_S)
+        steps = max(1, self._words[STEPS])
+        self.block = Block(REAL, turn, 0.0, steps, steps, settle=self._words[SETTLE])
+        self._entered, self._of_slice = self._begun, self.block.settle + steps
+
+    def give_up(self, phase: str) -> None:
+        """Nothing but real steps is planned."""
+
+    def _work_of_call(self) -> int:
+        """How many steps the last call held: fewer than usual at the end of an epoch.
+
+        Calls that did not count since the last one that did (an epoch's first) held as
+        many as usual.
+        """
+        if self.steps_per_call == 1 or self.losses is None:
+            return self.steps_per_call
+        new, self._updates = self.losses.updates - self._updates, self.losses.updates
+        return (new - 1) % self.steps_per_call + 1 if new > 0 else self.steps_per_call
+
+    def _warm(self) -> bool:
+        if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:
+            return False
+        if self._clock() - self._began > LONGEST_WARM_UP_S:
+            return True
+        last = self._durations[-4:]
+        if len(last) < 4:
+            return False
+        middle = statistics.median(last)
+        return all(abs(one - middle) <= SETTLED_WITHIN * middle for one in last)
+
+
+def describe(driver: Any) -> None:
+    """Record what trainperf must know of the loop to compare its steps with another's."""
+    calls = 1
+    model = getattr(driver, "model", None)
+    if model is not None:
+        from ..tensorflow.models import steps_per_execution
+
+        calls = driver.plan.steps_per_call = steps_per_execution(model)
+    if driver.plan.whole_epochs:
+        # Opening the input again is what a slice of whole epochs is there to time: the
+        # step that follows it is one like the others.
+        driver.reopened = lambda: None
+    driver.record.write("leg", steps_per_call=calls)

@@ -1,0 +1,155 @@
+"""What the drivers of loops have in common, and those of loops that make their own batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..process import frames
+from .draining import Exhausted
+from .driver import Driver
+from .loop import REAL, RESIDENT
+
+if TYPE_CHECKING:
+    from .loops import Loops
+
+
+class LoopDriver(Driver):
+    """What the drivers have in common: the loops of the framework, and its batches."""
+
+    def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
+        facts.setdefault("where", frames.here())
+        super().__init__(loops.observer, phases, framework=loops.framework, **facts)
+        self.loops: Any = loops
+        self.batches = loops.batches
+        self.batch: Any = None
+        self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
+
+    def sync(self) -> None:
+        """Wait for queued kernels; on the CPU device there are none."""
+        self.batches.sync_devices()
+
+    def describe(self) -> dict[str, Any]:
+        """Size and kind of the batch, replicas, epochs, what feeds the loop."""
+        facts: dict[str, Any] = self.loops.facts(self)
+        return facts
+
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        names: tuple[str, ...] = self.loops.probe_names()
+        return names
+
+    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As in every loop; last what the framework's loops know to measure of the device."""
+        return [*super()._extras(), *self.loops.last_extras(self)]
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Those of a model's methods that do not train."""
+        found: list[dict[str, Any]] = self.loops.calls.take()
+        return found
+
+    def find_exchange(self) -> Any:
+        """What the framework's loops know of it."""
+        return self.loops.exchange
+
+    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """What the framework's loops know to measure of it."""
+        extras: list[tuple[str, Callable[[float], None]]] = self.loops.exchange_extras(self)
+        return extras
+
+    def dataset(self) -> Any:
+        """The dataset or loader the loop iterates, or None."""
+        return None
+
+    def recent_batches(self) -> list[Any]:
+        """The last few batches that were seen."""
+        return [] if self.batch is None else [self.batch]
+
+
+class CallDriver(LoopDriver):
+    """A loop that makes its own batches and calls a compiled step with them."""
+
+    kind = "call"
+
+    def __init__(self, loops: Loops) -> None:
+        super().__init__(loops, (REAL, RESIDENT))
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
+        self._anchor: Any = None
+        self._last: Any = None
+        self._keys: set[Any] = set()
+        self._calls: list[Callable[[], Any]] = []
+        self._period: list[Callable[[], Any]] = []
+
+    def called(self, key: Any, again: Callable[[], Any], batch: Any) -> None:
+        """The loop calls a step; a new period begins when the first of them comes round."""
+        self.batch = batch
+        if self._anchor is None:
+            self._anchor = key
+        self._keys.add(key)
+        if key == self._anchor and (len(self._keys) == 1 or self._last != key):
+            self._period, self._calls = self._calls, []
+            self.updates_per_step = max(1, len(self._period))
+            self.boundary()
+        self._calls.append(again)
+        self._last = key
+
+    def boundary(self) -> None:
+        """As in every loop, but a resident block is run here as one piece."""
+        super().boundary()
+        while self.resident:
+            self._replay()
+            super().boundary()
+
+    def _replay(self) -> None:
+        self.loops.depth += 1
+        try:
+            for call in self._period:
+                began = self.clock()
+                call()
+                self.busy += self.clock() - began
+        finally:
+            self.loops.depth -= 1
+
+    def prepare_resident(self) -> str:
+        """Replay the calls of the last step."""
+        return "" if self._period else "no call of the step was seen to replay"
+
+    def pull(self, count: int) -> int:
+        """There is no input to drain."""
+        raise Exhausted
+
+
+class UpdateDriver(LoopDriver):
+    """A loop of which only the updates can be seen: eager, with batches of its own."""
+
+    kind = "update"
+
+    def __init__(self, loops: Loops) -> None:
+        super().__init__(loops, (REAL,))
+        self._anchor: Any = None
+        self._last: Any = None
+        self._others = 0
+        self.updates_per_step = 1
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
+
+    def updated(self, key: Any) -> None:
+        """Weights were updated; a step ends where the first updater comes round again."""
+        if self._anchor is None:
+            self._anchor = key
+        if key == self._anchor and (self._last != key or not self._others):
+            self.updates_per_step, self._count = max(1, self._count), 0
+            self.boundary()
+            self.loops.step_begins(self)
+        self._count += 1
+        self._others += key != self._anchor
+        self._last = key
+
+    _count = 0
+
+    def prepare_resident(self) -> str:
+        """Nothing can be replayed."""
+        return "the loop makes its own batches and its step is not one function call"
+
+    def pull(self, count: int) -> int:
+        """There is no input to drain."""
+        raise Exhausted

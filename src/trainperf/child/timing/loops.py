@@ -1,0 +1,177 @@
+"""Which iterators and updates make up the training loop, whatever the framework.
+
+A step is an update of the weights. An iterator that is asked for a batch, and again
+after an update, feeds the training loop; where updates come without any iterator, the
+loop makes its own batches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .calls import Calls
+from .loop import WARM_UP
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+    from .iterator_driver import IteratorDriver
+    from .loop_drivers import LoopDriver
+
+BARE_UPDATES = 3
+"""So many updates without a batch from an iterator, and the loop makes its own batches."""
+
+
+class Loops:
+    """What the hooks of a framework share, and what its drivers ask for.
+
+    `batches` is the module that knows the framework's batches: `dataset_of`,
+    `same_dataset`, `fresh`, `size_in_bytes`, `sync_devices`. `depth` is above 0 inside a
+    step that is one call: what happens there belongs to the step.
+    """
+
+    framework = ""
+    batches: Any = None
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.losses = observer.losses
+        self.calls = Calls(observer)
+        self.main = threading.main_thread().ident
+        self.depth = 0
+        self.applying = 0
+        self.updates = 0
+        self.sites: dict[Any, Any] = {}
+        self.fit_call: Any = None
+        self.compile_arguments: dict[int, dict[str, Any]] = {}
+        self.callback_costs: dict[int, Any] = {}
+        self._nexts = 0
+        self._bare = 0
+        self._asked: dict[int, int] = {}
+        self._first_update = False
+
+    # ------------------------------------------------- what the frameworks fill in
+
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+        raise NotImplementedError
+
+    def facts(self, driver: LoopDriver) -> dict[str, Any]:
+        """Size and kind of the batch, steps of an epoch, replicas."""
+        raise NotImplementedError
+
+    def record_facts(self, driver: LoopDriver) -> None:
+        """Record what is known of models, device and settings."""
+        raise NotImplementedError
+
+    @property
+    def exchange(self) -> Any:
+        """What switches the exchange of gradients off (`off() -> str`) and on, or None."""
+        return None
+
+    def exchange_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+        """What to measure of the exchange alone."""
+        return []
+
+    def last_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+        """What is measured when all else was: what the device gives at best."""
+        return []
+
+    def stages(self, driver: LoopDriver, deadline: float) -> None:
+        """Time the stages of the input."""
+        raise NotImplementedError
+
+    def probes(self, driver: LoopDriver, deadline: float) -> None:
+        """Time the step against variations of it."""
+        raise NotImplementedError
+
+    def probe_names(self) -> tuple[str, ...]:
+        """What `probes` may record."""
+        return ()
+
+    def step_begins(self, driver: LoopDriver) -> None:
+        """A step of the loop begins."""
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        """A driver for the loop that takes its batches from `iterator`."""
+        from .iterator_driver import IteratorDriver
+
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> LoopDriver:
+        """A driver for a loop that makes its own batches."""
+        from .loop_drivers import UpdateDriver
+
+        return UpdateDriver(self)
+
+    # ------------------------------------------------------------ from the hooks
+
+    def watching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make the wrapper of an iterator's `__next__`."""
+
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            if self.passive():
+                return original(iterator)
+            return self.next(iterator, original)
+
+        return __next__
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """A `next(iterator)` of the user's loop."""
+        self._nexts += 1
+        driver = self.observer.driver
+        if driver is not None and driver.kind == "iterator":
+            answer: IteratorDriver = driver  # type: ignore[assignment]
+            if answer.owns(iterator):
+                return answer.next(iterator, original)
+            if answer.companion(iterator):
+                return answer.next_companion(iterator, original)
+        if driver is None or driver.stale() or _mistaken(driver):
+            seen = getattr(iterator, "_trainperf_updates", None)
+            dataset = id(self.batches.dataset_of(iterator))
+            if seen is None and driver is None:  # opened anew for each batch
+                seen = self._asked.get(dataset)
+            if seen is not None and self.updates > seen:
+                self.observer.driver = made = self.iterator_driver(iterator)
+                return made.next(iterator, original)
+            self._asked[dataset] = self.updates
+        iterator._trainperf_updates = self.updates
+        batch = original(iterator)
+        if driver is None:
+            iterator._trainperf_last = self.batches.fresh(batch)
+        return batch
+
+    def update(self, counts: bool = True) -> None:
+        """Count an update of the weights that has just ended."""
+        self.updates += 1
+        if not self._first_update:
+            self._first_update = True
+            self.observer.record.write("first_update", cpu=sum(os.times()[:4]))
+            self.observer.record.flush()
+        if counts:
+            self._nexts = 0
+
+    def bare_update(self, key: Any) -> None:
+        """An update outside of any call that could be taken for a step; `key` names it."""
+        driver: Any = self.observer.driver
+        if driver is not None and driver.kind == "update":
+            driver.updated(key)
+        elif self.makes_batches():
+            self.observer.driver = self.update_driver()
+        self.update()
+
+    def makes_batches(self) -> bool:
+        """Count an update; whether so many came without a batch that the loop makes its own."""
+        driver = self.observer.driver
+        if self._nexts == 0 and (driver is None or driver.stale()):
+            self._bare += 1
+            return self._bare > BARE_UPDATES
+        self._bare = 0
+        return False
+
+
+def _mistaken(driver: Any) -> bool:
+    """Whether a loop of many updates a batch was taken for one without an iterator."""
+    return bool(driver.kind == "update" and driver.plan.phase == WARM_UP)

@@ -1,0 +1,243 @@
+"""Keep what the steps of a leg show of their losses, without slowing them.
+
+Keras's `fit` shows in its logs the mean loss since the epoch began, `train_on_batch`
+that of its batch; a loop of the user's shows what its step function returns, or what
+its tape derives. During a step only a reference is kept: nothing is copied, nothing
+waits for the device. `flush`, called while no step is timed, does both.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .loss_values import (
+    LONGEST,
+    Path,
+    absolute_sum,
+    counter_of,
+    is_eager,
+    json_number,
+    leaves,
+    number_of,
+    path_to_loss,
+)
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+
+MOST = 512
+"""So many losses are kept between two flushes; beyond, only every second, fourth, …"""
+ALWAYS = 64
+"""The losses of the first updates are kept all: there the legs of a trial compare best."""
+OTHERS = 100
+"""After so many updates by others the one by which updates were counted is given up."""
+
+
+class Losses:
+    """The losses of one process, by the number of weight updates, from 1.
+
+    A loop with several optimizers or step functions is counted by the first of them.
+    Sums of the trainable weights, from the variables that a tape was asked for, are
+    taken at a few updates of the warm-up, and at each flush if no loss was ever seen.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        leg = observer.settings.get("leg") or {}
+        self._warm_up_steps = int(leg.get("warm_up_steps") or 0)
+        self.updates = 0
+        self._kept: list[tuple[Any, Any, int]] = []
+        self._stride = 1
+        self._source = ""
+        self._seen = False
+        self._paths: dict[Any, Path | None] = {}
+        self._anchor: Any = None
+        self._others = 0
+        self._mean_of = 0
+        self._counted_from: tuple[int, Any] | None = None
+        self._target: Any = None
+        self._vector: Any = None
+        self._variables: list[Any] | None = None
+        self._sums: list[tuple[int, float]] = []
+
+    # ------------------------------------------------------------ from the hooks
+
+    def saw(self, update: Any, value: Any, mean_of: int = 0) -> None:
+        """Keep a reference to the loss of an update.
+
+        `mean_of` says of how many updates it is the running mean, 0 if it is none.
+        """
+        self._seen = True
+        if self._stride > 1 and isinstance(update, int) and not self._keeps(update):
+            return
+        self._kept.append((update, value, mean_of))
+        if len(self._kept) > MOST:
+            self._thin()
+
+    def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
+        """Keras's train function returned: so many updates, None if it is not known.
+
+        `begins` says that the running means began anew with this call.
+        """
+        self._source = "fit"
+        self._mean_of = (0 if begins else self._mean_of) + (updates or 0)
+        value = self._pick("fit", logs)
+        if updates is not None:
+            self.updates += updates
+            if value is not None:
+                self.saw(self.updates, value, self._mean_of)
+            return
+        counter = counter_of(model)
+        self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
+        if self._counted_from is None:
+            self._counted_from = self.updates, counter
+        if value is not None and counter is not None:
+            self.saw(counter, value)
+
+    def returned(self, key: tuple[Any, ...], result: Any) -> None:
+        """A call that updates the weights returned; `key` names what was called."""
+        if key[0] == "function" and not self._counts(key):
+            return
+        self._source = "train_on_batch" if key[0] == "train_on_batch" else "output"
+        self.updates += 1
+        value = self._pick(key, result)
+        if value is not None:
+            self.saw(self.updates, value)
+        self._early_sum()
+
+    def derived(self, target: Any) -> None:
+        """The gradient of `target` was asked for, outside of any step function."""
+        if self._target is not None:
+            return
+        while isinstance(target, (list, tuple)) and target:
+            target = target[0]
+        if hasattr(target, "detach"):  # a tensor of PyTorch, whose graph is not to be kept
+            unscaled = getattr(target, "_trainperf_unscaled", None)
+            target = target.detach() if unscaled is None else unscaled
+            if len(target.shape) == 0:
+                target = target.clone()  # the next step may write over it, as CUDA graphs do
+        elif not is_eager(target):
+            return
+        if len(target.shape) == 0:
+            self._target = target
+        elif math.prod(target.shape) <= LONGEST:
+            self._vector = target
+
+    def variables(self, sources: Any) -> None:
+        """Remember the variables that a tape was asked for, if they are the first."""
+        if self._variables is None:
+            found = [one for one in leaves(sources) if getattr(one, "trainable", False)]
+            if found and all(hasattr(one, "assign") for one in found):
+                self._variables = [weakref.ref(one) for one in found]
+
+    def weights(self, parameters: list[Any]) -> None:
+        """Remember the parameters of an optimizer, if it is the first."""
+        if self._variables is None:
+            self._variables = [weakref.ref(one) for one in parameters]
+
+    def applied(self, key: tuple[Any, ...]) -> None:
+        """An optimizer was applied, or a variable assigned, outside of any function."""
+        value = self._vector if self._target is None else self._target
+        counts = self._counts(key)
+        if counts or key[0] == "optimizer":  # the loss of another optimizer is not the next one's
+            self._target = self._vector = None
+        if not counts:
+            return
+        self._source = "tape"
+        self.updates += 1
+        if value is not None:
+            self.saw(self.updates, value)
+        if key[0] == "optimizer":  # an assignment is seen before the others of its step
+            self._early_sum()
+
+    # ------------------------------------------------------------- while paused
+
+    def flush(self) -> None:
+        """Write down what was kept since the last time; waits for the device."""
+        kept, self._kept, self._stride = self._kept, [], 1
+        try:
+            self._write("loss", [self._read(*one) for one in kept])
+            if not self._seen and self.updates:
+                self._sum()
+            sums, self._sums = self._sums, []
+            self._write("weights", [(*one, 0) for one in sums])
+        except Exception as error:
+            self._observer.failed("losses", error)
+
+    # ----------------------------------------------------------------- internal
+
+    def _counts(self, key: tuple[Any, ...]) -> bool:
+        if self._anchor is None or self._others >= OTHERS:
+            self._anchor = key
+        if key != self._anchor:
+            self._others += 1
+            return False
+        self._others = 0
+        return True
+
+    def _keeps(self, update: int) -> bool:
+        return update <= ALWAYS or update % self._stride == 0
+
+    def _thin(self) -> None:
+        """Keep every second, so that legs which thin differently still share updates."""
+        self._stride *= 2
+        plain = isinstance(self._kept[0][0], int)
+        if plain:
+            self._kept = [one for one in self._kept if self._keeps(one[0])]
+        else:
+            self._kept = self._kept[::2]
+
+    def _pick(self, key: Any, result: Any) -> Any:
+        """The loss in what a step returned, None if there is none."""
+        path = self._paths.get(key, ())
+        if key not in self._paths:
+            path = self._paths[key] = path_to_loss(result)
+        try:
+            if path is not None:
+                for step in path:
+                    result = result[step]
+                return result
+        except (KeyError, IndexError, TypeError):
+            del self._paths[key]
+        return None
+
+    def _read(self, update: Any, value: Any, mean_of: int) -> tuple[int, float, int]:
+        if not isinstance(update, int):
+            from_update, counter = self._counted_from or (0, 0)
+            update = from_update + int(update) - int(counter)
+            self.updates = update
+        return update, number_of(value), mean_of
+
+    def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:
+        if not found:
+            return
+        self._observer.record.write(
+            "losses",
+            kind=kind,
+            of=self._source,
+            u=[update for update, _, _ in found],
+            v=[json_number(value) for _, value, _ in found],
+            k=[mean_of for _, _, mean_of in found],
+        )
+
+    def _early_sum(self) -> None:
+        """Sum the weights at updates 1, 2, 4, 8, … of the warm-up, which is not timed."""
+        update = self.updates
+        if update <= self._warm_up_steps and update & (update - 1) == 0:
+            try:
+                self._sum()
+            except Exception as error:
+                self._observer.failed("sums of weights", error)
+
+    def _sum(self) -> None:
+        variables = [one() for one in self._variables or ()]
+        if not variables or any(one is None for one in variables):
+            self._variables = None
+            return
+        off, self._observer.off = self._observer.off, True
+        try:
+            self._sums.append((self.updates, absolute_sum(variables)))
+        finally:
+            self._observer.off = off

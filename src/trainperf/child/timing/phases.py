@@ -1,0 +1,130 @@
+"""Lead a loop from one block of its plan to the next: what each phase needs, and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..job import ranks
+from ..process.stacks import StackSampler
+from .draining import Exhausted, drain
+from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+
+class Phases:
+    """Sets up what a phase needs before its steps, and takes it back after them.
+
+    `exchange` is what switches the exchange of gradients off and on, once it was found.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.exchange: Any = None
+        self._driver = driver
+        self._stacks: StackSampler | None = None
+
+    def look_for_exchange(self) -> None:
+        """Find the exchange of gradients, but for a leg: it runs real steps only."""
+        driver = self._driver
+        if driver.observer.settings.get("leg") is not None:
+            return
+        try:
+            self.exchange = driver.find_exchange()
+        except Exception as error:
+            driver.observer.failed("finding the exchange of gradients", error)
+        if self.exchange is not None:
+            driver.plan.exchanges()
+
+    def exchange_again(self) -> None:
+        """Leave the loop as it is by itself: a rank that exchanges nothing hangs the others."""
+        if self.exchange is not None:
+            self.exchange.on()
+
+    def next(self) -> None:
+        """Leave the block that is over, and enter the next one."""
+        driver = self._driver
+        plan, world = driver.plan, driver.world
+        if plan.phase == WARM_UP and world is not None and world.absent:
+            reason = ranks.silent_text(world.absent)
+            for what in (RESIDENT, LOCAL, INPUT, "split"):
+                driver.record.write("missing", what=what, reason=reason)
+        self.end_profile()
+        if plan.phase == LOCAL:
+            self.exchange.on()
+        plan.advance()
+        self._enter()
+
+    def drain(self) -> None:
+        """Drain the input alone, as one piece; record when each batch came."""
+        driver = self._driver
+        block = driver.plan.block
+        try:
+            marks, began = drain(driver, block.seconds)
+        except Exhausted:
+            reason = "the input ran out"
+        except Exception as error:
+            reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
+        else:
+            driver.record.write("input", b=block.index, s=began, marks=marks)
+            self.next()
+            return
+        driver.record.write("missing", what="input", reason=reason)
+        driver.plan.give_up(INPUT)
+        self._enter()
+
+    def end_profile(self) -> None:
+        """Record the stacks that were sampled, if steps are being profiled."""
+        stacks, self._stacks = self._stacks, None
+        if stacks is None:
+            return
+        try:
+            self._driver.profile_ends()
+        finally:
+            counts = stacks.stop()
+            self._driver.record.write(
+                "stacks",
+                total=stacks.samples,
+                counts=counts,
+                held=stacks.held(),
+                sources=stacks.sources(),
+                steps=stacks.in_steps,
+                fetching=stacks.fetching,
+            )
+
+    def end(self) -> None:
+        """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""
+        self.exchange_again()
+        try:
+            self.end_profile()
+        except Exception as error:
+            self._driver.observer.failed("ending the profile of a loop", error)
+
+    def _enter(self) -> None:
+        driver, plan = self._driver, self._driver.plan
+        if plan.phase == LOCAL:
+            self._enter_local()
+        if plan.phase == RESIDENT:
+            try:
+                reason = driver.prepare_resident()
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            if reason:
+                driver.record.write("missing", what="resident", reason=reason)
+                plan.give_up(RESIDENT)
+        if plan.phase == PROFILE and self._stacks is None:
+            self._stacks = StackSampler(over=driver.stale, between=driver.between)
+            self._stacks.start()
+            driver.profile_begins()
+        driver.record.write("phase", p=plan.phase, b=plan.block.index)
+        driver.observer.reads.mark()
+
+    def _enter_local(self) -> None:
+        try:
+            reason = self.exchange.off() if self.exchange is not None else "nothing is exchanged"
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        if reason:
+            self.exchange_again()  # it may have been switched off in part
+            self._driver.record.write("missing", what=LOCAL, reason=reason)
+            self._driver.plan.give_up(LOCAL)

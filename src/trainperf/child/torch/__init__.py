@@ -1,0 +1,1 @@
+"""PyTorch: loops, batches, and the hooks that see them."""

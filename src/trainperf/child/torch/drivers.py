@@ -1,0 +1,185 @@
+"""Drivers of PyTorch loops: over a `DataLoader`, and with batches of their own making."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..timing.driver import ALONE
+from ..timing.iterator_driver import IteratorDriver
+from ..timing.loop_drivers import LoopDriver, UpdateDriver
+from . import batches
+from .loader import digest, loaders
+
+if TYPE_CHECKING:
+    from .loops import TorchLoops
+
+
+class TorchDriver(LoopDriver):
+    """What the drivers of PyTorch loops have in common."""
+
+    @property
+    def loader(self) -> Any:
+        """The `DataLoader` that feeds the loop, or None."""
+        return None
+
+    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
+        if self.world is not None:
+            from .step.trace import WHAT
+
+            self.record.write("missing", what=WHAT, reason=ALONE)
+        return super()._extras()
+
+    def _step_ended(self, began: float, now: float) -> None:
+        if self.loops.compiled():
+            self.disturbed = True
+        if self.loops.detail is not None:
+            self.loops.detail.step_ended(now - began, usual=not self._first)
+        super()._step_ended(began, now)
+
+    def profile_begins(self) -> None:
+        """Take the steps that follow apart, call by call."""
+        from .step.detail import Detail
+
+        self.loops.detail = Detail(self.loops)
+        self.loops.detail.start()
+
+    def profile_ends(self) -> None:
+        """Leave the steps alone again."""
+        detail, self.loops.detail = self.loops.detail, None
+        if detail is not None:
+            detail.stop()
+
+    def ending_begins(self) -> None:
+        """See the evaluations that come between epochs."""
+        from .step.detail import Detail
+
+        self.loops.detail = Detail(self.loops)
+        self.loops.detail.start()
+
+    def ending_ends(self) -> None:
+        """Record the evaluations that came between epochs, and the loaders if there are more."""
+        detail, self.loops.detail = self.loops.detail, None
+        if detail is not None:
+            detail.stop_between()
+        self.observer.off = True
+        try:
+            loaders.record_again(self)
+        finally:
+            self.observer.off = False
+
+
+class LoaderDriver(IteratorDriver, TorchDriver):
+    """A loop over a `DataLoader`: `for x, y in loader`."""
+
+    def __init__(self, loops: TorchLoops, iterator: Any) -> None:
+        super().__init__(loops, iterator)
+        self.updates_per_step = 1
+        self._beside: dict[int, Any] = {}  # the last iterator over each companion's loader
+        self._handed: Any = None
+        self._versions: tuple[tuple[int, bool], ...] = ()
+        self._written = False
+
+    @property
+    def loader(self) -> Any:
+        """The `DataLoader` that feeds the loop."""
+        return self._dataset
+
+    def boundary(self) -> None:
+        """As in every loop; a step may update several models."""
+        if self._seen >= 0:
+            self.updates_per_step = max(1, self.loops.updates - self._seen)
+        super().boundary()
+
+    def companion(self, iterator: Any) -> bool:
+        """As in every loop; each epoch has a new iterator over a companion's loader."""
+        loader = self.batches.dataset_of(iterator)
+        if not super().companion(iterator):
+            known = self._beside.get(id(loader))
+            if known is None or self.batches.dataset_of(known) is not loader:
+                return False
+            iterator._trainperf_last = known._trainperf_last
+            self._companions.pop(id(known), None)
+            self._companions[id(iterator)] = iterator
+        if loader is not None:
+            self._beside[id(loader)] = iterator
+        return True
+
+    def next_companion(self, iterator: Any, original: Any) -> Any:
+        """As in every loop; one that is asked more often than the loop's own is really asked."""
+        again = getattr(iterator, "_trainperf_asked", None) == self._replayed
+        iterator._trainperf_asked = self._replayed
+        if self.resident and again:  # an evaluation over it would have no end
+            return original(iterator)
+        return super().next_companion(iterator, original)
+
+    def pull(self, count: int) -> int:
+        """As in every loop; a companion that ran out is opened again as well."""
+        for _ in range(count):
+            super().pull(1)
+            for key, known in list(self._beside.items()):
+                if id(known) in self._companions:
+                    continue
+                began = self.clock()
+                made = self._opened(self.batches.dataset_of(known))
+                try:
+                    self._original(made)  # type: ignore[misc]
+                except StopIteration:  # it gives its batches a single time
+                    del self._beside[key]
+                    continue
+                self.restarts += self.clock() - began
+                made._trainperf_last = known._trainperf_last
+                self._companions[id(made)] = self._beside[key] = made
+        return count
+
+    def _opened(self, loader: Any) -> Any:
+        self.observer.off = True
+        try:
+            return iter(loader)
+        finally:
+            self.observer.off = False
+
+    def companions(self) -> list[Any]:
+        """The loaders from which each step takes a batch beside the loop's own."""
+        return [self.batches.dataset_of(one) for one in self._beside.values()]
+
+    def waited(self, seconds: float) -> None:
+        """The loop waited so long for its batch."""
+        if self.loops.detail is not None:
+            self.loops.detail.add("input", seconds)
+
+    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+        """As for every loop; and whether the ranks read the same data."""
+        extras = super().exchange_extras()
+        if self.world is not None:
+            extras.append(("digest", lambda deadline: digest.record(self)))
+        return extras
+
+    def buffered(self) -> int:
+        """How many batches may be ready before anything is drained."""
+        loader = self._dataset
+        workers = getattr(loader, "num_workers", 0)
+        return int(workers * (getattr(loader, "prefetch_factor", None) or 2)) if workers else 0
+
+    def replay(self, batch: Any) -> Any:
+        """A batch of the ring: with tensors of its own where the loop writes into them."""
+        if self._written:
+            return batches.cloned(batch)
+        return batches.fresh(batch)
+
+    def _remember(self, batch: Any) -> None:
+        if self._handed is not None and not self._written:
+            self._written = batches.versions(self._handed) != self._versions
+            if self._written:
+                self._ring.clear()  # the loop has spoilt them
+        if self._written:
+            if len(self._ring) != self._ring.maxlen:  # a few will do: clones cost the step
+                super()._remember(batches.cloned(batch))
+            return
+        super()._remember(batches.fresh(batch))
+        self._handed, self._versions = self.batch, batches.versions(batch)
+
+
+class TorchUpdateDriver(UpdateDriver, TorchDriver):
+    """A loop that makes its own batches: `x, y = get_batch()`."""

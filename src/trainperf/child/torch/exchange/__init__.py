@@ -1,0 +1,1 @@
+"""Gradients exchanged between the ranks of a PyTorch job."""

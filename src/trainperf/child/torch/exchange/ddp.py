@@ -1,0 +1,224 @@
+"""What `DistributedDataParallel` does in a loop: how it was built, when it exchanges.
+
+Its `__init__` is hooked at import, its `forward` once there is one: a process without
+any pays nothing. A forward costs about 1 µs more. DDP decides in its forward whether the
+backward that follows exchanges gradients (as `no_sync` says of itself), so that is where
+the exchange is switched off: the user's own settings and `no_sync` stay what they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import weakref
+from typing import Any
+
+from ...process import frames
+from ...process.patching import replace, undo
+from .ddp_times import Times, parameters
+
+DDPS = "ddp"
+
+
+class One:
+    """A `DistributedDataParallel` and what was seen of it.
+
+    `unused` is how many parameters had no gradient in an update, the most of those that
+    were looked at.
+    """
+
+    def __init__(
+        self, ddp: Any, where: dict[str, Any] | None, given: tuple[str, ...], init_sync: bool | None
+    ) -> None:
+        self.reference = weakref.ref(ddp)
+        self.where = where
+        self.given = given
+        self.init_sync = init_sync
+        self.updates = 0
+        self.micro_steps = 0
+        self.synced = 0
+        self.unused: int | None = None
+        self.times = Times()
+        self._pending: bool | None = None
+        self._since = [0, 0]
+
+    def called(self, synced: bool) -> None:
+        """A forward with gradients: the backward after it exchanges, or does not."""
+        self._pending = synced
+
+    def backward(self) -> None:
+        """Gradients are asked for; that counts once for each forward."""
+        if self._pending is not None:
+            self._since[0] += 1
+            self._since[1] += self._pending
+            self._pending = None
+
+    def stepped(self, look: bool) -> None:
+        """An optimizer updated its parameters; what came before the first is left out."""
+        if not self._since[0]:
+            return
+        self.updates += 1
+        self.micro_steps += self._since[0]
+        self.synced += self._since[1]
+        self._since = [0, 0]
+        if look or self.updates & (self.updates - 1) == 0:
+            self._look()
+
+    def _look(self) -> None:
+        ddp = self.reference()
+        wanted = parameters(ddp) if ddp is not None else []
+        without = sum(one.grad is None for one in wanted)
+        if without < len(wanted):  # none has any where backward itself updates
+            self.unused = max(without, self.unused or 0)
+
+
+class Ddps:
+    """All of them in this process. While `off`, none exchanges anything in its steps."""
+
+    def __init__(self, loops: Any) -> None:
+        self._loops = loops
+        self._ones: dict[int, One] = {}
+        self._trained_by: dict[int, tuple[Any, int, list[One]]] = {}
+        self._hooked: Any = None
+        self.off = False
+
+    @property
+    def alive(self) -> list[tuple[Any, One]]:
+        """Those that are still there, in the order they were built."""
+        found = [(one.reference(), one) for one in self._ones.values()]
+        return [(ddp, one) for ddp, one in found if ddp is not None]
+
+    @property
+    def hooked(self) -> bool:
+        """Whether forwards are seen."""
+        return bool(self._hooked)
+
+    def overridden(self, ddp: Any) -> bool:
+        """Whether a subclass has a forward of its own, which may leave DDP's out."""
+        return bool(self._hooked and type(ddp).forward is not self._hooked.forward)
+
+    # ------------------------------------------------------------ from the hooks
+
+    def built(self, ddp: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+        """One was built by a call with these arguments."""
+        given = signature.bind_partial(ddp, *args, **kwargs).arguments
+        defaults = signature.parameters
+        init_sync = given.get("init_sync", getattr(defaults.get("init_sync"), "default", None))
+        names = tuple(name for name in given if name not in ("self", "module"))
+        self._ones[id(ddp)] = One(ddp, _where(ddp), names, init_sync)
+        if getattr(ddp, "_use_python_reducer", False):
+            self.unhook()  # TorchDynamo traces through its forward
+        elif self._hooked is None:
+            self._hooked = sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel
+            replace(self._hooked, "forward", self._forward)
+
+    def unhook(self) -> None:
+        """Leave `forward` as PyTorch has it."""
+        if self._hooked:
+            undo(self._hooked, "forward")
+        self._hooked = False
+
+    def backward(self) -> None:
+        """The loop asks for gradients."""
+        for one in self._ones.values():
+            one.backward()
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer updated weights."""
+        if not self._ones:
+            return
+        look = self._loops.detail is not None
+        for one in self._of(optimizer):
+            one.stepped(look)
+
+    def _of(self, optimizer: Any) -> list[One]:
+        known = self._trained_by.get(id(optimizer))
+        if known is None or known[0]() is not optimizer or known[1] != len(self._ones):
+            ids = {id(one) for group in optimizer.param_groups for one in group["params"]}
+            found = [
+                one for ddp, one in self.alive if any(id(each) in ids for each in parameters(ddp))
+            ]
+            known = weakref.ref(optimizer), len(self._ones), found
+            self._trained_by[id(optimizer)] = known
+        return known[2]
+
+    def _forward(self, original: Any) -> Any:
+        loops, grad = self._loops, sys.modules["torch"].is_grad_enabled
+
+        def forward(ddp: Any, *inputs: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(ddp, *inputs, **kwargs)
+            one = self._one(ddp)
+            state = ddp.__dict__
+            wanted = state["require_backward_grad_sync"]
+            if grad():
+                one.called(wanted)
+            if self.off:
+                return self._without_exchange(original, ddp, inputs, kwargs)
+            output = original(ddp, *inputs, **kwargs)
+            if loops.detail is not None or one.times.each_step:
+                self._sample(ddp, one.times)
+            return output
+
+        return forward
+
+    def _without_exchange(self, original: Any, ddp: Any, inputs: Any, kwargs: Any) -> Any:
+        state = ddp.__dict__
+        names = "require_backward_grad_sync", "require_forward_param_sync"
+        before = [state[name] for name in names]
+        state.update(dict.fromkeys(names, False))
+        try:
+            return original(ddp, *inputs, **kwargs)
+        finally:
+            state.update(zip(names, before, strict=True))
+
+    def _one(self, ddp: Any) -> One:
+        one = self._ones.get(id(ddp))
+        if one is None or one.reference() is not ddp:  # a copy, or one that was unpickled
+            one = self._ones[id(ddp)] = One(ddp, None, (), None)
+            self._trained_by.clear()
+        return one
+
+    def _sample(self, ddp: Any, times: Times) -> None:
+        try:
+            times.sample(ddp, each_step=self._loops.detail is not None)
+        except Exception as error:
+            times.each_step = False
+            self._loops.observer.failed("DDP's own times", error)
+
+
+def watch(loops: Any, module: Any) -> None:
+    """Note where each is built; `module` is `torch.nn.parallel.distributed`."""
+    signature = inspect.signature(module.DistributedDataParallel.__init__)
+
+    def make(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if loops.observer.off:
+                return
+            try:
+                ddps(loops).built(self, signature, args, kwargs)
+            except Exception as error:
+                loops.observer.failed("where a DistributedDataParallel is built", error)
+
+        return __init__
+
+    replace(module.DistributedDataParallel, "__init__", make)
+
+
+def ddps(loops: Any) -> Ddps:
+    """Those of a process, made at the first call."""
+    found = loops.sites.get(DDPS)
+    if found is None:
+        found = loops.sites[DDPS] = Ddps(loops)
+    there: Ddps = found
+    return there
+
+
+def _where(ddp: Any) -> dict[str, Any] | None:
+    """The user's call that builds it; without its extent where a library makes the call."""
+    frame, called = frames.users_frame(ddp)
+    found = frames.site(frame)
+    if found is None or called == "__init__":
+        return found
+    return {name: found[name] for name in ("file", "line", "function")}

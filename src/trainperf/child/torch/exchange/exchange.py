@@ -1,0 +1,227 @@
+"""The exchange of gradients between processes: switched off for a while, and recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from . import ddp as torch_ddp
+from . import ddp_facts, fsdp, gradient_sums, placed
+
+EXCHANGE = "exchange"
+RECORDED = "exchange recorded"
+MOST = 4
+"""Of so many `DistributedDataParallel` modules there are events."""
+BY_HAND = "all_reduce in the loop"
+COMPILED = "TorchDynamo's own reducer exchanges gradients (optimize_ddp = 'python_reducer')"
+STATIC = "with static_graph, DDP does not permit it before its first step is over"
+DELAYED = "the exchange of some parameters is delayed (delay_all_reduce_named_params)"
+OWN_FORWARD = "the forward of a subclass of DistributedDataParallel decides when to exchange"
+JOINED = "inside of `Join` each forward asks the other ranks whether they go on"
+
+
+class Exchange:
+    """Switches the exchange of gradients of this process off and on, at step boundaries.
+
+    While off, ranks train apart: their weights differ from then on. DDP's broadcast of
+    buffers and its search for unused parameters are off with it, as in `no_sync`;
+    SyncBatchNorm's statistics are exchanged all the same. Of FSDP both are off: gathering
+    parameters and reducing gradients. All ranks must switch at the same step.
+    """
+
+    def __init__(self, loops: Any) -> None:
+        self._ddps = torch_ddp.ddps(loops)
+        self._sums = gradient_sums.sums(loops)
+        self._shards = fsdp.collectives(loops)
+        self._loops = loops
+
+    def off(self) -> str:
+        """Exchange nothing from the next forward on; return "" or why that cannot be."""
+        reason = self._reason()
+        if not reason:
+            self._ddps.off = self._sums.off = True
+            self._shards.switch(off=True)
+            if any(_syncs_batch_norm(ddp) for ddp, _ in self._ddps.alive):
+                self._loops.observer.note(
+                    "SyncBatchNorm exchanges its statistics in the forward pass: "
+                    "that is not in the times of the exchange of gradients"
+                )
+        return reason
+
+    def on(self) -> None:
+        """Exchange as the loop does by itself."""
+        self._ddps.off = self._sums.off = False
+        self._shards.switch(off=False)
+
+    def _reason(self) -> str:
+        sharded = placed.fsdp(self._loops) is not None
+        if sharded and not self._shards.of_step(fsdp.SCATTER, fsdp.SUM):
+            return fsdp.UNSEEN
+        for ddp, one in self._ddps.alive:
+            state = ddp.__dict__
+            if state.get("_use_python_reducer") or not self._ddps.hooked:
+                return COMPILED
+            if not one.updates and self._ddps.overridden(ddp):
+                return OWN_FORWARD
+            if state.get("static_graph") and not state.get(
+                "_static_graph_delay_allreduce_enqueued"
+            ):
+                return STATIC
+            if state.get("_delay_all_reduce_params"):
+                return DELAYED
+            if getattr(state.get("_join_config"), "enable", False):
+                return JOINED
+        return ""
+
+
+def exchange(loops: Any) -> Exchange | None:
+    """The exchange of the process's gradients; None where nothing is exchanged."""
+    if loops.observer.world is None or not method(loops):
+        return None  # by itself, or with nobody to agree with on when to switch
+    found = loops.sites.get(EXCHANGE)
+    if found is None:
+        found = loops.sites[EXCHANGE] = Exchange(loops)
+        _exchange(loops)  # the script may end before all is measured
+    there: Exchange = found
+    return there
+
+
+def method(loops: Any) -> str:
+    """What exchanges the gradients, "" if nothing was seen to."""
+    sharded = placed.fsdp(loops)
+    if sharded is not None:
+        return sharded.kind
+    if torch_ddp.ddps(loops).alive:
+        return "DistributedDataParallel"
+    return BY_HAND if gradient_sums.sums(loops).sizes else ""
+
+
+def distributed() -> Any:
+    """`torch.distributed` where a process group was initialised, else None."""
+    module: Any = sys.modules.get("torch.distributed")
+    try:
+        return module if module.is_available() and module.is_initialized() else None
+    except AttributeError:
+        return None
+
+
+def world() -> dict[str, Any] | None:
+    """Rank, `world_size` and backend as `torch.distributed` has them; None without it."""
+    dist = distributed()
+    if dist is None:
+        return None
+    return {
+        "rank": int(dist.get_rank()),
+        "world_size": int(dist.get_world_size()),
+        "backend": str(dist.get_backend()),
+    }
+
+
+def backend(group: Any = None, device: str = "cpu") -> str:
+    """What moves tensors of a device kind in a group: "gloo", "nccl".
+
+    A group may have one for each kind: "cpu:gloo,cuda:nccl".
+    """
+    dist = distributed()
+    try:
+        config = str(dist.get_backend_config(group))
+    except (AttributeError, ValueError, RuntimeError):
+        config = str(dist.get_backend(group))
+    of = dict(word.partition(":")[::2] for word in config.split(","))
+    return of.get(device) or str(dist.get_backend(group))
+
+
+def sent(loops: Any) -> tuple[int | None, list[int]]:
+    """Bytes of gradients that this process gives away in a step, and those of each call.
+
+    A loop of several updates a step, or of several exchanges an update, gives them
+    away as often. (None, []) where that is not known.
+    """
+    found = torch_ddp.ddps(loops).alive
+    if placed.fsdp(loops) is not None:
+        sizes = fsdp.collectives(loops).of_step(fsdp.SCATTER, fsdp.SUM)
+        return (sum(sizes), sizes) if sizes else (None, [])
+    if not found:
+        sizes = gradient_sums.sums(loops).sizes
+        return (sum(sizes), sizes) if sizes else (None, [])
+    total, buckets = 0, []
+    for ddp, one in found:
+        size, of = ddp_facts.sent(ddp)
+        if size is None:
+            return None, []
+        times = max(1, round(one.synced / one.updates)) if one.updates else 1
+        total += size * times
+        buckets += of * times
+    return total, buckets
+
+
+def record(driver: Any) -> None:
+    """Record `ddp`, `exchange` and `overlap`, and the facts of `placed`; once a loop."""
+    loops = driver.loops
+    if loops.sites.get(RECORDED) is driver:
+        return
+    loops.sites[RECORDED] = driver
+    parts: tuple[tuple[str, Callable[[Any], None]], ...] = (
+        ("DistributedDataParallel", _ddps),
+        ("the exchange of gradients", lambda driver: _exchange(driver.loops)),
+        ("devices and checkpoints", placed.record),
+    )
+    for what, part in parts:
+        try:
+            part(driver)
+        except Exception as error:
+            loops.observer.failed(f"facts about {what}", error)
+
+
+def _ddps(driver: Any) -> None:
+    for ddp, one in torch_ddp.ddps(driver.loops).alive[:MOST]:
+        driver.record.write("ddp", **ddp_facts.facts(ddp, one))
+    for ddp, one in torch_ddp.ddps(driver.loops).alive[:1]:
+        overlap = ddp_facts.overlap(ddp, one)
+        if overlap is not None:
+            driver.record.write("overlap", **overlap)
+
+
+def _exchange(loops: Any) -> None:
+    parallel = placed.data_parallel(loops)
+    how, place = method(loops), world()
+    if how and place is not None:
+        ddps = torch_ddp.ddps(loops).alive
+        group = ddps[0][0].process_group if ddps else None
+        device = ddps[0][0].device.type if ddps else _device(loops)
+        size, buckets = sent(loops)
+        gathers = fsdp.collectives(loops).of_step(fsdp.GATHER)
+        replicas = int(distributed().get_world_size(group))
+        loops.observer.record.write(
+            "exchange",
+            method=how,
+            backend=backend(group, device),
+            replicas=replicas,
+            bytes=size,
+            buckets=buckets,
+            **({"gathers": gathers} if gathers else {}),
+        )
+    elif parallel:
+        one = parallel[0][0]
+        loops.observer.record.write(
+            "exchange",
+            method="DataParallel",
+            backend="",
+            replicas=max(1, len(getattr(one, "device_ids", None) or [])),
+            bytes=placed.gradient_bytes(one),
+            buckets=[],
+        )
+
+
+def _device(loops: Any) -> str:
+    """The kind of device that trained parameters are on."""
+    for optimizer in loops.optimizers:
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                return str(one.device.type)
+    return "cpu"
+
+
+def _syncs_batch_norm(ddp: Any) -> bool:
+    return any(type(module).__name__ == "SyncBatchNorm" for module in ddp.modules())

@@ -1,0 +1,219 @@
+"""Models spread over devices or processes by other means than DDP, and checkpoints.
+
+`DataParallel`, both kinds of FSDP, models placed over several devices by hand. Their
+constructors are hooked, none of their steps.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections import Counter
+from typing import Any
+
+from ...process import frames
+from ...process.patching import replace
+from ..facts import models
+from . import fsdp as torch_fsdp
+
+PLACED = "placed"
+SAVES = "saves"
+FSDP_SETTINGS = (
+    "sharding_strategy",
+    "backward_prefetch",
+    "forward_prefetch",
+    "limit_all_gathers",
+    "use_orig_params",
+    "reshard_after_forward",
+)
+
+
+class Sharded:
+    """What FSDP was built from. `units` counts the modules it was given, `where` the last."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.units = 0
+        self.where: dict[str, Any] | None = None
+        self.model: Any = lambda: None
+        self.settings: dict[str, Any] = {}
+
+
+# ------------------------------------------------------------------------ the hooks
+
+
+def watch_data_parallel(loops: Any, module: Any) -> None:
+    """Note where each is built; `module` is `torch.nn.parallel.data_parallel`."""
+
+    def make(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            try:
+                if not loops.observer.off:
+                    built = loops.sites.setdefault((PLACED, "DataParallel"), [])
+                    built.append((weakref.ref(self), frames.here(self)))
+            except Exception as error:
+                loops.observer.failed("where a DataParallel is built", error)
+
+        return __init__
+
+    replace(module.DataParallel, "__init__", make)
+
+
+def watch_fsdp(loops: Any, module: Any) -> None:
+    """Note what is sharded; `module` has `FullyShardedDataParallel`."""
+
+    def make(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            try:
+                _sharded(loops, "FullyShardedDataParallel", self, kwargs, frames.here(self))
+            except Exception as error:
+                loops.observer.failed("what FSDP shards", error)
+
+        return __init__
+
+    replace(module.FullyShardedDataParallel, "__init__", make)
+
+
+def watch_fully_shard(loops: Any, module: Any) -> None:
+    """Note what is sharded; `module` has `fully_shard`."""
+
+    def make(original: Any) -> Any:
+        def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(module, *args, **kwargs)
+            try:
+                _sharded(loops, "fully_shard", module, kwargs, frames.here())
+            except Exception as error:
+                loops.observer.failed("what FSDP shards", error)
+            return made
+
+        return fully_shard
+
+    replace(module, "fully_shard", make)
+
+
+def _sharded(
+    loops: Any, kind: str, module: Any, kwargs: dict[str, Any], where: dict[str, Any] | None
+) -> None:
+    if loops.observer.off:
+        return
+    torch_fsdp.collectives(loops).watch()
+    found = loops.sites.setdefault((PLACED, "FSDP"), Sharded(kind))
+    found.kind = kind
+    found.units += 1
+    found.where = where
+    if hasattr(module, "parameters"):
+        found.model = weakref.ref(module)
+    found.settings = {
+        name: value if isinstance(value, (bool, int)) else getattr(value, "name", str(value))
+        for name in FSDP_SETTINGS
+        if (value := kwargs.get(name, getattr(module, name, None))) is not None
+    }
+
+
+def watch_saves(loops: Any, module: Any) -> None:
+    """Count checkpoints that are written to files; `module` is `torch.serialization`."""
+
+    def make(original: Any) -> Any:
+        def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                if not loops.passive() and loops.observer.driver is not None and _is_file(f):
+                    count, where = loops.sites.get(SAVES, (0, None))
+                    loops.sites[SAVES] = count + 1, where or frames.here()
+            except Exception as error:
+                loops.observer.failed("a checkpoint", error)
+            return original(obj, f, *args, **kwargs)
+
+        return save
+
+    replace(module, "save", make)
+
+
+def _is_file(target: Any) -> bool:
+    """Whether it is a path or an open file, no buffer in memory."""
+    return isinstance(target, (str, os.PathLike)) or isinstance(getattr(target, "name", None), str)
+
+
+# -------------------------------------------------------------------- asked for later
+
+
+def fsdp(loops: Any) -> Sharded | None:
+    """What FSDP shards in this process, None if nothing."""
+    found: Sharded | None = loops.sites.get((PLACED, "FSDP"))
+    return found
+
+
+def data_parallel(loops: Any) -> list[tuple[Any, dict[str, Any] | None]]:
+    """The `DataParallel` modules that are still there, and where they were built."""
+    built = loops.sites.get((PLACED, "DataParallel"), ())
+    found = [(reference(), where) for reference, where in built]
+    return [(one, where) for one, where in found if one is not None]
+
+
+def record(driver: Any) -> None:
+    """Record the facts `data_parallel`, `fsdp`, `model_devices`, `checkpoint_writes`.
+
+    `local_world_size` is what the launcher said of this host. `checkpoint_where` is the
+    first call that wrote one in the loop.
+    """
+    loops, fact = driver.loops, driver.observer.fact
+    for one, where in data_parallel(loops)[:1]:
+        ids = [int(index) for index in getattr(one, "device_ids", None) or []]
+        model = type(getattr(one, "module", one)).__name__
+        fact("data_parallel", {"model": model, "where": where, "device_ids": ids})
+    sharded = fsdp(loops)
+    if sharded is not None:
+        model = sharded.model()
+        fact(
+            "fsdp",
+            {
+                "kind": sharded.kind,
+                "model": "" if model is None else _class(models.unwrapped(model)),
+                "where": sharded.where,
+                "units": sharded.units,
+                "settings": sharded.settings,
+            },
+        )
+    placed = over_devices(loops)
+    if placed:
+        fact("model_devices", placed)
+    local = os.environ.get("LOCAL_WORLD_SIZE", "")
+    fact("local_world_size", int(local) if local.isdigit() else None)
+    count, where = loops.sites.get(SAVES, (0, None))
+    fact("checkpoint_writes", count)
+    if where is not None:
+        fact("checkpoint_where", where)
+
+
+def _class(module: Any) -> str:
+    """The class of a module; `fully_shard` puts one of its own before the user's."""
+    names = [cls.__name__ for cls in type(module).__mro__]
+    return names[0].removeprefix("FSDP") if "FSDPModule" in names else names[0]
+
+
+def over_devices(loops: Any) -> dict[str, Any] | None:
+    """Which devices a trained model was placed on by hand: parameters on each of them.
+
+    None if on one only. Parameters on the host beside one GPU count: they are moved, or
+    computed with, in each step.
+    """
+    trained = models.trained_parameters(loops)
+    for model, _, _ in models.models(loops):
+        on = Counter(
+            str(one.device) for one in model.parameters() if not trained or id(one) in trained
+        )
+        if len(on) > 1:
+            return {"model": type(models.unwrapped(model)).__name__, "devices": dict(on)}
+    return None
+
+
+def gradient_bytes(model: Any) -> int:
+    """Bytes of the gradients of all parameters that want one."""
+    torch: Any = sys.modules["torch"]
+    return sum(
+        one.numel() * one.element_size()
+        for one in model.parameters()
+        if one.requires_grad and isinstance(one, torch.Tensor)
+    )

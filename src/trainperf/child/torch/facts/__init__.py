@@ -1,0 +1,1 @@
+"""Models, optimizers, flags and devices of a PyTorch process."""

@@ -1,0 +1,189 @@
+"""Facts about a PyTorch loop, read once when all is timed: batch, device, models, flags."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from typing import Any
+
+from ...timing import gpu_build
+from .. import batches as torch_batches
+from ..exchange import exchange
+from ..loader import padding
+from . import flags, models, optimizers
+from .built import watch_checkpointing, watch_modules, watch_optimizers
+from .flags import watch_flags
+
+__all__ = [
+    "loop_facts",
+    "record",
+    "watch_checkpointing",
+    "watch_flags",
+    "watch_modules",
+    "watch_optimizers",
+]
+
+
+def loop_facts(driver: Any) -> dict[str, Any]:
+    """Size and kind of the batch, what feeds the loop, what makes the model parallel.
+
+    `epoch_steps` counts batches. Without a loader the batch is what the model was
+    called with last.
+    """
+    loader = driver.loader
+    facts: dict[str, Any] = {
+        "batches_per_step": getattr(driver, "batches_per_step", 1),
+        "updates_per_step": getattr(driver, "updates_per_step", 1),
+        "epochs_ended": driver.epochs_ended,
+        "input_kind": "DataLoader" if loader is not None else "arrays in the loop",
+        "replicas": 1,
+        "strategy": models.strategy(driver.loops),
+    }
+    batch = _usual(driver) if driver.batch is not None else _arguments(driver.loops)
+    leaves = list(torch_batches.leaves(batch))
+    if leaves:
+        alone = driver.batch is None
+        facts["batch_size"] = (
+            _agreed(driver.loops, leaves) if alone else _samples(batch, leaves, loader)
+        )
+        facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
+        facts["batch_dtypes"] = sorted({dtype_name(leaf) for leaf in leaves})
+    if loader is not None:
+        facts["epoch_steps"] = _length(loader)
+    return facts
+
+
+def dtype_name(tensor: Any) -> str:
+    """A tensor's dtype as other frameworks call it: "float32"."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _usual(driver: Any) -> Any:
+    """The last batch, or one before it where the last is the odd one that ends an epoch."""
+    batches = driver.recent_batches() or [driver.batch]
+    sizes = [_samples(one, list(torch_batches.leaves(one)), driver.loader) or 0 for one in batches]
+    return batches[sizes.index(statistics.median_high(sizes))]
+
+
+def _arguments(loops: Any) -> Any:
+    """What the model was called with last, None if no call was seen."""
+    calls = list(loops.model_calls.values())
+    return [*calls[-1][1], *calls[-1][2].values()] if calls else None
+
+
+def _samples(batch: Any, leaves: list[Any], loader: Any) -> int | None:
+    """Samples in a batch: the first dimension of its first tensor that has one.
+
+    A list of as many tensors as the loader takes samples (images of different sizes)
+    is a batch as well, and so is a tensor that has so many in another dimension (sequences
+    with their time first).
+    """
+    size = getattr(loader, "batch_size", None)
+    parts = batch if isinstance(batch, (list, tuple)) else [batch]
+    lists = [len(one) for one in (batch, *parts) if isinstance(one, (list, tuple))]
+    sizes = [int(leaf.shape[0]) for leaf in leaves if leaf.dim()]
+    if size is not None and size not in sizes and size in lists:
+        return int(size)
+    inner = {int(each) for leaf in leaves for each in leaf.shape[1:2]}
+    if size is not None and size not in sizes and size in inner:
+        return int(size)
+    return sizes[0] if sizes else None
+
+
+def _agreed(loops: Any, leaves: list[Any]) -> int | None:
+    """Samples in what a model was called with, None where it may as well be the time.
+
+    Sequences often have their time first, with a state that has the samples second. The
+    first dimension counts if all arguments share it and no layer wants the time there; the
+    second if they differ in the first. Token numbers alone say neither.
+    """
+    shapes = [tuple(int(each) for each in leaf.shape) for leaf in leaves if leaf.dim()]
+    first = {shape[0] for shape in shapes}
+    second = {shape[1] for shape in shapes if len(shape) > 1}
+    model = list(loops.model_calls.values())[-1][0]
+    time_first = any(getattr(one, "batch_first", None) is False for one in model.modules())
+    if len(first) == 1 and not time_first:
+        tokens = len(shapes) == 1 and len(shapes[0]) == 2 and not leaves[0].is_floating_point()
+        return None if tokens else first.pop()
+    if len(shapes) > 1 and len(second) == 1 and all(len(shape) > 1 for shape in shapes):
+        return second.pop()
+    return None
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):  # an iterable dataset without a length
+        return None
+
+
+def record(driver: Any) -> None:
+    """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
+    driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    for what, part in (
+        ("the device", _framework),
+        ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
+        ("models", models.record),
+        ("optimizers", optimizers.record),
+        ("flags", flags.record),
+        ("the exchange of gradients", exchange.record),
+        ("the build", gpu_build.record_torch),
+        ("padding", padding.record),
+    ):
+        try:
+            part(driver)
+        except Exception as error:
+            driver.observer.failed(f"facts about {what}", error)
+
+
+def _framework(driver: Any) -> None:
+    torch: Any = sys.modules["torch"]
+    gpus = [torch.cuda.get_device_name(index) for index in devices(driver)]
+    driver.record.write(
+        "framework",
+        name="torch",
+        version=str(torch.__version__),
+        keras=_keras_version(),
+        legacy=False,
+        cuda=torch.version.cuda is not None,
+        gpus=gpus,
+        logical=len(gpus) or 1,
+    )
+
+
+def devices(driver: Any) -> list[int]:
+    """The indices of the CUDA devices that models or batches are on."""
+    tensors = list(torch_batches.leaves(driver.batch))
+    for model, args, kwargs in models.models(driver.loops):
+        tensors += model.parameters()
+        tensors += torch_batches.leaves([*args, *kwargs.values()])
+    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
+
+
+def _keras_version() -> str | None:
+    """The version of Keras where it runs on PyTorch."""
+    keras: Any = sys.modules.get("keras")
+    if keras is None or keras.backend.backend() != "torch":
+        return None
+    return str(keras.__version__)
+
+
+def _memory(driver: Any) -> None:
+    used = devices(driver)
+    if used:
+        driver.record.write("torch_memory", values=memory(used[0]))
+
+
+def memory(device: int) -> dict[str, int]:
+    """What CUDA's allocator counted on a device: bytes, and counts of retries and failures."""
+    cuda: Any = sys.modules["torch"].cuda
+    stats = cuda.memory_stats(device)
+    names = {
+        "allocated_peak": "allocated_bytes.all.peak",
+        "reserved_peak": "reserved_bytes.all.peak",
+        "retries": "num_alloc_retries",
+        "ooms": "num_ooms",
+    }
+    found = {name: int(stats[key]) for name, key in names.items() if key in stats}
+    return found | {"total": int(cuda.get_device_properties(device).total_memory)}

@@ -1,0 +1,104 @@
+"""Time a large matrix product on the GPU, in the dtype that the model computes in."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...timing import matmul
+from . import facts, models
+
+WHAT = "a large matrix product"
+
+
+def extras(driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    """What a single process on a CUDA device times last; nothing on any other device."""
+    try:
+        if driver.world is not None or not facts.devices(driver):
+            return []
+    except Exception:  # what is not known to be on a GPU is not
+        return []
+    return [(WHAT, lambda deadline: record(driver))]
+
+
+def record(driver: Any) -> None:
+    """Record the fact `matmul`, or why there is none. Touches no state of the user's.
+
+    The generator is its own, autocast and gradients are off, and no memory is asked of
+    the driver but a fraction of what is free.
+    """
+    torch: Any = sys.modules["torch"]
+    index = facts.devices(driver)[0]
+    if torch.cuda.is_current_stream_capturing():
+        driver.record.write("missing", what=WHAT, reason="a CUDA graph is being captured")
+        return
+    dtype = _dtype(driver, torch)
+    product = matmul.Product(
+        dtype=_named(torch, dtype, index),
+        itemsize=dtype.itemsize,
+        free=_free(torch, index),
+        make=lambda size: _call(torch, index, dtype, size),
+        clock=time.perf_counter,
+    )
+    with torch.no_grad(), torch.autocast("cuda", enabled=False):
+        found = matmul.measure(product)
+    if found is None:
+        driver.record.write("missing", what=WHAT, reason="too little GPU memory or time was left")
+        return
+    driver.observer.fact("matmul", {**found, "device": index})
+
+
+def _call(torch: Any, index: int, dtype: Any, size: int) -> Callable[[int], None]:
+    """A call that multiplies: random numbers, as zeros would draw less power."""
+    device = torch.device("cuda", index)
+    own = torch.Generator(device=device)
+    one, two = (
+        torch.randn(size, size, device=device, dtype=dtype, generator=own) for _ in range(2)
+    )
+    out = torch.empty(size, size, device=device, dtype=dtype)
+    torch.cuda.synchronize(device)
+
+    def call(count: int) -> None:
+        for _ in range(count):
+            torch.mm(one, two, out=out)
+        torch.cuda.synchronize(device)
+
+    return call
+
+
+def _free(torch: Any, index: int) -> int:
+    """Bytes that nobody has: free on the device, or in the allocator's cache."""
+    free, _ = torch.cuda.mem_get_info(index)
+    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+    return max(int(free), int(cached))
+
+
+def _dtype(driver: Any, torch: Any) -> Any:
+    """That of the autocast region around the forward, else that of most weights."""
+    region = (getattr(driver.loops, "autocast", "") or "").removeprefix("torch.")
+    if region in ("float16", "bfloat16"):
+        return getattr(torch, region)
+    sizes: dict[Any, int] = {}
+    for model, _, _ in models.models(driver.loops):
+        for weight in model.parameters():
+            if weight.dtype in (torch.float16, torch.bfloat16, torch.float32):
+                sizes[weight.dtype] = sizes.get(weight.dtype, 0) + weight.numel()
+    return max(sizes, key=lambda one: sizes[one]) if sizes else torch.float32
+
+
+def _named(torch: Any, dtype: Any, index: int) -> str:
+    """The dtype in words: "tf32" where float32 products are computed in it."""
+    name = str(dtype).removeprefix("torch.")
+    if name == "float32" and _tf32(torch):
+        return "tf32" if torch.cuda.get_device_capability(index)[0] >= 8 else name
+    return name
+
+
+def _tf32(torch: Any) -> bool:
+    """Whether TF32 is allowed: the older question raises once the newer setting was used (2.9)."""
+    newer = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    if newer in ("tf32", "ieee"):
+        return bool(newer == "tf32")
+    return bool(torch.get_float32_matmul_precision() != "highest")

@@ -1,0 +1,233 @@
+"""What the models of a PyTorch loop say of themselves, and which they are."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import linecache
+import os
+import sys
+import weakref
+from collections import Counter
+from typing import Any
+
+from .. import batches
+from ..step import dispatch
+from . import attention, built
+from .optimizers import parameters_of
+
+MOST_MODELS = 4
+ALIVE = "models alive"
+WRAPPERS = {
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+    "FullyShardedDataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+}
+"""Modules that hold the user's, by the name they hold it by."""
+PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
+
+Called = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+
+def record(driver: Any) -> None:
+    """Record each model as an event `torch_model`, those that are trained first."""
+    trained = trained_parameters(driver.loops)
+    for position, called in enumerate(models(driver.loops)[:MOST_MODELS]):
+        driver.record.write(
+            "torch_model", **model_facts(driver.loops, called, trained, counts=position == 0)
+        )
+
+
+def models(loops: Any) -> list[Called]:
+    """The outermost modules with parameters that the loop calls, the largest trained first.
+
+    Where no call of a trained one was seen, those alive that own what is optimized.
+    """
+    trained = trained_parameters(loops)
+    found: list[Called] = []
+    for entry in list(loops.model_calls.values()):
+        if next(entry[0].parameters(), None) is not None:
+            found.append((entry[0], tuple(entry[1]), dict(entry[2])))
+    if not any(_trains(one[0], trained) for one in found):
+        found += [(model, (), {}) for model in _alive(loops, trained)]
+    found.sort(key=lambda one: (not _trains(one[0], trained), -(_size(one[0]) or 0)))
+    return found
+
+
+def trained_parameters(loops: Any) -> set[int]:
+    """The ids of what the optimizers update."""
+    return {id(one) for optimizer in loops.optimizers for one in parameters_of(optimizer)}
+
+
+def _trains(model: Any, trained: set[int]) -> bool:
+    """Whether a model is updated; without any optimizer, whether it wants gradients."""
+    if not trained:
+        return any(one.requires_grad for one in model.parameters())
+    return any(id(one) in trained for one in model.parameters())
+
+
+def _alive(loops: Any, trained: set[int]) -> list[Any]:
+    """The outermost modules in memory that own trained parameters; looked for once."""
+    known = [reference() for reference in loops.sites.get(ALIVE, ())]
+    if known and all(one is not None for one in known):
+        return known
+    base: Any = sys.modules["torch"].nn.Module
+    modules = [
+        value
+        for value in gc.get_objects()
+        if issubclass(type(value), base) and "_modules" in vars(value)
+    ]
+    inside = {id(child) for module in modules for child in module._modules.values()}
+    found = [one for one in modules if id(one) not in inside and _trains(one, trained)]
+    loops.sites[ALIVE] = [weakref.ref(one) for one in found]
+    return found
+
+
+def unwrapped(model: Any) -> Any:
+    """The user's module inside what compiles it or makes it parallel."""
+    while (held := WRAPPERS.get(type(model).__name__)) is not None and hasattr(model, held):
+        model = getattr(model, held)
+    return model
+
+
+def strategy(loops: Any) -> str:
+    """What makes a trained model parallel, "" if nothing does."""
+    trained = trained_parameters(loops)
+    for model, _, _ in models(loops):
+        if not _trains(model, trained):
+            continue
+        for module in model.modules():
+            names = {cls.__name__ for cls in type(module).__mro__}
+            if "FSDPModule" in names:  # what `fully_shard` makes of a module
+                return "fully_shard"
+            for name in PARALLEL:
+                if name in names:
+                    return name
+    return ""
+
+
+def model_facts(
+    loops: Any, called: Called, trained: set[int], counts: bool = False
+) -> dict[str, Any]:
+    """The fields of `TorchModel` for one model; `counts` runs one forward more.
+
+    It does so on a GPU only: kernels say nothing of the time on a CPU, and what counts them
+    takes seconds to import (PyTorch 2.13: all of TorchDynamo).
+    """
+    model, args, kwargs = called
+    inner = unwrapped(model)
+    tensors = list(batches.leaves([*args, *kwargs.values()]))
+    site = getattr(loops, "model_sites", {}).get(id(model))
+    compiled = _compiled(model)
+    seen = (args or kwargs) and counts and model is inner and not compiled and _on_gpu(model)
+    return {
+        "cls": type(inner).__name__,
+        "where": built.module_site(loops, inner),
+        "call": site,
+        "name": name_called(site, model),
+        "parameters": _size(inner),
+        "trained": _trains(model, trained),
+        "compiled": compiled,
+        "modules": dict(Counter(type(one).__name__ for one in inner.modules() if one is not inner)),
+        "dtypes": sorted({str(one.dtype).removeprefix("torch.") for one in inner.parameters()}),
+        "channels_last": _channels_last(inner),
+        "image_input": bool(tensors) and tensors[0].dim() == 4,
+        "attention": attention.by_hand(inner),
+        "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
+        "shapes": max(1, loops.shapes.get(id(model), 1)),
+        "checkpointing": _checkpoints(loops, inner),
+    }
+
+
+def _on_gpu(model: Any) -> bool:
+    return any(one.device.type == "cuda" for one in model.parameters())
+
+
+def _size(model: Any) -> int | None:
+    try:
+        return sum(int(one.numel()) for one in model.parameters())
+    except (ValueError, RuntimeError):  # lazy ones that no forward has given a shape
+        return None
+
+
+def _compiled(model: Any) -> bool:
+    """Whether the model, a part of it or its `forward` was given to `torch.compile`."""
+    return any(
+        type(module).__name__ == "OptimizedModule"
+        or getattr(module, "_compiled_call_impl", None) is not None
+        or hasattr(module.forward, "_torchdynamo_orig_callable")
+        for module in model.modules()
+    )
+
+
+def _channels_last(model: Any) -> bool | None:
+    """Whether the weights of its convolutions are; None if none can tell (1×1 kernels)."""
+    torch: Any = sys.modules["torch"]
+    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+    last = torch.channels_last
+    told = [
+        bool(module.weight.is_contiguous(memory_format=last))
+        for module in model.modules()
+        if isinstance(module, kinds)
+        and module.weight.dim() == 4
+        and module.weight.is_contiguous() != module.weight.is_contiguous(memory_format=last)
+    ]
+    return all(told) if told else None
+
+
+def _checkpoints(loops: Any, model: Any) -> bool:
+    """Whether parts are computed again in backward: seen, or set in a library's model."""
+    return built.checkpoints(loops) > 0 or any(
+        getattr(module, name, False) is True
+        for module in model.modules()
+        for name in ("gradient_checkpointing", "grad_checkpointing")
+    )
+
+
+def name_called(site: dict[str, Any] | None, model: Any) -> str:
+    """The plain name a loop calls its model by (`net`, `self.net`), "" if there is none.
+
+    What the name stands for is looked up in the user's function, where that still runs:
+    `trainer.train(x)` is no name of the model it calls.
+    """
+    if site is None or not site.get("end_line"):
+        return ""
+    try:
+        call = ast.parse(_text(site).strip(), mode="eval").body
+    except SyntaxError:
+        return ""
+    if not isinstance(call, ast.Call):
+        return ""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr in ("forward", "__call__"):
+        function = function.value
+    name = ast.unparse(function)
+    if not all(part.isidentifier() for part in name.split(".")):
+        return ""
+    return name if _stands_for(name, site, model) else ""
+
+
+def _text(site: dict[str, Any]) -> str:
+    lines = linecache.getlines(site["file"])[site["line"] - 1 : site["end_line"]]
+    if not lines:
+        return ""
+    lines[-1] = lines[-1][: site["end_col"]]
+    lines[0] = lines[0][site["col"] :]
+    return "".join(lines)
+
+
+def _stands_for(name: str, site: dict[str, Any], model: Any) -> bool:
+    """Whether a name means the model in the function of `site`; True if that has returned."""
+    frame: Any = sys._getframe(1)
+    first, *rest = name.split(".")
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == site["function"] and os.path.abspath(code.co_filename) == site["file"]:
+            value = {**frame.f_globals, **frame.f_locals}.get(first)
+            for part in rest:
+                held = getattr(value, "__dict__", {})
+                value = held.get(part, held.get("_modules", {}).get(part))
+            return value is model
+        frame = frame.f_back
+    return True

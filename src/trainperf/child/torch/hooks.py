@@ -1,0 +1,207 @@
+"""See training loops in PyTorch: loaders, backward calls, updates of optimizers.
+
+What is set here costs a step a few µs in all. The calls inside a step are only looked
+at while a few steps are taken apart (`step.detail`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from types import ModuleType
+from typing import Any
+
+from ..process.observer import Observer
+from ..process.patching import replace
+from .facts import facts
+from .loops import TorchLoops
+
+OLDEST = (2, 11)
+
+
+def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+    """Set the hooks of one PyTorch module that was just imported."""
+    loops = loops_of(observer)
+    name = module.__name__
+    if name == "torch":
+        version = str(getattr(module, "__version__", ""))
+        observer.record.write("import", name="torch", version=version, seconds=seconds)
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        if numbers < OLDEST:
+            observer.note(
+                f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
+            )
+        _autograd(loops, module)
+        facts.watch_flags(loops, module)
+        return
+    {
+        "torch.utils.data.dataloader": _loaders,
+        "torch.utils.data._utils.worker": _workers,
+        "torch.optim.optimizer": _optimizers,
+        "torch.amp.grad_scaler": _scalers,
+        "torch.nn.modules.module": _modules,
+        "torch.utils.checkpoint": _checkpoints,
+        "torch._dynamo.trace_rules": _dynamo,
+        "torch.distributed.distributed_c10d": _processes,
+        "torch.distributed.fsdp._fully_shard._fully_shard": _fully_shard,
+        "torch.distributed.fsdp.fully_sharded_data_parallel": _fsdp,
+        "torch.nn.parallel.data_parallel": _data_parallel,
+        "torch.nn.parallel.distributed": _ddp,
+        "torch.serialization": _saves,
+    }[name](loops, module)
+    observer.record.write("hook", name=name)
+
+
+def loops_of(observer: Observer) -> TorchLoops:
+    """Return what the PyTorch hooks of a process share, made at the first call."""
+    loops = observer.facts.get("torch loops")
+    if loops is None:
+        loops = observer.facts["torch loops"] = TorchLoops(observer)
+    return loops
+
+
+def _autograd(loops: TorchLoops, torch: Any) -> None:
+    def make(original: Any) -> Any:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if loops.passive():
+                return original(tensors, *args, **kwargs)
+            loops.backward_begins(tensors)
+            result = original(tensors, *args, **kwargs)
+            loops.backward_ended()
+            return result
+
+        return backward
+
+    replace(torch.autograd, "backward", make)
+
+
+def _loaders(loops: TorchLoops, module: Any) -> None:
+    from .loader import places
+
+    def make_iter(original: Any) -> Any:
+        def __iter__(self: Any) -> Any:  # noqa: N807
+            try:
+                if getattr(self, "num_workers", 0):
+                    # Workers have their sockets in the folder of the process that starts
+                    # them, if it has one: ours is known, and removed when it is stopped.
+                    sys.modules["multiprocessing.util"].get_temp_dir()
+                    loops.observer.record_temporary()
+            except Exception as error:
+                loops.observer.failed("the folder of workers' sockets", error)
+            iterator = original(self)
+            try:
+                kept = getattr(self, "persistent_workers", False)  # it holds its iterator
+                iterator._trainperf_dataset = weakref.ref(self) if kept else self
+                if loops.observer.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
+                    iterator._timeout = 0  # while a leg is stopped, no batch can come in time
+            except Exception as error:
+                loops.observer.failed("loader's iterator", error)
+            return iterator
+
+        return __iter__
+
+    replace(module._BaseDataLoaderIter, "__next__", loops.watching)
+    replace(module.DataLoader, "__iter__", make_iter)
+    places.watch(loops, module)
+
+
+def _workers(loops: TorchLoops, module: Any) -> None:
+    from .loader import workers
+
+    workers.quiet(loops.observer, module)
+
+
+def _optimizers(loops: TorchLoops, module: Any) -> None:
+    main = threading.main_thread().ident
+
+    def watched() -> bool:
+        return not loops.observer.off and threading.get_ident() == main
+
+    # Set once: what stands in these hooks is asked for a boundary, and PyTorch does not
+    # let hooks be added while they run.
+    def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if loops.detail is not None and watched():
+            loops.detail.steps(optimizer, args, kwargs)
+
+    def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if watched():
+            if loops.detail is not None:
+                loops.detail.stepped(optimizer, args, kwargs)
+            loops.stepped(optimizer)
+
+    module.register_optimizer_step_pre_hook(steps)
+    module.register_optimizer_step_post_hook(stepped)
+    facts.watch_optimizers(loops, module)
+
+
+def _scalers(loops: TorchLoops, module: Any) -> None:
+    """Remember what a scaled loss was before, so that legs compare losses and not scales."""
+    if loops.losses is None:
+        return
+
+    def make(original: Any) -> Any:
+        def scale(self: Any, outputs: Any) -> Any:
+            scaled = original(self, outputs)
+            if hasattr(outputs, "detach") and scaled is not outputs:
+                scaled._trainperf_unscaled = outputs.detach()
+            return scaled
+
+        return scale
+
+    replace(module.GradScaler, "scale", make)
+
+
+def _modules(loops: TorchLoops, module: Any) -> None:
+    from .step.evaluations import Evaluations
+
+    facts.watch_modules(loops, module)
+    if loops.observer.settings.get("leg") is None:
+        Evaluations(loops, module).watch()
+
+
+def _checkpoints(loops: TorchLoops, module: Any) -> None:
+    facts.watch_checkpointing(loops, module)
+
+
+def _ddp(loops: TorchLoops, module: Any) -> None:
+    from .exchange import ddp
+
+    ddp.watch(loops, module)
+    loops.ddps = ddp.ddps(loops)
+
+
+def _processes(loops: TorchLoops, module: Any) -> None:
+    from .exchange import gradient_sums
+
+    gradient_sums.watch(loops, module)
+    loops.sums = gradient_sums.sums(loops)
+
+
+def _data_parallel(loops: TorchLoops, module: Any) -> None:
+    from .exchange import placed
+
+    placed.watch_data_parallel(loops, module)
+
+
+def _fsdp(loops: TorchLoops, module: Any) -> None:
+    from .exchange import placed
+
+    placed.watch_fsdp(loops, module)
+
+
+def _fully_shard(loops: TorchLoops, module: Any) -> None:
+    from .exchange import placed
+
+    placed.watch_fully_shard(loops, module)
+
+
+def _saves(loops: TorchLoops, module: Any) -> None:
+    from .exchange import placed
+
+    placed.watch_saves(loops, module)
+
+
+def _dynamo(loops: TorchLoops, module: Any) -> None:
+    """Keep TorchDynamo out of our functions: it would compile them into the user's step."""
+    module.add(__name__.rsplit(".", 2)[0])

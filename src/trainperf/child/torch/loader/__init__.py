@@ -1,0 +1,1 @@
+"""`DataLoader`: its settings, stages, workers, and what passes between them."""

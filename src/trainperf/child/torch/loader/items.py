@@ -1,0 +1,199 @@
+"""Make the indices and items of a `DataLoader` in this process, and time them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from .passing import value_bytes
+from .settings import batch_size, is_iterable, sampler_of
+
+KEPT = 64
+"""So many batches of indices are kept for making items."""
+KEPT_BYTES = 256 * 1024**2
+"""Items are kept for collating up to so many bytes, but for one batch at least."""
+KEPT_BATCHES = 4
+MOST_SAMPLED = 5000
+QUIET_S = 0.3
+"""Threads of a library spin for at most about so long when their work is done
+(200 ms in Intel's OpenMP) before they sleep."""
+
+
+class Spent(Exception):  # noqa: N818 - an outcome, not an error
+    """What can be gone through only once is being gone through by the user's loop."""
+
+    @staticmethod
+    def of(loader: Any) -> bool:
+        """Whether the loader's sampler, or its iterable dataset, can be opened just once.
+
+        Such an object is its own iterator, as a generator is.
+        """
+        sources = (
+            [loader.dataset] if is_iterable(loader) else [loader.sampler, loader.batch_sampler]
+        )
+        return any(source is not None and hasattr(source, "__next__") for source in sources)
+
+
+def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, int, float]:
+    """Draw batches of indices; return seconds per batch, how many, seconds to the first.
+
+    Fills `indices`. What the first takes (shuffling) is spread over the epoch.
+
+    Raises:
+        Spent: The sampler can be gone through only once.
+        ValueError: It gave nothing.
+    """
+    if Spent.of(loader):
+        raise Spent("its sampler can be gone through only once")
+    source = loader._index_sampler
+    began = time.monotonic()
+    iterator = iter(source)
+    if iterator is source or iterator is sampler_of(loader):
+        raise Spent("its sampler can be gone through only once")
+    drawn = 0
+    first = at = 0.0
+    for each in iterator:
+        at = time.monotonic()
+        drawn += 1
+        if drawn == 1:
+            first = at - began
+        if len(indices) < KEPT:
+            indices.append(each)
+        if at - began > seconds or drawn >= MOST_SAMPLED:
+            break
+    if not drawn:
+        raise ValueError("its sampler gave no index")
+    try:
+        whole = max(drawn, len(source))
+    except TypeError:
+        whole = drawn
+    rest = (at - began - first) / (drawn - 1) if drawn > 1 else 0.0
+    return rest + first / whole, drawn, first
+
+
+class Items:
+    """Items made one after the other; `seconds` is what one took, the first left out.
+
+    `batch_items` is how many make a batch.
+    """
+
+    def __init__(self, dataset: Any, loader: Any) -> None:
+        self.dataset = dataset
+        self.batched = bool(loader._auto_collation)
+        self.iterable = is_iterable(loader)
+        self.batch_items = (batch_size(loader) or 1) if self.batched else 1
+        self.made = 0
+        self.seconds = self.first_s = 0.0
+        self.last: Any = None
+        self._kept: list[Any] = []
+        self._bytes = 0
+
+    def make(self, indices: list[Any], seconds: float) -> None:
+        """Make items for so many seconds, one batch more at most where batches are fetched.
+
+        Raises what the dataset raises, and `Spent`.
+        """
+        groups: Any
+        fetch: Callable[[Any], Any]
+        firsts = 0
+        if self.iterable:
+            iterator = iter(self.dataset)
+            if iterator is self.dataset:
+                raise Spent("the dataset can be gone through only once")
+            groups, fetch = count(), lambda _: [next(iterator)]
+        elif not self.batched:
+            groups, fetch = indices, lambda index: [self.dataset[index]]
+        elif _fetches_whole(self.dataset):
+            self.batch_items = _mean_length(indices)
+            groups, fetch = indices, lambda several: self.dataset.__getitems__(several)
+        else:
+            self.batch_items = _mean_length(indices)
+            groups = [one for several in indices for one in several]
+            fetch = lambda index: [self.dataset[index]]  # noqa: E731
+        began = warm = time.monotonic()
+        for group in groups:
+            try:
+                got = fetch(group)
+            except StopIteration:
+                break
+            now = time.monotonic()
+            if not self.made:
+                warm, self.first_s, firsts = now, now - began, len(got)
+            self.made += len(got)
+            self._keep(got)
+            if now - began > seconds:
+                break
+            warm += time.monotonic() - now
+        if not self.made:
+            raise ValueError("the dataset gave no item")
+        more = self.made - firsts
+        self.seconds = (now - warm) / more if more else self.first_s / firsts
+
+    def _keep(self, items: Any) -> None:
+        for item in items:
+            self.last = item
+            most = self.batch_items * (KEPT_BATCHES if self._bytes < KEPT_BYTES else 1)
+            if len(self._kept) < most:
+                self._kept.append(item)
+                self._bytes += value_bytes(item)
+
+    def batch(self, number: int) -> Any:
+        """What one call of the collate function gets; too few items are repeated."""
+        if not self.batched:
+            return self._kept[number % len(self._kept)]
+        kept, size = self._kept, self.batch_items
+        start = number * size if (number + 1) * size <= len(kept) else 0
+        some = kept[start : start + size]
+        return (some * (size // len(some) + 1))[:size]
+
+
+def _fetches_whole(dataset: Any) -> bool:
+    """Whether a batch is fetched in one call; torch's `Subset` only passes that on."""
+    while type(dataset).__name__ == "Subset" and type(dataset).__module__.startswith("torch."):
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
+
+
+def _mean_length(indices: list[Any]) -> int:
+    """Items of a batch: the odd last one aside, all batches are alike mostly."""
+    lengths = sorted(len(one) for one in indices)
+    return max(1, lengths[len(lengths) // 2])
+
+
+def cores_used(work: Callable[[], Any]) -> tuple[float, float]:
+    """Run `work`; return how many cores this process kept busy meanwhile, and for how long.
+
+    What its other threads use anyway is left out: it waits until they are quiet, and
+    takes away what they use if they never are.
+    """
+    until = time.monotonic() + QUIET_S
+    idle = _cores(lambda: time.sleep(0.02))[0]
+    while idle > 0.2 and time.monotonic() < until:
+        idle = _cores(lambda: time.sleep(0.02))[0]
+    used, seconds = _cores(work)
+    return max(0.0, used - idle), seconds
+
+
+def _cores(work: Callable[[], Any]) -> tuple[float, float]:
+    began, cpu = time.monotonic(), time.process_time()
+    work()
+    seconds = max(time.monotonic() - began, 1e-9)
+    return (time.process_time() - cpu) / seconds, seconds
+
+
+@contextmanager
+def own_threads(loader: Any) -> Iterator[int]:
+    """As many threads of PyTorch's as where items are made: one in a worker."""
+    torch: Any = sys.modules["torch"]
+    threads = torch.get_num_threads()
+    if loader.num_workers > 0 and threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)

@@ -1,0 +1,295 @@
+"""Take a `DataLoader` apart: what the sampler, items, collating and handing over cost.
+
+All of it is run in this process, one after the other, whoever makes the batches in the
+user's run. The user's own iterator is never touched.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...process import frames
+from ...timing.budget import Budget
+from . import datasets, sharing, workers
+from .items import Items, Spent, cores_used, own_threads, sampled
+from .passing import copied_s, pinned_s, value_bytes
+from .settings import batch_size, is_iterable, sampler_of
+
+if TYPE_CHECKING:
+    from ..drivers import TorchDriver
+
+STAGE_S = 1.0
+"""Seconds for one stage at most, once it has done what it must do at least."""
+START_S = 20.0
+"""Seconds that starting workers once more may take, where the deadline leaves them."""
+
+SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
+COPY, PIN = "inter-process copy", "pin"
+
+
+def record(driver: TorchDriver, deadline: float) -> None:
+    """Record every stage of the loop's loader, timed stage by stage.
+
+    What is learnt of the loader on the way (`random`, `item_threads`, `shared_state`,
+    `worker_start_s`) is left in `driver.loader_facts` for the event `torch_loader`.
+    """
+    loader = driver.loader
+    facts: dict[str, Any] = {}
+    driver.loader_facts = facts  # type: ignore[attr-defined]
+    if loader is None:
+        reason = "the loop takes its batches from no DataLoader"
+        driver.record.write("missing", what="stages", reason=reason)
+        return
+    states = sharing.global_states()
+    try:
+        _Taking(driver, loader, deadline, facts).all()
+    finally:
+        sharing.restore(states)
+
+
+class _Taking:
+    """One loader being taken apart; `seconds` is what making one batch took so far."""
+
+    def __init__(self, driver: Any, loader: Any, deadline: float, facts: dict[str, Any]) -> None:
+        self.driver = driver
+        self.loader = loader
+        self.deadline = deadline
+        self.facts = facts
+        self.per_step = float(getattr(driver, "batches_per_step", 1))
+        self.seconds = 0.0
+        self.batch: Any = None
+        self.names = stage_names(loader)
+
+    def all(self) -> None:
+        """Time every stage in turn; what fails says why, and what needs it as well."""
+        for index, name in enumerate(self.names):
+            self.driver.record.write("stage", index=index, **describe(self.loader, name))
+        indices: list[Any] = []
+        reason = ""
+        if SAMPLER in self.names:
+            reason = self._stage(SAMPLER, lambda seconds: self._sampler(seconds, indices))
+            if reason and not (indices := _plain_indices(self.loader)):
+                self._rest_missing(ITEM, reason)
+                return
+        # Before any item is made here: what a dataset opens when it is first asked
+        # would be inherited by the workers.
+        first_s = self._workers_start()
+        items = Items(_detached(self.loader), self.loader)
+        reason = self._items(items, indices)
+        if reason:
+            self._rest_missing(COLLATE, reason)
+            self.driver.record.write("missing", what="stages", reason=reason)
+            return
+        self._stage(COLLATE, lambda seconds: self._collate(items, seconds))
+        if first_s is not None and self.batch is not None:
+            self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
+        for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
+            if name in self.names:
+                self._stage(name, partial(self._handed, time_it))
+
+    def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
+        """Time and record one stage; return "" or why it has no time."""
+        index = self.names.index(name)
+        share = (self.deadline - time.monotonic()) / (len(self.names) - index)
+        timed: dict[str, Any]
+        if share <= 0.0:
+            lacking = STAGE_S * (len(self.names) - index)
+            timed = {"missing": Budget.of(self.driver).lacking(lacking, time.monotonic())}
+        else:
+            try:
+                timed = time_it(min(STAGE_S, share))
+            except Exception as error:
+                timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
+        self.driver.observer.off = True
+        self.driver.record.write("stage_time", index=index, **timed)
+        self.driver.record.flush()
+        return str(timed.get("missing", ""))
+
+    def _rest_missing(self, first: str, reason: str) -> None:
+        for index in range(self.names.index(first), len(self.names)):
+            self.driver.record.write("stage_time", index=index, missing=reason)
+
+    def _timed(self, seconds: float, size: int | None = None, **more: Any) -> dict[str, Any]:
+        """The event of a stage that adds so many seconds to making a batch."""
+        self.seconds += seconds
+        found = {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
+        return found if size is None else {**found, "element_bytes": size}
+
+    def _sampler(self, seconds: float, indices: list[Any]) -> dict[str, Any]:
+        per_batch, pulled, first = sampled(self.loader, seconds, indices)
+        return self._timed(per_batch, pulled=pulled, first_s=first)
+
+    def _items(self, items: Items, indices: list[Any]) -> str:
+        """Make items as workers would, and see what they draw on and how many cores they use."""
+        before = sharing.global_states()
+        held = [
+            (path, one, sharing.generator_state(one))
+            for path, one in sharing.generators(items.dataset)
+        ]
+        with own_threads(self.loader) as threads:
+
+            def time_it(seconds: float) -> dict[str, Any]:
+                used, _ = cores_used(lambda: items.make(indices, seconds))
+                self.facts["item_threads"] = threads if used > 1.3 else 1
+                size = items.batch_items
+                timed = self._timed(items.seconds * size, pulled=items.made, first_s=items.first_s)
+                timed |= {"elements_per_step": self.per_step * size}
+                timed["seconds"] /= size
+                return timed | {"element_bytes": value_bytes(items.last)}
+
+            reason = self._stage(ITEM, time_it)
+        if not reason:
+            after = sharing.global_states()
+            self.facts["random"] = sharing.drawn(before, after)
+            for path, one, state in held:
+                if sharing.generator_state(one) != state and self.loader.num_workers == 0:
+                    self.facts["shared_state"] = (
+                        f"`{path}` is a random generator, and each worker would draw the same "
+                        "numbers from its copy"
+                    )
+        return reason
+
+    def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
+        until = time.monotonic() + seconds
+        times: list[float] = []
+        with own_threads(self.loader):
+            while len(times) < 2 or (time.monotonic() < until and len(times) < 200):
+                data = items.batch(len(times))
+                began = time.monotonic()
+                self.batch = self.loader.collate_fn(data)
+                times.append(time.monotonic() - began)
+                if times[0] > seconds:
+                    break
+        warm = times[1:] or times  # the first may import or compile
+        mean = sum(warm) / len(warm)
+        size = value_bytes(self.batch)
+        return self._timed(mean, size, pulled=len(times), first_s=times[0])
+
+    def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
+        if self.batch is None:
+            return {"missing": "no batch was made"}
+        mean, count = time_it(self.batch, seconds)
+        return self._timed(mean, value_bytes(self.batch), pulled=count)
+
+    def _workers_start(self) -> float | None:
+        """Seconds to the first batch of workers that are started once more, None if not known."""
+        if self.loader.num_workers == 0 or Spent.of(self.loader):
+            return None
+        until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
+        try:
+            return workers.first_batch_s(self.loader, until)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:300]
+            self.driver.record.write("missing", what="worker start", reason=reason)
+            return None
+        finally:
+            self.driver.observer.off = True
+
+
+def stage_names(loader: Any) -> list[str]:
+    """The stages of a loader, in order; an iterable dataset has no sampler."""
+    import torch
+
+    names = [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
+    if loader.num_workers > 0:
+        names.append(COPY)
+    if loader.pin_memory and torch.cuda.is_available():
+        names.append(PIN)
+    return names
+
+
+def describe(loader: Any, name: str) -> dict[str, Any]:
+    """One stage as an event has it, without its times."""
+    where = getattr(loader, "_trainperf_site", None)
+    code = None
+    arguments: dict[str, Any] = {}
+    if name == SAMPLER:
+        sampler = sampler_of(loader)
+        code = datasets.users_code(getattr(type(sampler), "__iter__", None))
+        arguments = {"class": type(sampler).__name__, "batch_size": batch_size(loader)}
+    elif name == ITEM:
+        code = datasets.users_item(loader.dataset)
+        arguments = {
+            "workers": loader.num_workers,
+            "batch_size": batch_size(loader),
+            "prefetch_factor": loader.prefetch_factor,
+            "persistent_workers": loader.persistent_workers,
+        }
+    elif name == COLLATE:
+        code = datasets.users_code(loader.collate_fn)
+        arguments = {"collate_fn": _name(loader.collate_fn), "batch_size": batch_size(loader)}
+    elif name == PIN:
+        arguments = {"pin_memory": loader.pin_memory}
+    elif name == COPY:
+        arguments = {"workers": loader.num_workers}
+    users = name == ITEM or code is not None
+    return {
+        "op": name,
+        "where": where if users else None,
+        "by_user": users,
+        "arguments": arguments,
+        "function": _function(code),
+        "cardinality": _cardinality(loader, name),
+    }
+
+
+def _function(code: Any) -> dict[str, Any] | None:
+    if code is None:
+        return None
+    head = frames.definition(code)
+    name = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+    return {"name": name, "file": head["file"], "line": head["line"]}
+
+
+def _name(function: Any) -> str:
+    function = getattr(function, "func", function)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _cardinality(loader: Any, name: str) -> int | None:
+    try:
+        return len(loader.dataset) if name == ITEM else len(loader._index_sampler)
+    except Exception:  # no length, or one of the user's that fails
+        return None
+
+
+def _plain_indices(loader: Any) -> list[Any]:
+    """Batches of indices from the start, where the sampler cannot be asked again."""
+    size = batch_size(loader)
+    try:
+        last = min(len(loader.dataset), 64 * (size or 1))
+    except TypeError:
+        return []
+    if loader.batch_sampler is None:
+        return list(range(last))
+    size = size or 1
+    return [list(range(at, min(at + size, last))) for at in range(0, last, size)]
+
+
+def _detached(loader: Any) -> Any:
+    """The dataset, or for one that only workers use, shallow copies of its objects.
+
+    What it opens when first asked must not stay open in the process that forks them.
+    """
+    return loader.dataset if loader.num_workers == 0 else _copied(loader.dataset)
+
+
+def _copied(dataset: Any, depth: int = 0) -> Any:
+    if hasattr(type(dataset), "__del__") or depth > datasets.DEEPEST:
+        return dataset
+    try:
+        made = copy.copy(dataset)
+        fields = made.__dict__
+    except Exception:  # one that cannot be copied is used as it is
+        return dataset
+    for name in datasets.INNER:
+        value = fields.get(name)
+        if isinstance(value, list):
+            fields[name] = [_copied(each, depth + 1) for each in value]
+        elif hasattr(value, "__dict__"):
+            fields[name] = _copied(value, depth + 1)
+    return made

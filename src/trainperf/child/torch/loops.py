@@ -1,0 +1,184 @@
+"""Which loaders and optimizers make up a PyTorch training loop."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..timing.loops import Loops
+from . import batches as torch_batches
+
+if TYPE_CHECKING:
+    from ..process.observer import Observer
+    from .exchange.ddp import Ddps
+    from .exchange.exchange import Exchange
+    from .exchange.fsdp import Collectives
+    from .exchange.gradient_sums import Sums
+    from .step.detail import Detail
+
+WITHOUT_OPTIMIZER = 3
+"""So many backward calls in a process that built no optimizer, and each is an update."""
+
+
+class TorchLoops(Loops):
+    """What the PyTorch hooks share; see `torch.py` for the hooks.
+
+    `optimizers` are those that updated weights, by their ids. What the calls of a step
+    were, `model_calls` and what follows it, is filled in by `step.detail` while a few
+    steps are taken apart, by the ids of models and optimizers.
+    """
+
+    framework = "torch"
+    batches = torch_batches
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__(observer)
+        self._optimizers: dict[int, Any] = {}
+        self.optimizers_built = 0
+        self.loaders_built: dict[Any, int] = {}
+        self.model_calls: dict[int, Any] = {}
+        self.shapes: dict[int, int] = {}
+        self.set_to_none: dict[int, bool] = {}
+        self.zero_grad_sites: dict[int, Any] = {}
+        self.step_sites: dict[int, Any] = {}
+        self.model_sites: dict[int, Any] = {}
+        self.detail: Detail | None = None
+        self.ddps: Ddps | None = None
+        self.sums: Sums | None = None
+        self.shards: Collectives | None = None
+        self._backwards = 0
+        self._graphs = 0
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that updated weights and are still there."""
+        found = (reference() for reference in self._optimizers.values())
+        return [one for one in found if one is not None]
+
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+        return self.observer.off or threading.get_ident() != self.main
+
+    # ------------------------------------------------------------ from the hooks
+
+    def step_begins(self, driver: Any) -> None:
+        """A step of the loop begins."""
+        if self.shards is not None:
+            self.shards.step_begins()
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer updated the weights."""
+        key = id(optimizer)
+        known = self._optimizers.get(key)
+        if known is None or known() is not optimizer:  # the number of one that is gone
+            self._optimizers[key] = weakref.ref(optimizer)
+            if self.losses is not None:
+                groups = optimizer.param_groups
+                self.losses.weights([one for group in groups for one in group["params"]])
+        if self.ddps is not None:
+            self.ddps.stepped(optimizer)
+        if self.sums is not None:
+            self.sums.stepped(optimizer)
+        self.weights_updated(("optimizer", key))
+
+    def weights_updated(self, key: Any) -> None:
+        """An update of weights; `key` names what made it."""
+        if key[0] == "optimizer":
+            self.optimizers_built += 1  # Keras has optimizers of its own
+        if self.losses is not None:
+            self.losses.applied(key)
+        self.bare_update(key)
+
+    def backward_begins(self, tensors: Any) -> None:
+        """The loop asks for the gradients of `tensors`: its loss."""
+        if self.losses is not None:
+            self.losses.derived(tensors)
+        if self.ddps is not None:
+            self.ddps.backward()
+
+    def backward_ended(self) -> None:
+        """Gradients were computed; without any optimizer the loop updates by itself."""
+        if self.optimizers_built or self._optimizers:
+            return
+        self._backwards += 1
+        if self._backwards > WITHOUT_OPTIMIZER and not self.applying:
+            self.weights_updated(("backward", 0))
+
+    def compiled(self) -> bool:
+        """Whether TorchDynamo compiled anything since the last time this was asked."""
+        utils: Any = sys.modules.get("torch._dynamo.utils")
+        if utils is None:
+            return False
+        graphs = utils.counters["stats"].get("unique_graphs", 0)
+        new, self._graphs = graphs != self._graphs, graphs
+        return bool(new)
+
+    # ------------------------------------------------------- asked for by the drivers
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange of gradients with other processes, None if there is none."""
+        from .exchange import exchange as torch_exchange
+
+        return torch_exchange.exchange(self)
+
+    def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """A large matrix product, on a GPU only."""
+        from .facts import matmul
+
+        return matmul.extras(driver)
+
+    def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+        """What is recorded and timed of it once all else is measured, by name."""
+        from .exchange import all_reduce
+
+        return all_reduce.extras(driver)
+
+    def iterator_driver(self, iterator: Any) -> Any:
+        """A driver for the loop over a `DataLoader`."""
+        from .drivers import LoaderDriver
+
+        return LoaderDriver(self, iterator)
+
+    def update_driver(self) -> Any:
+        """A driver for a loop that makes its own batches."""
+        from .drivers import TorchUpdateDriver
+
+        return TorchUpdateDriver(self)
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        """Size and kind of the batch, steps of an epoch."""
+        from .facts import facts as torch_facts
+
+        return torch_facts.loop_facts(driver)
+
+    def record_facts(self, driver: Any) -> None:
+        """Record what is known of models, optimizers, loaders, device and flags."""
+        from .facts import facts as torch_facts
+        from .loader import loaders
+
+        torch_facts.record(driver)
+        loaders.record(driver)
+
+    def stages(self, driver: Any, deadline: float) -> None:
+        """Time the stages of the loader."""
+        from .loader import stages as torch_stages
+
+        torch_stages.record(driver, deadline)
+
+    def probe_names(self) -> tuple[str, ...]:
+        """The variations of a step that `probes` knows."""
+        from .probes import probes as torch_probes
+
+        return tuple(torch_probes.PROBES)
+
+    def probes(self, driver: Any, deadline: float) -> None:
+        """Time the step against variations of it, then trace it."""
+        from .probes import probes as torch_probes
+        from .step import trace
+
+        torch_probes.record(driver, deadline - trace.RESERVED_S)
+        trace.record(driver, deadline)

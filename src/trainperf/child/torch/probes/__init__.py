@@ -1,0 +1,1 @@
+"""Variations of a PyTorch step, timed in place."""

@@ -1,0 +1,142 @@
+"""Run the last training forward of a model again, with a backward, as it was or varied."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .. import batches
+
+if TYPE_CHECKING:
+    from ..drivers import TorchDriver
+
+WARM_UPS = 3
+
+
+class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
+    """A probe cannot be made here; the text says why."""
+
+
+class NotNeeded(NotOffered):
+    """A probe of something that is there already, or that could not change anything."""
+
+
+class Pass:
+    """One forward and backward of `module` on the arguments it was called with last.
+
+    The loss is not known: targets and criterion stand outside the model. The sum of
+    all floating outputs, as float32, stands in for it. It costs what a cheap loss
+    costs, and its gradient reaches all that the outputs depend on. Each call drops the
+    gradients of the one before, so that two variations do the same work. `autocast` is
+    the dtype of the autocast region around the forward in the loop, "" if there is none.
+    """
+
+    def __init__(self, module: Any, args: Any, kwargs: Any, autocast: str = "") -> None:
+        self.module = module
+        self.arguments: tuple[Any, Any] = mapped((args, kwargs), _apart)
+        self.parameters: list[Any] = list(module.parameters())
+        self.autocast = autocast.removeprefix("torch.")
+        self.once = 0.0
+
+    @property
+    def device(self) -> str:
+        """The type of the device that the first parameter is on: "cpu", "cuda"."""
+        return str(self.parameters[0].device.type) if self.parameters else "cpu"
+
+    @property
+    def name(self) -> str:
+        """The class of the model."""
+        return type(self.module).__name__
+
+    def __call__(
+        self, arguments: tuple[Any, Any] | None = None, autocast: Any = None, module: Any = None
+    ) -> None:
+        """Run it; other arguments, an autocast dtype or a compiled module may be given."""
+        import torch
+
+        for parameter in self.parameters:
+            parameter.grad = None
+        args, kwargs = batches.fresh(arguments or self.arguments)
+        with torch.enable_grad():
+            with self._region(autocast):
+                outputs = (self.module if module is None else module)(*args, **kwargs)
+            torch.autograd.backward(surrogate(outputs))
+
+    def _region(self, dtype: Any) -> Any:
+        import torch
+
+        if dtype is None and self.autocast:
+            dtype = getattr(torch, self.autocast)
+        if dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=dtype)
+
+    def warm_up(self, driver: TorchDriver) -> None:
+        """Run it a few times, and keep in `once` the seconds that the fastest run took."""
+        times = []
+        for _ in range(WARM_UPS):
+            began = time.monotonic()
+            self()
+            driver.sync()
+            times.append(time.monotonic() - began)
+        self.once = min(times)
+
+
+def surrogate(outputs: Any) -> Any:
+    """The sum of all outputs that carry a gradient; raises `NotOffered` if none does."""
+    found = {
+        id(leaf): leaf
+        for leaf in batches.leaves(outputs)
+        if leaf.requires_grad and leaf.is_floating_point()
+    }
+    if not found:
+        raise NotOffered("the model returns no tensor that carries a gradient")
+    total: Any = None
+    for leaf in found.values():
+        part = leaf.float().sum()
+        total = part if total is None else total + part.to(total.device)
+    return total
+
+
+def mapped(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
+    """`value` with `change` done to each of its tensors, in containers of its own."""
+    if batches.is_tensor(value):
+        return change(value)
+    if depth > batches.DEEPEST:
+        return value
+
+    def inner(values: Iterable[Any]) -> list[Any]:
+        return [mapped(each, change, depth + 1) for each in values]
+
+    if isinstance(value, list):
+        return inner(value)
+    if isinstance(value, tuple):
+        return tuple(inner(value)) if type(value) is tuple else type(value)(*inner(value))
+    if type(value) is dict:
+        return dict(zip(value, inner(value.values()), strict=True))
+    if not any(True for _ in batches.leaves(value, depth)):
+        return value
+    return _container(value, inner)
+
+
+def _container(value: Any, inner: Callable[[Iterable[Any]], list[Any]]) -> Any:
+    changed = copy.copy(value)
+    if hasattr(value, "keys"):
+        keys = list(value.keys())
+        for key, new in zip(keys, inner(value[key] for key in keys), strict=True):
+            changed[key] = new
+        return changed
+    names = list(value.__dataclass_fields__)
+    for name, new in zip(names, inner(getattr(value, name) for name in names), strict=True):
+        object.__setattr__(changed, name, new)
+    return changed
+
+
+def _apart(tensor: Any) -> Any:
+    """A tensor without the graph it came from, which its own backward has freed."""
+    if tensor.grad_fn is None:
+        return tensor
+    return tensor.detach().requires_grad_(tensor.requires_grad)

@@ -1,0 +1,73 @@
+"""Time a PyTorch step against variations of it that real fixes would make.
+
+Probes run when all else has been recorded. The weights stay as they are, but buffers,
+gradients, the optimizers' states and random streams go on. A model trained by several
+processes is left alone: the others would wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...timing.alternating import PROBE_S
+from . import forward_backward, larger_batch, updates
+from .passes import NotNeeded, NotOffered
+from .probing import Probing, text
+
+if TYPE_CHECKING:
+    from ..drivers import TorchDriver
+
+PROBES: dict[str, Callable[[Probing], None]] = {
+    "autocast": forward_backward.autocast,
+    "channels_last": forward_backward.channels_last,
+    "fused": updates.fused,
+    "foreach": updates.foreach,
+    "matmul_precision": forward_backward.matmul_precision,
+    "cudnn_benchmark": forward_backward.cudnn_benchmark,
+    "double_batch": larger_batch.double_batch,
+    "compile": forward_backward.compiled,
+}
+"""The quick and the likely ones first."""
+
+
+def record(driver: TorchDriver, deadline: float) -> None:
+    """Run the probes that make sense for the largest trained model and its optimizer.
+
+    `driver.loops.model_calls` holds the last call of each trained model as (module,
+    args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
+    Each probe is an event `probe`, or `missing` with the reason why it was not run; of
+    what is there already, or could change nothing, there is neither.
+    """
+    probing = Probing(driver, deadline)
+    for name, run in PROBES.items():
+        late = time.monotonic() > deadline
+        reason = probing.lacking(PROBE_S) if late else _attempt(run, probing)
+        if reason:
+            _release(driver)
+            driver.record.write("missing", what=f"probe {name}", reason=reason)
+    driver.record.flush()
+
+
+def _attempt(run: Callable[[Probing], None], probing: Probing) -> str:
+    try:
+        run(probing)
+    except NotNeeded:
+        return ""
+    except NotOffered as error:
+        return str(error)
+    except Exception as error:
+        return text(error)
+    return ""
+
+
+def _release(driver: TorchDriver) -> None:
+    """Give back what a probe that failed had taken on the GPU."""
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        with contextlib.suppress(Exception):  # the reason of the probe says what happened
+            driver.sync()
+            cuda.empty_cache()

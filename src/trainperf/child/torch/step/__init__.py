@@ -1,0 +1,1 @@
+"""A step of PyTorch taken apart, call by call."""

@@ -1,0 +1,213 @@
+"""Take a few steps of a PyTorch loop apart, call by call.
+
+The hooks are only set while these steps run: they cost a step some tens of µs, and on
+a GPU each of their edges waits for the device.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .calls import SCALER, Ledger
+from .hooks import Before, Hooks
+from .patches import Dynamo, Patches, Warnings
+from .products import Products
+from .split import Split
+from .syncs import SyncWarnings
+
+if TYPE_CHECKING:
+    from ..loops import TorchLoops
+
+COMPILED = 3
+"""So many steps in which TorchDynamo compiled are left out; from then on it is the rule."""
+SYNCS = {
+    "item": "item",
+    "tolist": "tolist",
+    "numpy": "numpy",
+    "cpu": "cpu",
+    "__bool__": "bool",
+    "__float__": "float",
+    "__int__": "int",
+    "__index__": "index",
+    "__format__": "format",
+    "__repr__": "print",
+}
+"""Methods of a tensor for which the host needs its numbers, and what they are called."""
+
+
+class Detail:
+    """Hooks around the calls of a step, from `start` at a boundary to `stop`.
+
+    Every step ends with `step_ended`. What cannot be patched is left alone; a fault of
+    ours takes the hooks out and is recorded as missing.
+    """
+
+    def __init__(self, loops: TorchLoops) -> None:
+        self._loops: Any = loops
+        self._observer: Any = loops.observer
+        self._torch: Any = sys.modules["torch"]
+        self._patches = Patches()
+        self._dynamo = Dynamo(self._patches)
+        self._warnings = Warnings(Hooks.__module__)
+        clock = getattr(self._observer, "clock", time.monotonic)
+        cuda = self._torch.cuda.is_initialized()
+        self._ledger = Ledger(clock, self._synchronize if cuda else lambda: None)
+        self._hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
+        self._syncs = SyncWarnings(self._torch, self._off)
+        self._products: Products | None = None
+        self._watches = False
+        self._fault = ""
+        self._compiled = 0
+
+    # -------------------------------------------------------- called by the driver
+
+    def start(self) -> None:
+        """Set the hooks, at a boundary: the step that begins is the first."""
+        self._hooks.on = True
+        try:
+            self._patch()
+            self._dynamo.start()
+            self._warnings.start()
+            self._syncs.start()  # its filter must stand before that of the hooks
+            reference = weakref.ref(self)
+            os.register_at_fork(after_in_child=lambda: _forked(reference))
+        except Exception as error:
+            self._failed(error)
+
+    def step_ended(self, seconds: float, usual: bool = True) -> None:
+        """A step of so many seconds ends now, and the next begins.
+
+        One that is not `usual`, as its input was opened anew, is left out.
+        """
+        watched = self._watches
+        if watched and self._products is not None:
+            self._watches = not self._products.stop()
+        if not self._hooks.on:
+            return
+        try:
+            compiled = self._dynamo.compiled() and self._compiled < COMPILED
+            self._compiled += compiled
+            kept = usual and not compiled and not watched
+            self._ledger.step_ended(seconds, kept=kept)
+            self._syncs.step_ended(kept)
+            self._hooks.waits = None
+            self._watch_products()
+        except Exception as error:
+            self._failed(error)
+
+    def add(self, part: str, seconds: float) -> None:
+        """Charge a part, "input", with what the driver measured and what ends now."""
+        if self._hooks.on:
+            self._ledger.add(part, seconds)
+            self._hooks.waits = None
+
+    def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """An optimizer begins to update the weights."""
+        self._hooks.steps(optimizer, args, kwargs)
+
+    def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """An optimizer has updated the weights."""
+        self._hooks.stepped(optimizer, args, kwargs)
+
+    def stop(self) -> None:
+        """Take the hooks out and record what was seen."""
+        self._undo()
+        write = self._observer.record.write
+        try:
+            if self._fault or not self._ledger.steps:
+                reason = self._fault or "no step ended while its parts were timed"
+                write("missing", what="split", reason=reason)
+                return
+            split = Split(self._ledger, self._hooks.seen)
+            split.record(write)
+            split.record_waits(write, self._syncs.waits)
+            if self._syncs.fault:
+                write("missing", what="waits for the GPU", reason=self._syncs.fault)
+            if self._products is not None:
+                self._products.record(write)
+            self._hooks.seen.hand_over(self._loops)
+            self._loops.autocast = split.calls()["autocast"]
+        except Exception as error:
+            self._observer.failed("the parts of a step", error)
+
+    def stop_between(self) -> None:
+        """Take the hooks out; record only the evaluations that were seen between epochs."""
+        self._undo()
+        for one in Split(self._ledger, self._hooks.seen).evaluations():
+            self._observer.record.write("torch_evaluation", **one)
+
+    def forked(self) -> None:
+        """In a forked worker nothing is timed, and no GPU is waited for or asked."""
+        self._syncs.forked()
+        self._undo()
+
+    # -------------------------------------------------------------------- internal
+
+    def _watch_products(self) -> None:
+        """Watch the products of one step under autocast, once it is known that there is some."""
+        seen = self._ledger.steps and any(self._hooks.seen.autocast.values())
+        if seen and self._products is None:
+            self._products = Products(self._part, self._ledger.sync)
+            self._watches = self._products.start()
+
+    def _part(self) -> str:
+        return self._ledger.open[-1].part if self._ledger.open else "rest"
+
+    def _patch(self) -> None:
+        torch, hooks, seen = self._torch, self._hooks, self._hooks.seen
+        put, timed = self._patches.replace, self._hooks.timed
+        module, utils = torch.nn.Module, torch.nn.utils
+        scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+        put(module, "__call__", hooks.forward)
+        put(module, "zero_grad", timed("zero_grad", "module"))
+        put(torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad))
+        put(scaler, "scale", timed("rest", "scale", seen.scaler))
+        put(scaler, "step", timed("optimizer", SCALER, seen.scaler))
+        put(scaler, "update", timed("rest", "scaler.update"))
+        put(torch.autocast, "__enter__", hooks.autocast)
+        put(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", hooks.loader)
+        for name in ("to", "cuda"):
+            put(torch.Tensor, name, timed("transfer", name, after=hooks.moved, users=True))
+        for name, what in SYNCS.items():
+            put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
+        self._functions([torch.autograd], "backward", "backward", "backward", seen.backward)
+        self._functions([torch.autograd], "grad", "backward", "grad")
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            self._functions([utils, utils.clip_grad], name, "rest", "clip")
+
+    def _functions(
+        self, owners: list[Any], name: str, part: str, what: str, before: Before | None = None
+    ) -> None:
+        self._patches.replace_function(owners, name, self._hooks.timed(part, what, before))
+
+    def _off(self) -> bool:
+        return bool(self._observer.off)
+
+    def _synchronize(self) -> None:
+        if not self._torch.cuda.is_current_stream_capturing():
+            self._torch.cuda.synchronize()
+
+    def _failed(self, error: BaseException) -> None:
+        self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]
+        self._undo()
+
+    def _undo(self) -> None:
+        self._hooks.on = False
+        parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
+        products = () if self._products is None else (self._products.stop,)
+        for stop in (*products, *parts):
+            try:
+                stop()
+            except Exception as error:  # the others are taken out all the same
+                self._observer.failed("taking the hooks of a step out", error)
+
+
+def _forked(reference: Callable[[], Detail | None]) -> None:
+    detail = reference()
+    if detail is not None:
+        detail.forked()

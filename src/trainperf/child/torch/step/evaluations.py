@@ -1,0 +1,82 @@
+"""Time the evaluations of a PyTorch script: from `model.eval()` to `model.train()`."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ...process import frames
+from ...process.patching import replace, undo
+
+if TYPE_CHECKING:
+    from ..loops import TorchLoops
+
+
+class Evaluations:
+    """Records each time in which the model evaluates, and no weights are updated.
+
+    `Module.train`, which a step may call, is watched only while a model evaluates.
+    """
+
+    def __init__(self, loops: TorchLoops, module: Any) -> None:
+        self._loops = loops
+        self._observer = loops.observer
+        self._module = module
+        self._main = threading.main_thread().ident
+        self._began: float | None = None
+        self._updates = 0
+        self._site: dict[str, Any] | None = None
+        self._every: int | None = None
+        self._known: dict[Any, tuple[dict[str, Any] | None, int | None]] = {}
+
+    def watch(self) -> None:
+        """Wait for a model to be put into evaluation mode."""
+
+        def make(original: Any) -> Any:
+            def eval(self_: Any) -> Any:
+                result = original(self_)
+                if not self._observer.off and threading.get_ident() == self._main:
+                    self._begin()
+                return result
+
+            return eval
+
+        replace(self._module.Module, "eval", make)
+
+    def _begin(self) -> None:
+        try:
+            if self._began is not None and self._updates == self._loops.updates:
+                return  # one model after the other
+            frame, _ = frames.users_frame()
+            key = (frame.f_code, frame.f_lineno) if frame is not None else None
+            if key not in self._known:
+                self._known[key] = frames.site(frame), frames.every()
+            self._site, self._every = self._known[key]
+            self._updates = self._loops.updates
+            if self._began is None:
+                replace(self._module.Module, "train", self._make_train)
+            self._began = self._observer.clock()
+        except Exception as error:
+            self._observer.failed("an evaluation", error)
+
+    def _make_train(self, original: Any) -> Any:
+        def train(self_: Any, mode: bool = True) -> Any:
+            if mode and not self._observer.off and threading.get_ident() == self._main:
+                self._end()
+            return original(self_, mode)
+
+        return train
+
+    def _end(self) -> None:
+        """Training goes on; where it did so before, when the evaluation ended is not known."""
+        undo(self._module.Module, "train")
+        began, self._began = self._began, None
+        if began is None or self._updates != self._loops.updates:
+            return
+        self._observer.record.write(
+            "evaluation",
+            s=began,
+            seconds=self._observer.clock() - began,
+            where=self._site,
+            every=self._every,
+        )

@@ -1,0 +1,200 @@
+"""The hooks around the calls of a step, while a few steps are taken apart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .calls import EVALUATION, SCALER, TEXT, Call, Ledger, Place
+from .patches import Callers
+from .seen import Seen
+
+Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
+After = Callable[[Call, tuple[Any, ...], Any], None]
+
+
+class Hooks:
+    """Makes the hooks; while `on` is false they let everything through.
+
+    `off` says that trainperf itself uses PyTorch, `failed` is told of a fault of ours.
+    Only what the main thread does is looked at. `waits` is the loader's `__next__` that
+    is under way, until its time is known from the driver.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        ledger: Ledger,
+        off: Callable[[], bool],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.ledger = ledger
+        self.seen = Seen(torch)
+        self.off = off
+        self.failed = failed
+        self.on = False
+        self.waits: Call | None = None
+        self._torch = torch
+        self._callers = Callers(torch)
+        self._cuda = bool(torch.cuda.is_initialized())
+        self._main = threading.main_thread().ident
+
+    def timed(
+        self,
+        part: str,
+        what: str,
+        before: Before | None = None,
+        after: After | None = None,
+        users: bool = False,
+    ) -> Callable[[Any], Any]:
+        """What makes a hook that times a function; with `users`, only the user's calls."""
+
+        def make(original: Any) -> Any:
+            def hook(*args: Any, **kwargs: Any) -> Any:
+                if not self._takes(part):
+                    return original(*args, **kwargs)
+                call = self._enter(part, what, users, before, args, kwargs)
+                if call is None:
+                    return original(*args, **kwargs)
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException:
+                    self._leave(call)
+                    raise
+                self._leave(call, after, args, result)
+                return result
+
+            return hook
+
+        return make
+
+    def forward(self, original: Any) -> Any:
+        """The hook of `Module.__call__`: the arguments are kept for the probes."""
+
+        def __call__(module: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if not self._takes("forward"):
+                return original(module, *args, **kwargs)
+            trains = getattr(module, "training", True) and self._torch.is_grad_enabled()
+            part = "forward" if trains else EVALUATION
+            call = self._enter(part, "", False, None, (), {}, id(module))
+            try:
+                output = original(module, *args, **kwargs)
+            except BaseException:
+                self._leave(call)
+                raise
+            self._leave(call, self.seen.forward, (module, args, kwargs), output)
+            return output
+
+        return __call__
+
+    def autocast(self, original: Any) -> Any:
+        """The hook of `autocast.__enter__`: a region inside a forward counts as around it."""
+
+        def __enter__(region: Any) -> Any:  # noqa: N807
+            result = original(region)
+            if self.on and self.ledger.open and self.ledger.open[-1].part == "forward":
+                self.seen.region = region
+            return result
+
+        return __enter__
+
+    def loader(self, original: Any) -> Any:
+        """The hook of a loader's `__next__`: what happens in it is no part of the step's.
+
+        The driver says how long its loop waited; the wait for another loader's batch is
+        input as well, unless it feeds an evaluation.
+        """
+
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            if not self._takes("sync"):
+                return original(iterator)
+            call = self.waits = self._enter("", "loader", False, None, (), {})
+            try:
+                return original(iterator)
+            finally:
+                self._leave(call)
+                if call is not None and self.waits is call and self._torch.is_grad_enabled():
+                    call.part = "input"
+
+        return __next__
+
+    def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Before an optimizer's step."""
+        self.stepped(optimizer, args, kwargs)  # of a step before, which has raised
+        top = self.ledger.open[-1].what if self.ledger.open else ""
+        if self._watches() and (top == SCALER or self.ledger.takes("optimizer")):
+            self._enter("optimizer", "step", False, self.seen.steps, args, kwargs, id(optimizer))
+
+    def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """After an optimizer's step; it is not called where the step has raised."""
+        if not self._watches():
+            return
+        for call in reversed(self.ledger.open):
+            if call.what == "step" and call.of == id(optimizer):
+                self._leave(call)
+                return
+
+    # ----------------------------------------------------------------- internal
+
+    def _watches(self) -> bool:
+        return self.on and threading.get_ident() == self._main and not self.off()
+
+    def _takes(self, part: str) -> bool:
+        return self._watches() and self.ledger.takes(part)
+
+    def _enter(
+        self,
+        part: str,
+        what: str,
+        users: bool,
+        before: Before | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        of: int = 0,
+    ) -> Call | None:
+        try:
+            place = self._place(what, users)
+            if users and place is None:
+                return None
+            call = self.ledger.enter(part, what, place, of)
+            if before is not None:
+                before(call, args, kwargs)
+        except Exception as error:
+            self.failed(error)
+            return None
+        return call
+
+    def _leave(
+        self,
+        call: Call | None,
+        after: After | None = None,
+        args: tuple[Any, ...] = (),
+        result: Any = None,
+    ) -> None:
+        if call is None or not self.on:
+            return
+        try:
+            self.ledger.leave(call)
+            if after is not None:
+                after(call, args, result)
+        except Exception as error:
+            self.failed(error)
+
+    def _place(self, what: str, users: bool) -> Place | None:
+        if what in TEXT:  # a logger may stand between
+            return self._callers.through_any()
+        return self._callers.of_tensor() if users else self._callers.through_torch()
+
+    def moved(self, call: Call, args: tuple[Any, ...], result: Any) -> None:
+        """A copy between devices, and not to another dtype; to the host, it is waited for."""
+        source, target = args[0].device, result.device
+        if source == target:
+            call.part = ""
+        elif target.type == "cpu":
+            call.part = "sync"
+
+    def awaited(self, call: Call, args: tuple[Any, ...], kwargs: Any) -> None:
+        """Nobody waits for a tensor on the host, unless there is no other device at all."""
+        if self._cuda and args[0].device.type == "cpu":
+            call.part = ""

@@ -1,0 +1,205 @@
+"""Put functions in place of PyTorch's for a while, and take them out again."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+from ...process import frames
+from .calls import Place
+
+OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+class Patches:
+    """What was replaced; `aside` and `back` take all of it out for a moment."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, bool, Any, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` in place of `owner.name`, inherited or its own.
+
+        Where there is no such name, or it cannot be set, nothing is done.
+        """
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        own = name in vars(owner)
+        hook = functools.wraps(original)(make(original))
+        try:
+            setattr(owner, name, hook)
+        except (TypeError, AttributeError):
+            return
+        self._made.append((owner, name, own, original, hook))
+
+    def replace_function(self, owners: list[Any], name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a function in its modules, and where the user's modules imported it by name."""
+        original = getattr(owners[0], name, None)
+        if original is None:
+            return
+        hook = functools.wraps(original)(make(original))
+        for module, bound in [(owner, name) for owner in owners] + _imported(original):
+            if vars(module).get(bound) is original:
+                setattr(module, bound, hook)
+                self._made.append((module, bound, True, original, hook))
+
+    def aside(self) -> None:
+        """Take everything out again; what another has replaced since stays his."""
+        for owner, name, own, original, hook in reversed(self._made):
+            if vars(owner).get(name) is not hook:
+                continue
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+
+    def back(self) -> None:
+        """Put everything in again after `aside`."""
+        for owner, name, own, original, hook in self._made:
+            if (vars(owner).get(name) is original) if own else (name not in vars(owner)):
+                setattr(owner, name, hook)
+
+    def undo(self) -> None:
+        """Take everything out for good."""
+        self.aside()
+        self._made.clear()
+
+
+class Warnings:
+    """Keeps PyTorch from warning anew where our frame stands in for the user's."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._filter: Any = None
+
+    def start(self) -> None:
+        """Ignore what is said of a line of `module`."""
+        warnings.filterwarnings("ignore", module=re.escape(self._module) + "$")
+        self._filter = warnings.filters[0]
+
+    def stop(self) -> None:
+        """Ignore nothing more."""
+        if self._filter in warnings.filters:
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
+        self._filter = None
+
+
+def _imported(function: Any) -> list[tuple[ModuleType, str]]:
+    found = []
+    for module in list(sys.modules.values()):
+        names = vars(module) if isinstance(module, ModuleType) else {}
+        if frames.is_users(str(names.get("__file__") or "")):
+            found += [(module, name) for name, value in list(names.items()) if value is function]
+    return found
+
+
+class Dynamo:
+    """TorchDynamo, where it is imported: it must neither compile nor see our functions.
+
+    While it compiles, the patches stand aside; `compiled` is asked by the step.
+    """
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._handler: Any = None
+        self._compiled = False
+        self._listens = True
+
+    def start(self) -> None:
+        """Listen to compilations; TorchDynamo may come with the first `torch.compile`."""
+        if "torch._dynamo" in sys.modules:
+            self._listen()
+        else:
+            self._patches.replace(sys.modules["torch"], "compile", self._first)
+
+    def _first(self, original: Any) -> Any:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            if self._handler is not None:
+                return original(*args, **kwargs)
+            self._patches.aside()  # TorchDynamo takes what it finds when imported for PyTorch's
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if self._listens:
+                    self._patches.back()
+                    self._listen()
+
+        return compile
+
+    def _listen(self) -> None:
+        rules: Any = sys.modules.get("torch._dynamo.trace_rules")
+        if rules is not None and not any(OWN.startswith(path) for path in rules.SKIP_DIRS):
+            rules.add(__name__.rsplit(".", 3)[0])
+        callback: Any = sys.modules.get("torch._dynamo.callback")
+        if callback is not None:
+            self._handler = callback.callback_handler
+            self._handler.register_start_callback(self._begins)
+            self._handler.register_end_callback(self._ends)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._listens = False
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            for remove, callback in (
+                (handler.remove_start_callback, self._begins),
+                (handler.remove_end_callback, self._ends),
+            ):
+                try:
+                    remove(callback)
+                except ValueError:  # torch.compiler.reset() has dropped it
+                    pass
+
+    def compiled(self) -> bool:
+        """Whether anything was compiled since this was asked last."""
+        said, self._compiled = self._compiled, False
+        return said
+
+    def _begins(self, *_: Any) -> None:
+        self._compiled = True
+        self._patches.aside()
+
+    def _ends(self, *_: Any) -> None:
+        if self._handler is not None:
+            self._patches.back()
+
+
+class Callers:
+    """Finds where the user's own source called into PyTorch."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
+        self._torch = (OWN, folder, "<")
+        self._tensor = (OWN, os.path.join(folder, "_tensor.py"), "<")
+
+    def through_torch(self) -> Place | None:
+        """Where the user's source calls; None if a library other than PyTorch does."""
+        return _beyond(self._torch)
+
+    def of_tensor(self) -> Place | None:
+        """Where the user's source itself asks a tensor; None if any library does."""
+        return _beyond(self._tensor)
+
+    def through_any(self) -> Place | None:
+        """Where the user's source calls, whatever libraries stand between."""
+        return _place(frames.users_frame()[0])
+
+
+def _beyond(passed: tuple[str, ...]) -> Place | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(passed):
+        frame = frame.f_back
+    return _place(frame)
+
+
+def _place(frame: FrameType | None) -> Place | None:
+    if frame is None or not frames.is_users(frame.f_code.co_filename):
+        return None
+    return Place(frame.f_code, frame.f_lasti, frame.f_lineno)

@@ -1,0 +1,268 @@
+"""The matrix products of one step under autocast: which of them are in float32 all the same.
+
+Beside them it sees losses that work on large tensors in float32, which autocast makes so.
+
+They are watched below autocast, where each operator has the dtype it computes in, in
+forward and backward alike. That costs each operator some µs of Python, so the step enters
+no figure, and a model that was compiled is left alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from types import FrameType
+from typing import Any
+
+from ...process import frames
+from .calls import Place, site
+
+ATEN = "aten"
+MOST_PLACES = 8
+LARGE = 2**22
+"""Values from which a tensor in float32 (16 MiB) is no small loss: logits of a vocabulary."""
+SOFTMAX = ("_log_softmax", "_log_softmax_backward_data")
+CAST = "_to_copy"
+NARROW = ("float16", "bfloat16")
+WIDE = ("float32", "float64")
+ATTENTION = "_scaled_dot_product"
+BACKWARD_OF_ATTENTION = 2.5
+"""Products of its backward over those of its forward: five matrix products, not two."""
+
+
+@dataclass(slots=True)
+class Sum:
+    """Calls of one kind in a step, in seconds; `flops` are values where nothing is multiplied."""
+
+    seconds: float = 0.0
+    flops: float = 0.0
+    calls: int = 0
+
+    def add(self, seconds: float, flops: float) -> None:
+        """One more call."""
+        self.seconds += seconds
+        self.flops += flops
+        self.calls += 1
+
+
+@dataclass
+class Products:
+    """Sums over the products of one step; `wide` by place, module and part of the step.
+
+    `part` says which part of the step it is now, `sync` waits for the device.
+    """
+
+    part: Callable[[], str]
+    sync: Callable[[], None]
+    clock: Callable[[], float] = time.perf_counter
+    narrow: Sum = field(default_factory=Sum)
+    wide: dict[tuple[Place | None, str, str], Sum] = field(default_factory=dict)
+    losses: dict[tuple[Place | None, str, str], Sum] = field(default_factory=dict)
+    fault: str = ""
+    _mode: Any = None
+    _names: dict[int, dict[int, str]] = field(default_factory=dict)
+
+    def start(self) -> bool:
+        """Watch from here on, in this thread; whether that can be done here."""
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        if _compiles() or _get_current_dispatch_mode() is not None:
+            return False  # a mode of the program's, when it ends, would take ours off in its place
+        self._mode = _watching(self)
+        self._mode.__enter__()
+        return True
+
+    def stop(self) -> bool:
+        """Watch no more. False if another's mode lies on top, which must be taken off first."""
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        mode: Any = self._mode
+        if mode is None:
+            return True
+        top: Any = _get_current_dispatch_mode()
+        if top is not mode:
+            self.fault = "another mode lay on top"  # ours lets everything through from here on
+            return False
+        mode.__exit__(None, None, None)
+        self._mode = None
+        return True
+
+    def record(self, write: Callable[..., None]) -> None:
+        """Write the events `torch_products` and `torch_wide_product`; none if nothing was seen."""
+        if self.fault:
+            reason = f"watching them failed: {self.fault}"
+            write("missing", what="the products of a step", reason=reason)
+            return
+        every = Sum()
+        for one in self.wide.values():
+            every.seconds += one.seconds
+            every.flops += one.flops
+            every.calls += one.calls
+        if not (every.calls or self.narrow.calls or self.losses):
+            return
+        write(
+            "torch_products",
+            wide_s=every.seconds,
+            wide_flops=every.flops,
+            narrow_s=self.narrow.seconds,
+            narrow_flops=self.narrow.flops,
+        )
+        _write_dearest(write, "torch_wide_product", self.wide)
+        _write_dearest(write, "torch_wide_loss", self.losses)
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator; a product is timed and counted."""
+        name = ""
+        if getattr(func, "namespace", "") == ATEN:  # operators of others may share a name
+            name = func.overloadpacket.__name__
+        wanted = _is_product(name) or _is_loss(name, args)
+        if self.fault or not wanted or self.part() == "optimizer":
+            return func(*args, **kwargs)
+        self.sync()
+        began = self.clock()
+        out = func(*args, **kwargs)
+        try:
+            self.sync()
+            self._count(name, args, out, self.clock() - began)
+        except Exception as error:
+            self.fault = f"{type(error).__name__}: {error}"[:500]
+        return out
+
+    def _count(self, name: str, args: Any, out: Any, seconds: float) -> None:
+        if not _is_product(name):
+            if str(out.dtype) == "torch.float32":
+                self._add(self.losses, seconds, float(out.numel()))
+            return
+        dtype = _dtype(args)
+        flops = _flops(name, args, out)
+        if dtype in NARROW:
+            self.narrow.add(seconds, flops)
+        elif dtype in WIDE:
+            self._add(self.wide, seconds, flops)
+
+    def _add(self, sums: dict[Any, Sum], seconds: float, flops: float) -> None:
+        place, module = self._stands_in(sys._getframe(1))
+        sums.setdefault((place, module, self.part()), Sum()).add(seconds, flops)
+
+    def _stands_in(self, frame: FrameType | None) -> tuple[Place | None, str]:
+        """Where the user's source called, and the name of the innermost module around it."""
+        module: Any = sys.modules["torch.nn.modules.module"].Module
+        call = module._call_impl.__code__
+        users: Place | None = None
+        inner: Any = None
+        outer: Any = None
+        while frame is not None:
+            code = frame.f_code
+            if code is call:
+                outer = frame.f_locals["self"]
+                inner = outer if inner is None else inner
+            elif users is None and frames.is_users(code.co_filename):
+                users = Place(code, frame.f_lasti, frame.f_lineno)
+            frame = frame.f_back
+        return users, self._name(outer, inner)
+
+    def _name(self, outer: Any, inner: Any) -> str:
+        if inner is None:
+            return ""
+        if id(outer) not in self._names:
+            self._names[id(outer)] = {id(one): name for name, one in outer.named_modules()}
+        name = self._names[id(outer)].get(id(inner), "")
+        return name or type(inner).__name__
+
+
+def _compiles() -> bool:
+    """Whether TorchDynamo compiled anything: its graphs may not be run under a mode."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    if utils is None:
+        return False
+    return bool(utils.counters["stats"].get("unique_graphs", 0))
+
+
+def _watching(products: Products) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        supports_higher_order_operators = True  # else PyTorch refuses `torch.cond` and the like
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return products.run(func, args, kwargs or {})
+
+    return Watching()  # type: ignore[no-untyped-call]
+
+
+def _write_dearest(write: Callable[..., None], kind: str, sums: dict[Any, Sum]) -> None:
+    dearest = sorted(sums.items(), key=lambda each: -each[1].seconds)[:MOST_PLACES]
+    for (place, module, part), one in dearest:
+        fields = {"seconds": one.seconds, "flops": one.flops, "calls": one.calls}
+        write(kind, where=site(place), module=module, part=part, **fields)
+
+
+def _is_loss(name: str, args: Any) -> bool:
+    """Whether it takes the logarithm of a large softmax, or casts what is large to more digits."""
+    if name not in SOFTMAX and name != CAST:
+        return False
+    given = args[0]
+    if int(given.numel()) < LARGE:
+        return False
+    return name in SOFTMAX or str(given.dtype).removeprefix("torch.") in NARROW
+
+
+def _is_product(name: str) -> bool:
+    return name in FLOPS or name.startswith(ATTENTION)
+
+
+def _dtype(args: Any) -> str:
+    """The dtype of the factors: the last two tensors of the first arguments."""
+    tensors = [one for one in args[:3] if hasattr(one, "dtype") and hasattr(one, "shape")]
+    return str(tensors[-1].dtype).removeprefix("torch.") if tensors else ""
+
+
+def _flops(name: str, args: Any, out: Any) -> float:
+    """Multiplications and additions of a product, from its shapes."""
+    if name.startswith(ATTENTION):
+        backward = "backward" in name
+        query, key = args[1:3] if backward else args[:2]
+        flops = 4.0 * prod(query.shape) * int(key.shape[-2])
+        return float(flops) * (BACKWARD_OF_ATTENTION if backward else 1.0)
+    return FLOPS[name](args, out)
+
+
+def _mm(at: int) -> Callable[[Any, Any], float]:
+    """Of `a @ b`, whose first factor is argument `at`: 2 m n k, times the batch."""
+
+    def flops(args: Any, out: Any) -> float:
+        return float(2 * prod(args[at].shape) * int(args[at + 1].shape[-1]))
+
+    return flops
+
+
+def _convolution(args: Any, out: Any) -> float:
+    """2 for each weight and each place it is applied at."""
+    given, weight, transposed = args[0], args[1], len(args) > 6 and args[6]
+    applied = given.shape if transposed else out.shape
+    return float(2 * prod(weight.shape) * int(given.shape[0]) * prod(applied[2:]))
+
+
+def _convolution_backward(args: Any, out: Any) -> float:
+    """As much as the forward for each gradient asked for, of input and of weight."""
+    gradient, given, weight = args[:3]
+    applied = given.shape if len(args) > 7 and args[7] else gradient.shape
+    once = 2 * prod(weight.shape) * int(given.shape[0]) * prod(applied[2:])
+    return float(once) * sum(one is not None for one in out[:2])
+
+
+FLOPS: dict[str, Callable[[Any, Any], float]] = {
+    "mm": _mm(0),
+    "bmm": _mm(0),
+    "addmm": _mm(1),
+    "baddbmm": _mm(1),
+    "convolution": _convolution,
+    "_convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+}
+"""The operators that all other products come down to, by their names."""

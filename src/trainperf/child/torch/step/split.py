@@ -1,0 +1,179 @@
+"""Say what was seen of the steps that were taken apart, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...process import frames
+from .calls import EVALUATION, SCALER, TEXT, Key, Ledger, Place, Sum, site
+from .seen import Seen
+from .source import goes_into_text, stands_in
+
+Write = Callable[..., None]
+SCALES = (SCALER, "scaler.update")
+"""What reads whether gradients overflowed: that is what a scaler is there for."""
+
+
+class Split:
+    """The sums of the steps, with each forward in evaluation mode taken for what it is.
+
+    It is part of training if it is derived, if it stands in the same loop of the same
+    function as a call of the training step (a teacher, a frozen part), or if each step
+    has it as often as it has forwards in training mode. Otherwise it is an evaluation,
+    and its time in a step is no part of its forward.
+    """
+
+    def __init__(self, ledger: Ledger, seen: Seen) -> None:
+        self._ledger = ledger
+        self._seen = seen
+        self._evaluations = {
+            key.place for key in [*ledger.sums, *ledger.outside] if key.part == EVALUATION
+        }
+        self._evaluations = {one for one in self._evaluations if not self._trains(one)}
+
+    def record(self, write: Write) -> None:
+        """Write the events `torch_split`, `torch_sync`, `torch_calls`, `torch_evaluation`."""
+        write("torch_split", steps=self._ledger.steps, parts=self.parts())
+        for sync in self.syncs():
+            write("torch_sync", **sync)
+        write("torch_calls", **self.calls())
+        for evaluation in self.evaluations():
+            write("torch_evaluation", **evaluation)
+
+    def record_waits(self, write: Write, waits: Mapping[Place, int]) -> None:
+        """Write an event `torch_wait` for each place that waits for a GPU, per step.
+
+        Those that the hooks have timed are left out, and what a gradient scaler reads.
+        """
+        timed = {
+            (key.place.f_code, key.place.f_lineno)
+            for key in self._ledger.sums
+            if key.place is not None and (key.part in ("sync", "transfer") or key.what in SCALES)
+        }
+        for place, calls in waits.items():
+            if (place.f_code, place.f_lineno) not in timed:
+                write("torch_wait", where=site(place), calls=calls / self._ledger.steps)
+
+    def parts(self) -> dict[str, list[float]]:
+        """Seconds and calls of each part that was seen, over all steps, and of the rest."""
+        parts: dict[str, list[float]] = {}
+        for key, one in self._ledger.sums.items():
+            part = self._part(key)
+            if part in ("rest", EVALUATION):
+                continue
+            total = parts.setdefault(part, [0.0, 0])
+            total[0] += one.seconds
+            total[1] += one.calls if key.what != SCALER else 0
+        known = sum(seconds for seconds, _ in parts.values())
+        parts["rest"] = [max(0.0, self._ledger.seconds - known), 0]
+        return parts
+
+    def syncs(self) -> list[dict[str, Any]]:
+        """The calls that make the host wait, by what and where; per step."""
+        steps = self._ledger.steps
+        return [
+            {
+                "what": key.what,
+                "where": (where := site(key.place)),
+                "calls": one.calls / steps,
+                "seconds": one.seconds / steps,
+                "printed": key.what in TEXT or (where is not None and goes_into_text(where)),
+            }
+            for key, one in self._ledger.sums.items()
+            if key.part == "sync" and key.place is not None
+        ]
+
+    def calls(self) -> dict[str, Any]:
+        """Where a step calls what, and under which settings."""
+        seen, steps = self._seen, self._ledger.steps
+        forward = self._forward()
+        backwards = self._sums(lambda key: key.what == "backward")
+        updates = self._sums(lambda key: key.what == "step")
+        return {
+            "forward": site(forward),
+            "backward": site(_first(backwards)),
+            "step": site(_first(updates)),
+            "zero_grad": site(_first(self._sums(lambda key: key.part == "zero_grad"))),
+            "clip": site(_first(self._sums(lambda key: key.what == "clip"))),
+            "scale": site(_first(self._sums(lambda key: key.what == "scale"))),
+            "autocast": seen.autocast.get(forward, ""),
+            "scaler": seen.scales,
+            "backwards": _calls(backwards.values()) / steps,
+            "updates": _calls(updates.values()) / steps,
+            "retains_graph": seen.retains,
+            "closure": seen.closure,
+        }
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The forwards that no update follows, by where they are called, in steps or not."""
+        found = []
+        for place in self._evaluations:
+            sums = [
+                one
+                for part in (self._ledger.sums, self._ledger.outside)
+                for key, one in part.items()
+                if key.part == EVALUATION and key.place == place and self._seen.has_weights(key.of)
+            ]
+            calls = sum(one.calls for one in sums)
+            if place is None or not calls:
+                continue
+            found.append(
+                {
+                    "where": site(place),
+                    "loop": frames.definition(place.f_code),
+                    "grad": self._seen.recorded.get(place, False),
+                    "calls": calls,
+                    "seconds": sum(one.seconds for one in sums) / calls,
+                }
+            )
+        return found
+
+    # -------------------------------------------------------------------- internal
+
+    def _part(self, key: Key) -> str:
+        if key.part == EVALUATION and key.place not in self._evaluations:
+            return "forward"
+        return key.part
+
+    def _trains(self, place: Place | None) -> bool:
+        if place in self._seen.trained:
+            return True
+        sums = self._ledger.sums
+        here = [sums[key] for key in sums if key.place == place and key.part == EVALUATION]
+        trained = self._sums(lambda key: key.part == "forward" and self._seen.has_weights(key.of))
+        always = any(one.steps == self._ledger.steps > 1 for one in here)
+        if always and _calls(here) <= _calls(trained.values()):
+            return True
+        if place is None:
+            return False
+        where = stands_in(place)
+        return any(
+            key.place is not None and stands_in(key.place) == where
+            for key in sums
+            if key.part in ("forward", "backward", "optimizer")
+        )
+
+    def _forward(self) -> Place | None:
+        """Where the forward is called that takes longest, of models with weights."""
+        return _first(
+            self._sums(
+                lambda key: (
+                    (key.part == "forward" or key.place in self._seen.trained)
+                    and self._seen.has_weights(key.of)
+                )
+            )
+        )
+
+    def _sums(self, wanted: Callable[[Key], bool]) -> dict[Key, Sum]:
+        """The sums of the calls that are wanted, the longest first."""
+        found = {key: one for key, one in self._ledger.sums.items() if wanted(key)}
+        return dict(sorted(found.items(), key=lambda each: -each[1].seconds))
+
+
+def _first(sums: dict[Key, Sum]) -> Place | None:
+    return next(iter(sums)).place if sums else None
+
+
+def _calls(sums: Iterable[Sum]) -> int:
+    return sum(one.calls for one in sums)

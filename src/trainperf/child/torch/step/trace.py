@@ -1,0 +1,106 @@
+"""Trace a few passes of a PyTorch model: which operators run, and how busy the GPU is.
+
+Tracing slows what is traced, so this is a phase of its own, when all else was timed, and
+its times enter no speed-up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...timing.budget import Budget
+from ..probes.passes import NotOffered, Pass
+from ..probes.probing import Probing, text
+from .traced import PASS, Traced
+
+if TYPE_CHECKING:
+    from ..drivers import TorchDriver
+
+WHAT = "the operators of a step"
+TRACE_S = 2.0
+"""Seconds that the trace may take: as much for the passes as for reading what they left."""
+RESERVED_S = 0.5
+"""Seconds that the probes before it leave to it: enough for a pass of 50 ms or less."""
+PASSES = 3
+"""Passes that are read at most. One more goes before them: the first pays for the tracer."""
+SILENT = "99"
+"""A KINETO_LOG_LEVEL above all levels. Kineto reads it when a process first traces, and
+would else write "profiler_start" to the user's standard error."""
+
+
+def record(driver: TorchDriver, deadline: float) -> None:
+    """Record the event `torch_trace`, or `missing` with the reason why there is none.
+
+    It holds what `Trace` in `model/torch.py` has. What is run is the forward of the
+    largest trained model on its last arguments and a backward; no weight is changed.
+    """
+    try:
+        if time.monotonic() > deadline:
+            raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
+        traced = _trace(driver, Probing(driver, deadline).training_pass(calls=2))
+        driver.record.write("torch_trace", **traced)
+    except NotOffered as error:
+        driver.record.write("missing", what=WHAT, reason=str(error))
+    except Exception as error:
+        driver.record.write("missing", what=WHAT, reason=text(error))
+    driver.record.flush()
+
+
+def _trace(driver: TorchDriver, one: Pass) -> dict[str, Any]:
+    if one.device not in ("cpu", "cuda"):
+        raise NotOffered(f"the tracer is not asked about a {one.device} device")
+    if 2 * one.once > TRACE_S / 2:
+        raise NotOffered(f"a forward and backward takes {one.once:.2g} s, too long to be traced")
+    passes = max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
+    traced = Traced(_events(driver, one, 1 + passes), one.device, leave_out=1)
+    if one.device == "cuda" and not traced.kernels:
+        raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
+    if not traced.windows:
+        raise NotOffered("the tracer recorded nothing")
+    found = traced.event()
+    hip = getattr(sys.modules["torch"].version, "hip", None)
+    # The names of AMD's kernels say nothing of its matrix cores that is known here.
+    return found | {"tensor_core_s": None} if hip else found
+
+
+def _events(driver: TorchDriver, one: Pass, passes: int) -> list[Any]:
+    """What the tracer saw of so many passes, each waited for.
+
+    `torch.profiler.profile` wraps this class; it would import TorchInductor and set
+    variables of the process's environment.
+    """
+    import torch
+
+    profiler: Any = torch.autograd.profiler
+    if torch._C._autograd._profiler_enabled():
+        raise NotOffered("the script's own profiler is on")
+    driver.sync()
+    with _quiet(), profiler.profile(use_kineto=True, use_device=_device(one)) as trace:
+        for _ in range(passes):
+            with profiler.record_function(PASS):
+                one()
+                driver.sync()
+    return list(trace.kineto_results.events())
+
+
+def _device(one: Pass) -> str | None:
+    return "cuda" if one.device == "cuda" else None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Kineto begins to log nothing, and finds the environment as it was afterwards."""
+    before = os.environ.get("KINETO_LOG_LEVEL")
+    os.environ["KINETO_LOG_LEVEL"] = SILENT
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("KINETO_LOG_LEVEL", None)
+        else:
+            os.environ["KINETO_LOG_LEVEL"] = before

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from trainperf.launch import launch
 from trainperf.machine.host import cpu_model
 from trainperf.model import Event, Recording, Run
+from trainperf.run.launch import launch
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOM = 1_000_000

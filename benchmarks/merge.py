@@ -22,11 +22,11 @@ from pathlib import Path
 
 from _runs import machine
 
-from trainperf import records, store
+from trainperf import store
 from trainperf.machine import inspect_machine
-from trainperf.merging import merge
 from trainperf.model import Ending, Event, GpuSample, HostSample, Recording, Run, Sample
-from trainperf.place import Place
+from trainperf.ranks import Place, records
+from trainperf.ranks.merge import merge
 
 RANKS = (64, 256, 1024)
 STEPS = {"real": 450, "resident": 200, "local": 250, "profile": 100}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from trainperf.launch import launch
 from trainperf.model import Event, Recording, Run
+from trainperf.run.launch import launch
 
 MARK = "TRAINPERF_TEST_MARK"
 """A variable that every process of a test inherits, so that strays can be found."""

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from reporters.samples import INPUT_BOUND
-from trainperf import session, store
-from trainperf.cli import cli, main
+from trainperf import store
+from trainperf.commands import session
+from trainperf.commands.cli import cli, main
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def joined(asked, monkeypatch):
         caught.update(target=target, settings=settings, place=place)
         return 3
 
-    monkeypatch.setattr("trainperf.joining.run", run)
+    monkeypatch.setattr("trainperf.commands.observe_rank.run", run)
     return lambda *words: {**caught, **asked(*words), **caught}
 
 
@@ -191,7 +192,7 @@ def records(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / "records"
     folder.mkdir()
-    monkeypatch.setattr("trainperf.merging.merge", lambda *given: INPUT_BOUND)
+    monkeypatch.setattr("trainperf.ranks.merge.merge", lambda *given: INPUT_BOUND)
     return folder
 
 
@@ -298,7 +299,7 @@ def test_a_wrong_setting_in_pyproject_is_named(tmp_path):
 def test_the_version_and_the_help_come_without_heavy_imports():
     heavy = "numpy|rich|libcst|msgspec|pynvml|boto3|jinja2|psutil"
     code = (
-        "import sys\nfrom trainperf.cli import cli\n"
+        "import sys\nfrom trainperf.commands.cli import cli\n"
         "try:\n    cli(['--help'])\nexcept SystemExit:\n    pass\n"
         f"print(sorted(set(sys.modules) & set('{heavy}'.split('|'))), file=sys.stderr)"
     )

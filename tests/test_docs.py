@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trainperf import cli
+from trainperf.commands import cli
 from trainperf.fixes import all_fixes
 from trainperf.settings import Settings
 

@@ -8,22 +8,13 @@ import pytest
 
 from observing import drop_inductor_cache, script
 from recordings import recording
-from trainperf import scaling
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes._cases import SITE, evidence
-from trainperf.launch import launch
 from trainperf.machine import inspect_machine
-from trainperf.model import (
-    Ending,
-    Loop,
-    Measure,
-    Missing,
-    Parallel,
-    Run,
-    StartUp,
-    Strategy,
-)
+from trainperf.model import Ending, Loop, Measure, Missing, Parallel, Run, StartUp, Strategy
+from trainperf.run.launch import launch
+from trainperf.trial import fewer_devices
 
 TORCHRUN = Run(("torchrun", "--nproc_per_node", "4", "train.py"), "/p", "train.py")
 
@@ -64,11 +55,11 @@ def measured(tmp_path, monkeypatch):
                 raise found
             return found
 
-        monkeypatch.setattr(scaling, "launch", launched)
-        monkeypatch.setattr(scaling, "read", read)
+        monkeypatch.setattr(fewer_devices, "launch", launched)
+        monkeypatch.setattr(fewer_devices, "read", read)
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         deadline = time.monotonic() + left
-        points, reason = scaling.measure(
+        points, reason = fewer_devices.measure(
             run, recording(), whole, tmp_path, deadline, interrupted, told.append
         )
         assert list(tmp_path.iterdir()) == []
@@ -120,7 +111,7 @@ def test_ranks_are_halved_and_the_whole_job_is_the_last_point(measured):
     ]
     assert [run.command[2] for run in runs] == ["1", "2"]
     assert {run.env["OMP_NUM_THREADS"] for run in runs} == {"1"}
-    assert {(run.extra_s, run.measure_s) for run in runs} == {(0.0, scaling.MEASURE_S)}
+    assert {(run.extra_s, run.measure_s) for run in runs} == {(0.0, fewer_devices.MEASURE_S)}
     assert [event["text"] for event in told] == [
         "the script on 1 device",
         "the script on 2 devices",
@@ -210,7 +201,7 @@ def test_two_ranks_of_torchrun_are_measured_as_one(tmp_path, monkeypatch):
     whole = launch(run, tmp_path / "whole")
     found = read(whole, inspect_machine())
     deadline = time.monotonic() + 120
-    points, why = scaling.measure(
+    points, why = fewer_devices.measure(
         run, whole, found, tmp_path, deadline, lambda: False, lambda event: None
     )
     drop_inductor_cache()

@@ -10,12 +10,13 @@ from click.testing import CliRunner
 
 from reporters.samples import INPUT_BOUND
 from rewriting import marked
-from trainperf import fixing, store
-from trainperf.cli import cli
+from trainperf import store
+from trainperf.commands.cli import cli
 from trainperf.errors import TrainperfError
 from trainperf.fixes import all_fixes
 from trainperf.model import Equivalence, Outcome, Trial
-from trainperf.rewrite import write_edits
+from trainperf.patch import fix as fixing
+from trainperf.patch.patch import write_edits
 
 TEXT = "# é\r\nds = ▸x.map(f)◂\r\nds = ▸ds.batch(8)◂"
 FIXED = "# é\r\nds = x.map(f, num_parallel_calls=tf.data.AUTOTUNE)\r\nds = ds.batch(8)"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples_observed import PARALLEL_MAP
-from trainperf.ignoring import comments, said, suppressed
 from trainperf.model import Finding, Site
+from trainperf.report.ignored import comments, said, suppressed
 
 CODE = "x = f(1)\nloss = item()"
 IGNORE = "# trainperf: ignore"

@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from observing import script
-from trainperf import joining, records, session, store
+from trainperf import store
+from trainperf.commands import observe_rank, session
 from trainperf.errors import TrainperfError
 from trainperf.model import Ending
-from trainperf.place import Place
+from trainperf.ranks import Place, records
 from trainperf.settings import Settings
 
 PLACE = Place(1, 2, "torchrun", "mine", 0, 1)
@@ -29,7 +30,7 @@ def rank(tmp_path, monkeypatch, nothing_left):
         target = session.target(None, ("train.py",), tmp_path)
         console = Console(record=True, width=400, file=open(os.devnull, "w"))  # noqa: SIM115
         chosen = Settings(**{"run_dir": folder, **settings})
-        status = joining.run(target, chosen, place, console)
+        status = observe_rank.run(target, chosen, place, console)
         return status, records.folder_of(folder, place.rank), console.export_text()
 
     return run
@@ -81,7 +82,7 @@ def test_a_rank_whose_command_is_not_there_leaves_the_reason(tmp_path):
     target = session.Target(("no-such-launcher",), "no-such-launcher", tmp_path)
     settings = Settings(run_dir=tmp_path / "records", quiet=True)
     with pytest.raises(TrainperfError, match="cannot start no-such-launcher"):
-        joining.run(target, settings, PLACE, Console(file=sys.stderr))
+        observe_rank.run(target, settings, PLACE, Console(file=sys.stderr))
     record = records.load(records.folder_of(tmp_path / "records", 1))
     assert record.ending is Ending.FAILED
     assert "no-such-launcher" in record.problem
@@ -141,7 +142,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(rank, tmp_path):
 
 
 def folder_for(place, settings, sagemaker="/no/such/folder", environ=None):
-    return joining.run_folder(place, settings, Path(sagemaker), environ or {})
+    return observe_rank.run_folder(place, settings, Path(sagemaker), environ or {})
 
 
 def test_all_ranks_of_a_job_take_the_same_folder(tmp_path):

@@ -8,9 +8,9 @@ import pytest
 
 from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
-from trainperf.exiting import exit_status
-from trainperf.judging import Judgement, failing
+from trainperf.commands.exiting import exit_status
 from trainperf.model import Outcome, Stack, Trial
+from trainperf.report.level import Judgement, failing
 from trainperf.settings import FailOn, Settings
 
 STACK = Stack(("tf_cache",), 2.0, 1.9, 2.1, 9, 90, None, 0.1, 0.05)

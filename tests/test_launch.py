@@ -7,8 +7,8 @@ import pytest
 
 from observing import LONG_S, events, observed, python, script
 from trainperf.errors import TrainperfError
-from trainperf.launch import _Following, launch
 from trainperf.model import Ending, Run
+from trainperf.run.launch import _Following, launch
 
 pytestmark = pytest.mark.alone
 

@@ -1,4 +1,4 @@
-from trainperf.launchers import MPIRUN, TORCHRUN, after, options, replaced, value
+from trainperf.run.launchers import MPIRUN, TORCHRUN, after, options, replaced, value
 
 NP = ("-np", "-n")
 NPROC = ("--nproc-per-node", "--nproc_per_node")

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from recordings import FIT, block, steps
-from trainperf import records, store
+from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
-from trainperf.merging import NOT_TRIED, merge
-from trainperf.merging.words import numbered
 from trainperf.model import Ending, Measure, Recording, Run
-from trainperf.place import Place
+from trainperf.ranks import Place, records
+from trainperf.ranks.merge import NOT_TRIED, merge
+from trainperf.ranks.merge.words import numbered
 
 MACHINE = inspect_machine()
 TIMES = {"real": 0.030, "resident": 0.029, "local": 0.020}
@@ -336,7 +336,7 @@ def test_records_are_read_one_at_a_time(tmp_path, monkeypatch):
         alive.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr("trainperf.merging.ranks.records.load_recording", counted)
+    monkeypatch.setattr("trainperf.ranks.merge.ranks.records.load_recording", counted)
     merge(tmp_path)
     assert most[0] <= 3  # the one that is kept, the last one, the new one
 

@@ -16,11 +16,12 @@ from rich.console import Console
 
 from reporters.samples import HOSTILE
 from reporters.samples_observed import DECODE, HEALTHY, INPUT_BOUND, PARALLEL_MAP
-from trainperf import outputs, store
+from trainperf import store
+from trainperf.commands import outputs
+from trainperf.commands.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.model.diagnosis import Ignored
-from trainperf.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.reporters import REPORTERS
 from trainperf.settings import Settings
 

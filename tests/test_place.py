@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from trainperf import place
+from trainperf import ranks
 from trainperf.errors import TrainperfError
-from trainperf.place import Place
+from trainperf.ranks import Place
 
 NOWHERE = "/no/such/folder"
 TORCHRUN = {
@@ -40,7 +40,7 @@ CHIEF = {"chief": ["c:1"], "worker": ["a:1", "b:1"], "ps": ["p:1"]}
 
 
 def found(environ, folder=NOWHERE):
-    return place.find(environ, folder)
+    return ranks.find(environ, folder)
 
 
 def tf_config(cluster, kind, index):
@@ -49,7 +49,7 @@ def tf_config(cluster, kind, index):
 
 def sagemaker(folder, current, *hosts):
     said = {"current_host": current, "hosts": list(hosts), "network_interface_name": "eth0"}
-    (folder / place.RESOURCES).write_text(json.dumps(said))
+    (folder / ranks.RESOURCES).write_text(json.dumps(said))
     return folder
 
 
@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_with_the_variable_and_a_next_step(environ, te
 
 
 def test_a_broken_file_of_sagemaker_is_named(tmp_path):
-    (tmp_path / place.RESOURCES).write_text('{"hosts": [')
+    (tmp_path / ranks.RESOURCES).write_text('{"hosts": [')
     with pytest.raises(TrainperfError, match=r"resourceconfig\.json is not JSON"):
         found({}, tmp_path)
 
@@ -200,7 +200,7 @@ def test_a_broken_file_of_sagemaker_is_named(tmp_path):
     ],
 )
 def test_a_job_of_one_host_may_stand_behind_one_trainperf(command, environ):
-    place.check_alone(command.split(), environ)
+    ranks.check_alone(command.split(), environ)
 
 
 @pytest.mark.parametrize(
@@ -214,5 +214,5 @@ def test_a_job_of_one_host_may_stand_behind_one_trainperf(command, environ):
 )
 def test_a_job_of_several_hosts_may_not(command, environ):
     with pytest.raises(TrainperfError, match="would see one of them") as caught:
-        place.check_alone(command.split(), environ)
+        ranks.check_alone(command.split(), environ)
     assert "--no-python" in caught.value.hint

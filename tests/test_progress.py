@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from trainperf.progress import Progress
+from trainperf.commands.progress import Progress
 
 
 class Clock:

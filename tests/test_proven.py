@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from recordings import recording
-from trainperf.assembling import assemble
 from trainperf.diagnose import _proven
 from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Trial, Trials
 from trainperf.model.findings import Equivalence
-from trainperf.rank import verdict
+from trainperf.report.assemble import assemble
 from trainperf.trial import Tried
+from trainperf.verdict import verdict
 
 
 def first(evidence: Evidence, findings: tuple[Finding, ...], root: Path) -> Diagnosis:

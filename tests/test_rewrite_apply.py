@@ -9,8 +9,8 @@ from rewriting import marked
 from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
-from trainperf.rewrite import write_edits
-from trainperf.rewrite.apply import Disk, plan
+from trainperf.patch.apply import Disk, plan
+from trainperf.patch.patch import write_edits
 
 ROOT = "/project"
 TRAIN, (MAP, FIT) = marked("ds = ▸x.map(f)◂\n▸model.fit(ds)◂\n")

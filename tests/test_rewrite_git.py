@@ -10,7 +10,8 @@ import pytest
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
-from trainperf.rewrite import CannotRewrite, Script, write_edits
+from trainperf.patch.patch import write_edits
+from trainperf.rewrite import CannotRewrite, Script
 from trainperf.rewrite.diff import reverted
 from trainperf.rewrite.source import Source
 

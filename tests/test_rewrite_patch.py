@@ -3,7 +3,7 @@ import hashlib
 from rewriting import marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
-from trainperf.rewrite import added_lines, build_patch, write_edits
+from trainperf.patch.patch import added_lines, build_patch, write_edits
 
 PLAIN, (CALL,) = marked("import os\nds = ▸x.map(f)◂\n")
 

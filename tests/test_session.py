@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 from reporters.samples import INPUT_BOUND
-from trainperf import session
-from trainperf.errors import TrainperfError
-from trainperf.session import (
+from trainperf.commands import session
+from trainperf.commands.session import (
     Target,
     _Shown,
     check_script,
@@ -18,6 +17,7 @@ from trainperf.session import (
     target,
     write_outputs,
 )
+from trainperf.errors import TrainperfError
 from trainperf.settings import Settings, load_settings
 
 

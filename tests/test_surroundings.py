@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evidence.test_objects_seen import LOOP, of, sums
-from trainperf import surroundings
 from trainperf.fixes._cases import machine
-from trainperf.machine import reads_apart, s3_probe
+from trainperf.machine import after_run, reads_apart, s3_probe
 from trainperf.machine.reads import NO_FILES, NO_NAMES
 
 
@@ -19,5 +18,5 @@ def test_steps_that_read_from_s3_and_open_no_files_are_not_said_to_have_their_da
     monkeypatch.setattr(s3_probe, "probe", lambda objects, *_: objects)
     by_s3 = of([*LOOP, sums(119.0, 300, 6.0)])
 
-    assert surroundings.looked_at(of(LOOP), machine()).reads_reason == why
-    assert surroundings.looked_at(by_s3, machine()).reads_reason == surroundings.FROM_S3
+    assert after_run.looked_at(of(LOOP), machine()).reads_reason == why
+    assert after_run.looked_at(by_s3, machine()).reads_reason == after_run.FROM_S3

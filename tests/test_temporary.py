@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trainperf.launch import launch
 from trainperf.model import Ending, Run
+from trainperf.run.launch import launch
 
 SCRIPT = """
 import tempfile, time, sys

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from observing import LONG_S, gone
-from trainperf import guarding, view
-from trainperf.view import remove
+from trainperf.run import guarding, view
+from trainperf.run.view import remove
 
 NOBODY = 65534
 OTHERWISE = (

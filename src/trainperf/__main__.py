@@ -1,6 +1,6 @@
 """`python -m trainperf`."""
 
-from trainperf.cli import main
+from trainperf.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf import ignoring, rank, report, scaling, surroundings
-from trainperf.assembling import assemble, without_loop
+from trainperf import report
+from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id, detect_all, possible_all
-from trainperf.launch import launch
-from trainperf.machine import caught_up, inspect_machine
+from trainperf.machine import after_run, caught_up, inspect_machine
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -27,11 +26,14 @@ from trainperf.model import (
     Recording,
     Run,
 )
-from trainperf.rewrite import added_lines, build_patch
+from trainperf.patch.patch import added_lines, build_patch
+from trainperf.report import ignored
+from trainperf.report.assemble import assemble, without_loop
 from trainperf.rewrite.script import default_reader
+from trainperf.run.launch import launch
+from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
-from trainperf.spawn import Interrupted, interruptible
-from trainperf.trial import Subject, Tried, try_fixes
+from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 
 LOOK_S = 0.5
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
@@ -76,12 +78,12 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         recording = launch(run, request.folder, on_event, interrupted)
         try:
             machine = caught_up(machine)
-            recording = surroundings.looked_at(recording, machine, interrupted)
+            recording = after_run.looked_at(recording, machine, interrupted)
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(recording, machine, error, began), recording
         if request.trials:
-            evidence = scaling.with_fewer_devices(
+            evidence = fewer_devices.with_fewer_devices(
                 recording, evidence, request.folder, began, interrupted, on_event
             )
         first = first_verdict(request, recording, evidence)
@@ -100,7 +102,7 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
         for one in detect_all(evidence, lambda fix, error: faults.append(f"{fix.id}: {error!r}"))
         if one.id not in request.ignore
     ]
-    asked = ignoring.suppressed(found, default_reader, request.run.cwd)
+    asked = ignored.suppressed(found, default_reader, request.run.cwd)
     found = list(asked.kept)
     ranked = rank.ranked(found, evidence)
     findings = pasteable(at_most(ranked, evidence), request.run.cwd)
@@ -172,7 +174,7 @@ def _try(
 def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
     """What could be tried besides the findings: a trial can tell, the times and probes cannot."""
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
-    kept = ignoring.suppressed(found, default_reader).kept
+    kept = ignored.suppressed(found, default_reader).kept
     return tuple(one for one in kept if one.id not in request.ignore)
 
 

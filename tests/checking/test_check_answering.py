@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.checking import Baseline, Checked, Repeat, Speed, Wanted, answer, shortcomings
+from trainperf.check import Baseline, Checked, Repeat, Speed, Wanted, answer, shortcomings
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
 BOUNDS = (PARALLEL_MAP.bound, CACHE.bound)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from reporters.samples_observed import FAILED, INPUT_BOUND
-from trainperf import checking, store
-from trainperf.checking import Repeat, Speed
+from trainperf import check, store
+from trainperf.check import Repeat, Speed
 from trainperf.errors import TrainperfError
 from trainperf.model import FORMAT_VERSION
 
@@ -24,19 +24,19 @@ REPEATS = (
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "baseline.json"
-    checking.save(INPUT_BOUND, REPEATS, path)
+    check.save(INPUT_BOUND, REPEATS, path)
     return path
 
 
 def refused(path: Path, script: str = "train.py") -> TrainperfError:
     with pytest.raises(TrainperfError) as caught:
-        checking.load(path, script)
+        check.load(path, script)
     return caught.value
 
 
 def test_a_baseline_comes_back_as_it_was_saved(file: Path) -> None:
-    saved = checking.load(file, "train.py")
-    assert checking.repeats_of(saved) == REPEATS
+    saved = check.load(file, "train.py")
+    assert check.repeats_of(saved) == REPEATS
     assert saved.times == INPUT_BOUND.times
 
 
@@ -48,23 +48,23 @@ def test_a_plain_report_is_a_baseline_of_one_run(tmp_path: Path) -> None:
     path = tmp_path / "diagnosis.json"
     store.save(INPUT_BOUND, path)
     for given in (path, tmp_path):
-        (run,) = checking.repeats_of(checking.load(given, "train.py"))
+        (run,) = check.repeats_of(check.load(given, "train.py"))
         assert run.fastest_s == 0.137
         assert run.mean_s == 0.138
         assert run.speed is None
 
 
 def test_a_script_is_the_same_wherever_it_is_called_from(file: Path) -> None:
-    assert checking.load(file, "/home/ci/work/train.py")
-    assert checking.load(file, "/home/ci/my work/train.py")
+    assert check.load(file, "/home/ci/work/train.py")
+    assert check.load(file, "/home/ci/my work/train.py")
 
 
 def test_a_script_whose_name_is_no_text_is_known_again(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     name = "we ird [red]\udce9.py"
-    checking.save(replace(INPUT_BOUND, script=name), REPEATS, path)
-    assert checking.load(path, name)
-    assert checking.load(path, f"./{name}")
+    check.save(replace(INPUT_BOUND, script=name), REPEATS, path)
+    assert check.load(path, name)
+    assert check.load(path, f"./{name}")
     assert "not of" in str(refused(path, "we ird [red].py"))
 
 
@@ -114,5 +114,5 @@ def test_a_baseline_with_figures_that_no_run_gives_is_refused(
     tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     path = tmp_path / "baseline.json"
-    checking.save(INPUT_BOUND, (replace(REPEATS[0], **wrong),), path)
+    check.save(INPUT_BOUND, (replace(REPEATS[0], **wrong),), path)
     assert "holds figures that no run gives" in str(refused(path))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trainperf.checking import calibration
+from trainperf.check import calibration
 
 
 def test_the_work_is_timed_on_one_core_and_on_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.checking import Repeat, Speed, judge, noise, spread
+from trainperf.check import Repeat, Speed, judge, noise, spread
 
 LIMIT = 0.05
 QUIET = Speed(0.05, 0.05)

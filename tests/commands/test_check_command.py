@@ -17,8 +17,10 @@ from click.testing import CliRunner, Result
 
 import trainperf
 from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND
-from trainperf import checking, session, store
+from trainperf import check as checking
+from trainperf import store
 from trainperf.commands import check as command
+from trainperf.commands import session
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.errors import TrainperfError

@@ -19,7 +19,7 @@ from reporters.samples_observed import (
     TWO_GPUS,
 )
 from reporters.samples_tried import TRIED
-from trainperf.comparing import Change, Comparison, compare
+from trainperf.compare import Change, Comparison, compare
 from trainperf.model import (
     Diagnosis,
     Finding,

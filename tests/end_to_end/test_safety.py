@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from observing import events, native, observed, python, script
-from trainperf import guarding, view
 from trainperf.model import Ending, Recording
-from trainperf.view import remove
+from trainperf.run import guarding, view
+from trainperf.run.view import remove
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
@@ -217,7 +217,7 @@ def compared(
     shutil.copytree(kept, outputs, symlinks=True)
     before = snapshot(outputs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainperf.launch.clear", lambda folder: None)  # it is looked into
+        patch.setattr("trainperf.run.launch.clear", lambda folder: None)  # it is looked into
         recording = observed(command, tmp_path / "code", tmp_path / "run", QUIET)
     assert snapshot(outputs) == before
     return alone, recording

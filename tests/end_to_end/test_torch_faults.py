@@ -15,7 +15,7 @@ from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording
-from trainperf.rewrite import build_patch
+from trainperf.patch.patch import build_patch
 
 pytest.importorskip("torch")
 

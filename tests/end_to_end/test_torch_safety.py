@@ -13,8 +13,8 @@ import pytest
 from test_safety import old, snapshot
 
 from observing import LONG_S, events, gone, native, observed, python, script
-from trainperf import guarding
 from trainperf.model import Ending, Recording
+from trainperf.run import guarding
 
 pytest.importorskip("torch")
 
@@ -180,7 +180,7 @@ def test_a_covered_tree_is_byte_identical_and_the_script_sees_what_it_wrote(
 
 
 def test_without_a_view_the_writers_of_pytorch_touch_nothing(outputs, tmp_path, monkeypatch):
-    monkeypatch.setattr("trainperf.launch.clear", lambda folder: None)  # it is looked into
+    monkeypatch.setattr("trainperf.run.launch.clear", lambda folder: None)  # it is looked into
     recording = compared(WRITERS + LOOP, outputs, tmp_path, covered=False)
     scratch = Path(f"{tmp_path}/run/scratch/local{outputs}")
     assert (scratch / "best.pt").is_file()

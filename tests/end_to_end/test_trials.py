@@ -17,7 +17,7 @@ import pytest
 
 from legs import states
 from observing import LONG_S, drop_inductor_cache, patient, script, strays
-from trainperf import guarding
+from trainperf.run import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

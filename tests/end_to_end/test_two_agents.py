@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from observing import script, strays
-from trainperf import records
-from trainperf.merging import merge
 from trainperf.model import Ending
+from trainperf.ranks import records
+from trainperf.ranks.merge import merge
 
 pytest.importorskip("torch")
 

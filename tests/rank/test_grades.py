@@ -22,7 +22,7 @@ from trainperf.model import (
     Trials,
     Verdict,
 )
-from trainperf.rank import exceeded, spinning, verdict, verdict_after
+from trainperf.verdict import exceeded, spinning, verdict, verdict_after
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
 

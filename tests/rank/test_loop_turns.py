@@ -10,7 +10,7 @@ from trainperf.fixes._torch_cases import torch_evidence
 from trainperf.fixes.evaluation_between import OFTEN
 from trainperf.fixes.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import Evidence, Missing, Outside, Verdict
-from trainperf.rank import ranked, verdict
+from trainperf.verdict import ranked, verdict
 
 
 def answered(case: Evidence) -> Verdict:

@@ -25,7 +25,7 @@ from trainperf.model import (
     Times,
     Volume,
 )
-from trainperf.rank import ranked, verdict
+from trainperf.verdict import ranked, verdict
 
 
 def finding(id: str, bound: float | None, category: Any, **data: Any) -> Finding:

@@ -18,7 +18,7 @@ from trainperf.model import (
     StepFunction,
     Times,
 )
-from trainperf.rank import input_culprit, practices, ranked, verdict
+from trainperf.verdict import input_culprit, practices, ranked, verdict
 
 
 def finding(id, bound, category="input", equivalence=Equivalence.EXACT, **fields):

@@ -21,7 +21,7 @@ from trainperf.model import (
     Rank,
     Verdict,
 )
-from trainperf.rank import ranked, verdict
+from trainperf.verdict import ranked, verdict
 
 
 def said(**fields: Any) -> Verdict:

@@ -31,7 +31,7 @@ from trainperf.model import (
     SyncPoint,
     Verdict,
 )
-from trainperf.rank import input_culprit, verdict
+from trainperf.verdict import input_culprit, verdict
 
 BARE = Loop("update", where=Site("train.py", 40, "main"), batch_size=8)
 ITEM = Function("__getitem__", "data.py", 30)

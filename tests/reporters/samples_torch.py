@@ -37,7 +37,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.rank import verdict
+from trainperf.verdict import verdict
 
 SCRIPT = f"{CWD}/train.py"
 BUILT = Site(SCRIPT, 33, "main", col=13, end_line=33, end_col=68)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from reporters.samples import SAMPLES
 from reporters.samples_observed import CACHE, INPUT_BOUND, TWO_GPUS
-from trainperf.comparing import compare
+from trainperf.compare import compare
 from trainperf.model import Diagnosis
 from trainperf.reporters._comparison import render
 

@@ -11,8 +11,8 @@ from reporters.hostile import NAMES, named
 from reporters.samples import SAMPLES
 from reporters.samples_observed import CWD, FAILED, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
-from trainperf.judging import Judgement
 from trainperf.model import Diagnosis, Site
+from trainperf.report.level import Judgement
 from trainperf.reporters.github import render
 
 

@@ -16,9 +16,9 @@ from reporters.pages import ALL, html_of, page_of, parsed
 from reporters.rendering import text
 from reporters.samples_observed import DIFF, FAILED, HEALTHY, INPUT_BOUND
 from reporters.samples_pages import EVERYTHING
-from trainperf.judging import Judgement
 from trainperf.model import Equivalence, Moment, Patch, Site, Timeline
 from trainperf.model.diagnosis import Ignored
+from trainperf.report.level import Judgement
 from trainperf.reporters._html.timeline import drawn
 from trainperf.reporters.html import render
 

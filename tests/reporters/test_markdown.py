@@ -15,9 +15,9 @@ from reporters.hostile import NAMES, named
 from reporters.samples import SAMPLES
 from reporters.samples_observed import FAILED, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
-from trainperf.judging import Judgement
 from trainperf.model import Cost, Patch, Price, Site
 from trainperf.model.diagnosis import Ignored
+from trainperf.report.level import Judgement
 from trainperf.reporters import _marked
 from trainperf.reporters.markdown import COMMENT_LIMIT, render
 

@@ -19,9 +19,9 @@ from reporters.samples import SAMPLES
 from reporters.samples_observed import CWD, DECODE, FAILED, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
 from trainperf.fixes import by_id
-from trainperf.judging import Judgement
 from trainperf.model import Diagnosis, Finding, Patch, Site
 from trainperf.model.diagnosis import Ignored
+from trainperf.report.level import Judgement
 from trainperf.reporters.sarif import render
 from trainperf.rewrite.diff import unified
 

@@ -9,8 +9,8 @@ import pytest
 
 from reporters.samples import SAMPLES
 from trainperf.model import Diagnosis, Equivalence, Finding, Site, Verdict
-from trainperf.rank import exceeded
 from trainperf.reporters._shares import shares
+from trainperf.verdict import exceeded
 
 TORCH = SAMPLES["torch_observed"]
 

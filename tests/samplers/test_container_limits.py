@@ -72,7 +72,7 @@ def test_samples_tell_when_it_was_throttled() -> None:
 def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path) -> None:
     code = f"""
         import json, pathlib, sys
-        from trainperf.launch import launch
+        from trainperf.run.launch import launch
         from trainperf.model import Run
 
         busy = "import time\\nend = time.time() + 1\\nwhile time.time() < end: pass"

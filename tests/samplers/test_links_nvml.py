@@ -169,7 +169,7 @@ def test_a_run_records_the_link(nvml_stub: Path, tmp_path: Path) -> None:
     code = f"""
         import dataclasses, json, pathlib, sys
         from trainperf import store
-        from trainperf.launch import launch
+        from trainperf.run.launch import launch
         from trainperf.model import Run
 
         folder = pathlib.Path({str(tmp_path)!r})

@@ -18,7 +18,7 @@ import pytest
 from legs import LOOP, PLAIN, base_run, changed, clock, repeated, side_by_side, states, written
 from observing import LONG_S, gone
 from processes import soon
-from trainperf.stopping import Guard
+from trainperf.run.stopping import Guard
 from trainperf.trial import leg as leg_module
 from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.turns import Contest, Turns

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
-from trainperf import checking, comparing, outputs, session
-from trainperf.checking import Baseline, Checked, Runs, Wanted
+from trainperf import check as checking
+from trainperf import compare
+from trainperf.check import Baseline, Checked, Runs, Wanted
+from trainperf.commands import outputs, session
 from trainperf.commands._shared import console
+from trainperf.commands.outputs import Output
 from trainperf.model import Check, Compared, Diagnosis
-from trainperf.outputs import Output
 from trainperf.reporters._comparison import render
 from trainperf.settings import Settings
 
@@ -34,7 +36,7 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
     """Print what is to be known and the answer, which stands last; return it."""
     saved = question.saved
     checked = checking.answer(saved, runs.diagnosis, runs.repeats, question.wanted)
-    comparison = comparing.compare(saved, runs.diagnosis)
+    comparison = compare.compare(saved, runs.diagnosis)
     err = aside(asked)
     if checked.outcome == "passed":
         for remark in comparison.remarks:

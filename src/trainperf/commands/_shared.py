@@ -55,7 +55,7 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
 
 def check_outputs(settings: Settings) -> None:
     """Raise `TrainperfError` where a report could not be written: before a run of minutes."""
-    from trainperf.outputs import check, parse
+    from trainperf.commands.outputs import check, parse
 
     check(parse(settings.output_format))
 
@@ -64,7 +64,7 @@ def print_report(
     diagnosis: Diagnosis, settings: Settings, *, saved: str = "", patch_file: str = ""
 ) -> None:
     """Write the report to stdout, and everywhere else it was asked for."""
-    from trainperf.outputs import parse, write
+    from trainperf.commands.outputs import parse, write
 
     wanted = parse(settings.output_format)
     write(diagnosis, wanted, settings, lambda: console(color=settings.color), saved, patch_file)

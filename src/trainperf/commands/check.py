@@ -17,9 +17,9 @@ from trainperf.commands._shared import console, given, print_report, read_settin
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
-    from trainperf.checking import Baseline, Runs
+    from trainperf.check import Baseline, Runs
+    from trainperf.commands.session import Target
     from trainperf.model import Diagnosis, Machine
-    from trainperf.session import Target
     from trainperf.settings import Settings
 
 NOT_TIMED = 2
@@ -90,8 +90,9 @@ def check(
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
     script failed; 130 interrupted.
     """
-    from trainperf import checking, outputs, session
+    from trainperf import check as checking
     from trainperf.commands import _check_telling as telling
+    from trainperf.commands import outputs, session
 
     settings = replace(read_settings(given(flags)), trials=False)
     _one_of(baseline, save_baseline, update, command)
@@ -159,14 +160,14 @@ def _one_of(
 
 def _alone(target: Target) -> None:
     """Refuse to be one of several ranks: a check starts the whole job."""
-    from trainperf import place
+    from trainperf import ranks
 
-    if place.find(os.environ) is not None:
+    if ranks.find(os.environ) is not None:
         raise TrainperfError(
             "a check is not made rank by rank",
             hint="let it start the launcher: trainperf check --baseline FILE -- torchrun …",
         )
-    place.check_alone(target.command, os.environ)
+    ranks.check_alone(target.command, os.environ)
 
 
 def _runs(
@@ -176,7 +177,8 @@ def _runs(
     settled: Callable[[Runs], bool],
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
-    from trainperf import checking, exiting, outputs, session
+    from trainperf import check as checking
+    from trainperf.commands import exiting, outputs, session
     from trainperf.commands._check_telling import aside
 
     cores = inspected(target.cwd).cores
@@ -235,6 +237,6 @@ def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None
 
 
 def _refusals(saved: Baseline, now: Diagnosis) -> tuple[str, ...]:
-    from trainperf import comparing
+    from trainperf import compare
 
-    return comparing.compare(saved, now).refusals
+    return compare.compare(saved, now).refusals

@@ -20,7 +20,9 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
     the noise of the two is not called a change. Machines on which times cannot be
     compared are named; the rest is compared even so.
     """
-    from trainperf import comparing, session, store
+    from trainperf import compare as comparing
+    from trainperf import store
+    from trainperf.commands import session
 
     settings = read_settings({})
     first, second = (store.load(session.find(one, settings)) for one in (a, b))

@@ -56,7 +56,7 @@ def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
     """What is printed, or written where; text is printed where nothing else is."""
     if not values:
         return [("text", None)]
-    from trainperf import outputs
+    from trainperf.commands import outputs
     from trainperf.linting.formats import FORMATS
 
     wanted = outputs.parse(values, tuple(FORMATS), "text", beside=())
@@ -71,7 +71,7 @@ def _write(form: str, file: Path | None, found: Lint) -> None:
     if file is None:
         click.echo(text)
         return
-    from trainperf import outputs
+    from trainperf.commands import outputs
 
     outputs.save_text(file, text)
 

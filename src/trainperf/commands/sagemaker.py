@@ -129,7 +129,7 @@ def _job(given: dict[str, Any]) -> Job:
     """The job that is asked for, checked; nothing is called but what names the region."""
     import datetime
 
-    from trainperf import session
+    from trainperf.commands import session
     from trainperf.sagemaker import packing, service
     from trainperf.sagemaker.job import Job, channels, check, default_output, named, pairs
     from trainperf.settings import duration
@@ -174,7 +174,8 @@ def _announce(job: Job, made: Service, say: Any) -> None:
 
 def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
     """Wait, fetch, save as a run, print, exit."""
-    from trainperf import exiting, session, store
+    from trainperf import store
+    from trainperf.commands import exiting, session
     from trainperf.sagemaker import service, submitting
 
     folder = session.new_folder(settings, script)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainperf.event_files import training
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
@@ -27,6 +26,7 @@ from trainperf.evidence.timing import between_epochs, probes, startup, times
 from trainperf.evidence.torch import torch
 from trainperf.evidence.usage import usage
 from trainperf.model import Event, Evidence, Machine, Missing, Rank, Recording
+from trainperf.run.event_files import training
 
 
 def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = None) -> Evidence:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainperf.event_files import training
 from trainperf.evidence.events import NoLoop, Observed, choose
 from trainperf.model import Event, Objects, Recording
+from trainperf.run.event_files import training
 
 LATE_S = 0.5
 """Sums are written some time after the request: those just behind the last block belong to it."""

@@ -15,9 +15,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trainperf.discovering import discovered
 from trainperf.errors import NotMeasured
 from trainperf.model import Category, Equivalence, Evidence, Finding, Site
+from trainperf.model.discover import discovered
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

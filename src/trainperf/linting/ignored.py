@@ -11,7 +11,7 @@ def wrong_comments(source: str) -> list[tuple[int, str]]:
     """Return the lines of comments that do not ignore what they seem to, and why."""
     if "trainperf:" not in source:
         return []
-    from trainperf.ignoring import comments
+    from trainperf.report.ignored import comments
 
     found = comments(source.encode("utf-8", "replace"))
     return [(each.line, each.wrong) for each in found if each.wrong]
@@ -24,7 +24,7 @@ def without_ignored(remarks: Iterable[Remark], source: str) -> list[Remark]:
     """
     if "trainperf:" not in source:
         return list(remarks)
-    from trainperf.ignoring import comments  # it loads the catalogue
+    from trainperf.report.ignored import comments  # it loads the catalogue
 
     found = comments(source.encode("utf-8", "replace"))
     lines = source.split("\n")

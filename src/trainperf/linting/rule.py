@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from trainperf.discovering import discovered
 from trainperf.linting import rules
 from trainperf.linting.module import Module
 from trainperf.linting.repairs import Repair, repair
+from trainperf.model.discover import discovered
 
 MEASURE = "`trainperf diagnose` measures it."
 

@@ -6,10 +6,10 @@ import shlex
 
 from rich.cells import cell_len
 
-from trainperf import ignoring
-from trainperf.judging import rejected
 from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.model import words as units
+from trainperf.report import ignored as ignoring
+from trainperf.report.level import rejected
 from trainperf.reporters._findings import HELD_UP
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._plain import one_line

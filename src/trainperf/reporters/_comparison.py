@@ -12,7 +12,7 @@ from trainperf.model import words as units
 from trainperf.reporters._paper import Paper
 
 if TYPE_CHECKING:
-    from trainperf.comparing import Change, Comparison, Difference, FindingChange, TrialChange
+    from trainperf.compare import Change, Comparison, Difference, FindingChange, TrialChange
 
 HIGHER_IS_BETTER = ("samples/s", "share")
 """Units of which more is good; of the others, less; more cores busy is neither."""

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from trainperf.judging import rejected
-from trainperf.model import (
-    Diagnosis,
-    Ending,
-    Equivalence,
-    Finding,
-    Outcome,
-    Trial,
-    Verdict,
-    by_fix,
-)
+from trainperf.model import Diagnosis, Ending, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.model import words as units
+from trainperf.report.level import rejected
 from trainperf.reporters._paper import Paper
 from trainperf.reporters._places import places
 from trainperf.reporters._remains import remains

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.judging import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.model import Diagnosis, Finding, Site, by_fix
 from trainperf.model import words as units
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.reporters import _told as told
 from trainperf.reporters._plain import one_line, plain
 from trainperf.reporters._uris import inside

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 
 ASSETS = "templates"
 """The folder of the templates, the style and the script, beside the view models."""

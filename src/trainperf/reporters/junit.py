@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.reporters import _told as told
 from trainperf.reporters._plain import one_line, plain
 from trainperf.reporters._uris import inside

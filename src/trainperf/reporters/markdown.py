@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf import ignoring
-from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.model import words as units
+from trainperf.report import ignored as ignoring
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.reporters import _outside
 from trainperf.reporters import _told as told
 from trainperf.reporters._closing import edits_in

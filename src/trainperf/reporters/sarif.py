@@ -13,11 +13,11 @@ import shlex
 from functools import partial
 from typing import Any
 
-from trainperf import ignoring
 from trainperf.fixes import HEADINGS, by_id
-from trainperf.judging import ASKED_FOR_NOTHING, Judgement
 from trainperf.model import Diagnosis, Ending, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
+from trainperf.report import ignored as ignoring
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.reporters import _told as told
 from trainperf.reporters._plain import one_line, plain
 from trainperf.reporters._sarif_fixes import fixes

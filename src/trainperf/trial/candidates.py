@@ -10,7 +10,8 @@ from functools import cache
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
 from trainperf.model.run import Epoch
-from trainperf.rewrite import Written, default_reader, write_edits
+from trainperf.patch.patch import Written, write_edits
+from trainperf.rewrite import default_reader
 from trainperf.trial.epochs import epoch_of
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trainperf.event_files import training
 from trainperf.model import Event
-from trainperf.spawn import output_tail
+from trainperf.run.event_files import training
+from trainperf.run.spawn import output_tail
 from trainperf.trial.processes import signal_name
 from trainperf.trial.ranks import place
 

@@ -18,10 +18,10 @@ from typing import IO
 
 from trainperf.child.timing import leg as words
 from trainperf.errors import TrainperfError
-from trainperf.event_files import EventFiles
 from trainperf.model import Event, Run
-from trainperf.spawn import OUTPUT, prepare, run_file_of, start
-from trainperf.stopping import Guard, clear, stop_session
+from trainperf.run.event_files import EventFiles
+from trainperf.run.spawn import OUTPUT, prepare, run_file_of, start
+from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.trial.faults import ENDED, unpatched, why, why_ranks
 from trainperf.trial.ports import with_own_port
 from trainperf.trial.processes import Processes

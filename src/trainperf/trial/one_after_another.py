@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from trainperf.model import Ratio, Run
-from trainperf.stopping import LEG, Guard
+from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.launchers import TORCHRUN, after, options, replaced, value
 from trainperf.model import Run
+from trainperf.run.launchers import TORCHRUN, after, options, replaced, value
 
 MASTER_PORT = "MASTER_PORT"
 PORT = ("--master-port", "--master_port")

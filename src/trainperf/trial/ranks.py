@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainperf.child.timing.leg import MOST_RANKS
-from trainperf.event_files import training
 from trainperf.model import Event
+from trainperf.run.event_files import training
 
 
 def place(events: Sequence[Event]) -> Event | None:

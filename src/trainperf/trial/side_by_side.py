@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from trainperf.model import Run
-from trainperf.stopping import LEG, Guard
+from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.leg import Leg, LegFailed, end_all

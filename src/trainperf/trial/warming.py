@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from trainperf.stopping import Guard
+from trainperf.run.stopping import Guard
 from trainperf.trial.budget import LATE
 from trainperf.trial.leg import Leg, LegFailed
 from trainperf.trial.room import memory_is_short

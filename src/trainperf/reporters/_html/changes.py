@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from trainperf import judging
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.model import words as units
+from trainperf.report import level
 from trainperf.reporters import _findings, _trials
 from trainperf.reporters._html.code import coloured
 from trainperf.reporters._html.drawing import Interval, Scale, Tick, interval, scale
@@ -101,7 +101,7 @@ def changes(diagnosis: Diagnosis) -> Changes:
     trials = by_fix(diagnosis.trials)
     on = _scale(diagnosis)
     pairs = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
-    advice = [one for one in pairs if not judging.rejected(one[1])]
+    advice = [one for one in pairs if not level.rejected(one[1])]
     cards = [
         _card(number, finding, trial, diagnosis, on)
         for number, (finding, trial) in enumerate(advice, start=1)
@@ -109,7 +109,7 @@ def changes(diagnosis: Diagnosis) -> Changes:
     others = [
         _in_short(finding, trial, diagnosis, on)
         for finding, trial in pairs
-        if trial is not None and judging.rejected(trial)
+        if trial is not None and level.rejected(trial)
     ]
     practices = () if diagnosis.verdict.healthy else diagnosis.practices
     return Changes(

@@ -1,0 +1,41 @@
+"""Whether a script trains as fast as its baseline says: for every change, in CI.
+
+`running` makes the runs, `judging` decides about their times, `answering` says it.
+"""
+
+from __future__ import annotations
+
+from trainperf.check.answering import answer, settled, shortcomings
+from trainperf.check.baseline import load, repeats_of, save
+from trainperf.check.calibration import speed
+from trainperf.check.judging import judge, noise
+from trainperf.check.repeats import repeat
+from trainperf.check.reported import compared, reported
+from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, run
+from trainperf.check.values import Baseline, Checked, Judged, Repeat, Speed, Wanted
+
+__all__ = [
+    "BASELINE_RUNS",
+    "Baseline",
+    "Checked",
+    "Judged",
+    "Means",
+    "Repeat",
+    "Runs",
+    "Speed",
+    "Wanted",
+    "agree",
+    "answer",
+    "compared",
+    "judge",
+    "load",
+    "noise",
+    "repeat",
+    "repeats_of",
+    "reported",
+    "run",
+    "save",
+    "settled",
+    "shortcomings",
+    "speed",
+]

@@ -1,0 +1,189 @@
+"""The answer of a check: its failures, its doubts, and the one line that is printed last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainperf.check.baseline import repeats_of
+from trainperf.check.judging import BUSY, judge, noise
+from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs
+from trainperf.check.values import Baseline, Checked, Judged, Repeat, Wanted
+from trainperf.model import Answer, Diagnosis, Finding, Reason
+
+
+def answer(
+    baseline: Baseline, diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Wanted
+) -> Checked:
+    """Say whether the runs pass: times, new findings, utilisation. Pure.
+
+    A new finding fails a check if it is in every run and in none of the baseline's, worth
+    enough in each; in fewer runs than `MOST_RUNS` it is a doubt, and so it is where another
+    version of trainperf, which may not have looked for it, saved the baseline.
+    """
+    before = repeats_of(baseline)
+    times = judge(before, repeats, wanted.most)
+    new = _new(before, diagnosis, repeats, wanted)
+    uncertain = _uncertain(baseline, diagnosis, repeats)
+    reasons = (
+        *_of_utilization_missing(repeats, wanted),
+        *_of_times(times, wanted),
+        *(_of_finding(one, uncertain, wanted) for one in new),
+        *_of_utilization(repeats, wanted),
+        *([Reason("time", "passed", times.remark)] if times.remark else ()),
+    )
+    decided = {one.outcome for one in reasons}
+    outcome: Answer = next((one for one in _WORST_FIRST if one in decided), "passed")
+    return Checked(outcome, _line(outcome, times, reasons, wanted), times, reasons)
+
+
+_WORST_FIRST: tuple[Answer, ...] = ("failed", "undecided")
+
+
+def settled(baseline: Baseline, runs: Runs, wanted: Wanted) -> bool:
+    """Whether another run could not change the answer, or need not: a pass stands at once.
+
+    Slower or otherwise worse than allowed is asked for again, until `ALARM_RUNS` agree; a
+    finding until all runs do.
+    """
+    checked = answer(baseline, runs.diagnosis, runs.repeats, wanted)
+    if checked.failures:
+        return len(runs.repeats) >= ALARM_RUNS and checked.times.outcome != "undecided"
+    new = _new(repeats_of(baseline), runs.diagnosis, runs.repeats, wanted)
+    if new and baseline.trainperf_version == runs.diagnosis.trainperf_version:
+        return False
+    times = checked.times
+    if times.change > wanted.most:
+        return False
+    return times.outcome == "passed" or not times.again or len(runs.repeats) >= ALARM_RUNS
+
+
+def shortcomings(repeats: Sequence[Repeat]) -> tuple[str, ...]:
+    """What makes runs a poor baseline: too few, apart, beside other programs."""
+    told = []
+    if len(repeats) < BASELINE_RUNS:
+        told.append(f"there was time for {len(repeats)} of {BASELINE_RUNS} runs: see --budget")
+    apart = noise(repeats)
+    if len(repeats) > 1 and apart > Wanted.most:
+        told.append(f"the runs differ by {apart * 100:.0f} %: a check against it cannot tell")
+    others = min(repeats, key=lambda one: one.fastest_s).others or 0.0
+    if others > BUSY:
+        told.append(f"other programs kept {others:.1f} cores busy: save it again without them")
+    return tuple(told)
+
+
+def _new(
+    before: Sequence[Repeat], diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Wanted
+) -> list[Finding]:
+    if wanted.fail_on == "none":
+        return []
+    known = {one for run in before for one in run.findings}
+    always = set.intersection(*(_found(run, wanted.fail_on) for run in repeats))
+    return [one for one in diagnosis.findings if one.id in always - known]
+
+
+def _found(run: Repeat, fail_on: str | float) -> set[str]:
+    """The findings of a run that are worth enough in it; one without a bound always is."""
+    bounds = run.bounds or (None,) * len(run.findings)
+    pairs = zip(run.findings, bounds, strict=True)
+    return {id_ for id_, bound in pairs if _counts(bound, fail_on)}
+
+
+def _uncertain(baseline: Baseline, now: Diagnosis, repeats: Sequence[Repeat]) -> str:
+    """Why a finding that the baseline has not may be no news; "" if nothing says so."""
+    if baseline.trainperf_version != now.trainperf_version:
+        saved = baseline.trainperf_version
+        return f"trainperf {saved}, which saved the baseline, may not have looked for it"
+    if len(repeats) < MOST_RUNS:
+        return f"seen in {len(repeats)} runs only" if len(repeats) > 1 else "seen in one run only"
+    return ""
+
+
+def _counts(bound: float | None, fail_on: str | float) -> bool:
+    return isinstance(fail_on, str) or bound is None or bound >= fail_on
+
+
+def _of_times(times: Judged, wanted: Wanted) -> list[Reason]:
+    if times.outcome == "passed":
+        return []
+    why = "slower" if times.outcome == "failed" else times.reason
+    text = f"{why}: {_figures(times, wanted)}"
+    low, high = times.interval
+    return [Reason("time", times.outcome, text, times.change, wanted.most, low, high)]
+
+
+def _of_finding(finding: Finding, uncertain: str, wanted: Wanted) -> Reason:
+    worth = "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
+    text = f"new finding {finding.id}{worth}: {finding.title}"
+    limit = None if isinstance(wanted.fail_on, str) else wanted.fail_on
+    return Reason(
+        "finding",
+        "undecided" if uncertain else "failed",
+        f"{text}; {uncertain}" if uncertain else text,
+        finding.bound,
+        limit,
+        finding=finding.id,
+    )
+
+
+def _of_utilization(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+    seen = _utilizations(repeats)
+    if wanted.least is None or not seen or max(seen) >= wanted.least:
+        return []
+    text = f"utilisation {max(seen) * 100:.0f} %, at least {wanted.least * 100:.0f} % is wanted"
+    figures = (max(seen), wanted.least, min(seen), max(seen))
+    return [Reason("utilization", "failed", text, *figures)]
+
+
+def _of_utilization_missing(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+    """The first of the doubts: nothing else answers what was asked."""
+    if wanted.least is None or _utilizations(repeats):
+        return []
+    return [Reason("utilization", "undecided", "utilisation was not measured", None, wanted.least)]
+
+
+def _utilizations(repeats: Sequence[Repeat]) -> list[float]:
+    return [one.utilization for one in repeats if one.utilization is not None]
+
+
+def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Wanted) -> str:
+    if outcome == "passed":
+        return f"check passed: {_figures(times, wanted)}"
+    first, *others = [one.text for one in reasons if one.outcome == outcome]
+    if outcome == "undecided":
+        return f"check cannot tell: {first}"
+    more = f"; and {len(others)} more" if others else ""
+    return f"check failed: {first}{more}"
+
+
+def _figures(times: Judged, wanted: Wanted) -> str:
+    """Both times, what they differ by, and what is allowed."""
+    before, after = _amounts(times.before_s, times.after_s)
+    what = "sample" if times.by_samples else "step"
+    width = times.noise * 100
+    noise = f"{width:.1f}" if width < 10 else f"{width:.0f}"
+    return (
+        f"{after} a {what} against {before} "
+        f"({times.change * 100:+.1f} %, noise ±{noise} %, limit {wanted.most * 100:.3g} %)"
+    )
+
+
+FAR = 10
+"""How many times the other a time must be to be told in a unit of its own."""
+
+
+def _amounts(before: float, after: float) -> tuple[str, str]:
+    """Both times with their unit, to the digits that tell them apart."""
+    if not 1 / FAR < after / before < FAR:
+        return _amount(before, before), _amount(after, after)
+    return _amount(before, before), _amount(after, before)
+
+
+def _amount(seconds: float, like: float) -> str:
+    """A time in the unit of another, to its third digit."""
+    scale, unit = next(
+        (scale, name)
+        for scale, name, least in ((1.0, "s", 1.0), (1e3, "ms", 1e-3), (1e6, "µs", 0.0))
+        if like >= least
+    )
+    decimals = max(0, 2 - len(f"{like * scale:.0f}") + 1)
+    return f"{seconds * scale:.{decimals}f} {unit}"

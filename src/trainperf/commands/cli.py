@@ -1,0 +1,244 @@
+"""The commands. The only exits, and the only place where errors are printed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import trainperf
+from trainperf.commands._arguments import ScriptCommand, output_format
+from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
+from trainperf.commands.check import check
+from trainperf.commands.compare import compare
+from trainperf.commands.lint import lint
+from trainperf.commands.sagemaker import sagemaker
+from trainperf.errors import TrainperfError
+
+DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(trainperf.__version__, prog_name="trainperf")
+def cli() -> None:
+    """Say why a TensorFlow, Keras or PyTorch script trains slowly, and what to change."""
+
+
+@cli.command(
+    cls=ScriptCommand,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Run a script for a few dozen steps and say why it is slow.",
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
+              "as fit in a few seconds].")  # fmt: skip
+@click.option("--budget", metavar="TIME", help="What the whole diagnosis may take: 90s, 3min "
+              "[default: 3min].")  # fmt: skip
+@click.option("--no-trials", "trials", is_flag=True, flag_value=False, default=None,
+              help="Do not try the fixes: the first verdict only.")  # fmt: skip
+@click.option("--sequential", is_flag=True, default=None, help="Try fixes in fresh processes, one "
+              "after another, not side by side.")  # fmt: skip
+@click.option("--allow-semantic", is_flag=True, default=None, help="Fixes that change the "
+              "experiment may go into the patch.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="FIX", help="Try no fix but this one, by its id.")
+@click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
+              "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
+              "for the cost of an epoch.")  # fmt: skip
+@click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
+@output_format
+@click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+              "~/.cache/trainperf/runs].")  # fmt: skip
+@click.option("--run-dir", metavar="DIR", help="Where the ranks of a job that each have a "
+              "trainperf leave their records [default: a folder named for the job].")  # fmt: skip
+@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
+              "least e.g. `1.2` times.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+@click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
+def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None:
+    """Run a training script for a few dozen steps and say why it is slow.
+
+    It may use TensorFlow, Keras or PyTorch, in the version that is installed.
+
+    \b
+    trainperf diagnose train.py --epochs 3
+    trainperf diagnose -m package.train --epochs 3
+    trainperf diagnose -- torchrun --nproc_per_node 2 train.py
+
+    The script runs unmodified until its steps are measured, then again with each fix
+    that may help, beside the unchanged script. Your source files are not changed;
+    `trainperf fix` does that. Nothing is uploaded.
+
+    Started once for each rank of a job, by torchrun --no-python, srun, mpirun or on each
+    host, it only observes its own rank; `trainperf merge` then makes one report.
+
+    Exit status: 0 done, 1 `--fail-on` met, 2 wrong usage or no training loop seen,
+    3 the script failed.
+    """
+    from trainperf import ranks
+    from trainperf.commands import exiting, session
+
+    asked = given(flags)
+    settings = read_settings(asked)
+    check_outputs(settings)
+    target = session.target(module, command, Path.cwd())
+    own = ranks.find(os.environ)
+    if own is not None:
+        from trainperf.commands import observe_rank
+
+        sys.exit(observe_rank.run(target, settings, own, console(stderr=True)))
+    ranks.check_alone(target.command, os.environ)
+    if "run_dir" in asked:
+        click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
+                   "several ranks", err=True)  # fmt: skip
+    diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
+    patch = str(settings.patch) if settings.patch is not None else ""
+    saved = "" if unsaved else session.saved_name(folder)
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    if unsaved is not None:
+        raise unsaved
+    session.write_outputs(diagnosis, settings)
+    sys.exit(exiting.exit_status(diagnosis, settings))
+
+
+@cli.command(short_help="Show a saved run again.")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@output_format
+@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+def show(run: Path | None, as_json: bool, **flags: Any) -> None:
+    """Show a saved run again: its name, folder or JSON file [default: the latest]."""
+    from trainperf import store
+    from trainperf.commands import session
+
+    if as_json:
+        flags["output_format"] = ("json", *flags["output_format"])
+    settings = read_settings(given(flags))
+    check_outputs(settings)
+    path = session.find(run, settings)
+    diagnosis = store.load(path)
+    if flags["patch"]:
+        session.write_outputs(diagnosis, settings)
+    saved = session.saved_name(path.parent)
+    print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@output_format
+@click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
+@click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
+              "least e.g. `1.2` times.")  # fmt: skip
+@click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None:
+    """Join what the ranks of a job recorded in DIR into one report.
+
+    Each rank that was started as `trainperf diagnose` left a record there. Ranks that
+    are missing, and records that cannot be read, are named in the report.
+
+    Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
+    """
+    from trainperf.commands import exiting, session
+
+    if as_json:
+        flags["output_format"] = ("json", *flags["output_format"])
+    settings = read_settings(given(flags))
+    check_outputs(settings)
+    diagnosis, path, unsaved = session.merge(
+        folder, Path(output) if output else None, settings, console(stderr=True)
+    )
+    saved = "" if unsaved else session.saved_name(path)
+    patch = str(settings.patch) if settings.patch is not None else ""
+    print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    if unsaved is not None:
+        raise unsaved
+    session.write_outputs(diagnosis, settings)
+    sys.exit(exiting.exit_status(diagnosis, settings))
+
+
+@cli.command(short_help="Write the fixes of a saved run into your files.")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--only", multiple=True, metavar="FIX", help="Write this fix only, by its id; may "
+              "be repeated.")  # fmt: skip
+@click.option("--diff", "dry", is_flag=True, help="Print what would change and write nothing.")
+def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
+    """Write the fixes of a saved run into your files [default: the latest run].
+
+    Files that were changed since the run are refused; then nothing is written at all.
+    The files as they were are kept in the folder of the run.
+    """
+    from trainperf.commands import session
+    from trainperf.patch import fix as fixing
+
+    fixed = fixing.fix(session.find(run, read_settings({})), only, dry)
+    if dry:
+        click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
+    for line in fixed.lines:
+        click.echo(line, err=dry)
+
+
+@cli.command(short_help="Explain a finding, or list all that there are.")
+@click.argument("fix", required=False)
+def explain(fix: str | None) -> None:
+    """Explain a finding: why it is slow, what the repair changes, when not to make it.
+
+    Without an id it lists them all.
+    """
+    from trainperf.commands import explain as explaining
+
+    explaining.render(fix, console())
+
+
+@cli.command()
+def doctor() -> None:
+    """Say what this machine is and whether its parts fit each other."""
+    from trainperf.machine.doctor import examine
+    from trainperf.machine.doctor_view import render
+
+    render(examine(), console())
+
+
+for _command in (check, compare, lint, sagemaker):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line; errors become one line and a hint on stderr."""
+    try:
+        cli(prog_name="trainperf", standalone_mode=False)
+    except TrainperfError as error:
+        click.echo(f"trainperf: {error}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _usage(error)
+        sys.exit(OUR_ERROR)
+    except (click.Abort, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it changes nothing
+        click.echo("trainperf: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
+
+
+def _usage(error: click.ClickException) -> None:
+    """Say what is wrong with the command line as any other error: one line and a hint."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if "\n" in message:  # the help, where a command has no words at all
+        error.show()
+        return
+    command = context.command_path if context is not None else "trainperf"
+    click.echo(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}", err=True)
+    click.echo(f"  see {command} --help", err=True)

@@ -1,0 +1,204 @@
+"""`trainperf diagnose` as one rank of a job: observe it, and leave a record for `merge`.
+
+The other ranks have a trainperf of their own, mostly on other hosts. Nothing is tried
+here: a change would have to be made in all ranks at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainperf import store
+from trainperf.commands.progress import Progress
+from trainperf.errors import TrainperfError
+from trainperf.machine import inspect_machine
+from trainperf.machine.after_run import looked_at
+from trainperf.model import Ending, Recording, Run
+from trainperf.ranks import Place, records
+from trainperf.ranks.records import RankRecord
+from trainperf.run.event_files import training
+from trainperf.run.launch import launch
+from trainperf.run.spawn import OUTPUT, interruptible
+from trainperf.settings import default_output_dir
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.commands.session import Target
+    from trainperf.settings import Settings
+
+SAGEMAKER = Path("/opt/ml")
+"""SageMaker uploads what lies in `output/data` of it on all hosts when the job ends."""
+UNGUARDED = "not guarded: what the script itself writes; ranks may have to read what another wrote"
+
+
+def run(target: Target, settings: Settings, place: Place, console: Console) -> int:
+    """Observe this rank and save its record; return the exit status.
+
+    Ctrl-C, and the SIGTERM by which launchers end the ranks that are left when one has
+    failed, end the run, not the record. Raises `TrainperfError` where the run directory
+    cannot be used, holds records of another job, or the script cannot be started.
+    """
+    where = run_folder(place, settings)
+    folder = _joined(where, place)
+    record = _record(target, place, settings.price_per_hour)
+    progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
+    with interruptible() as interrupted:
+        records.save(record, folder)
+        if place.rank == 0:
+            progress.note(f"{_who(place)}: observing {target.label}; records go to {where}")
+            progress.note(UNGUARDED)
+        try:
+            recording = launch(
+                _run(target, settings, where, place), folder, lambda _: None, interrupted
+            )
+        except TrainperfError as error:
+            records.save(replace(record, ending=Ending.FAILED, problem=str(error)), folder)
+            raise
+        if place.local_rank == 0 and record.machine is not None:
+            recording = looked_at(recording, record.machine, interrupted)
+        store.save_recording(recording, folder / store.RECORDING_FILE)
+        records.save(
+            replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder
+        )
+        records.clean(folder)
+        progress.note(_closing(place, recording, folder, where))
+    return _status(recording.ending)
+
+
+def run_folder(
+    place: Place,
+    settings: Settings,
+    sagemaker: Path = SAGEMAKER,
+    environ: Mapping[str, str] = os.environ,
+) -> Path:
+    """The run directory: the same on all ranks that see the same disk.
+
+    Raises `TrainperfError` where nothing names the job and no folder was given.
+    """
+    if settings.run_dir is not None:
+        return settings.run_dir.absolute()
+    if not place.job_id:
+        raise TrainperfError(
+            f"{place.by} gives this job no name by which all its ranks could find one folder",
+            "name a folder for their records, the same for all: --run-dir DIR",
+        )
+    base = settings.output_dir
+    uploaded = sagemaker / "output" / "data"
+    on_sagemaker = (sagemaker / "input" / "config").is_dir() or "SM_HOSTS" in environ
+    if on_sagemaker and base == default_output_dir() and os.access(uploaded, os.W_OK):
+        base = uploaded / "trainperf"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.job_id).strip("-.") or "unnamed"
+    return base.absolute() / f"job-{name}"
+
+
+def _joined(where: Path, place: Place) -> Path:
+    """The folder of this rank in the run directory, made, if the directory is this job's."""
+    folder = records.folder_of(where, place.rank)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        first = next((path for _, path in records.folders(where)), None)
+        if first is None and (where / store.DIAGNOSIS_FILE).exists():
+            raise TrainperfError(
+                f"{where} holds a run of one process", "name another folder with --run-dir"
+            )
+        for path in {one for one in (first, folder) if one is not None}:
+            _check(path, place, own=path == folder)
+        folder.mkdir(exist_ok=True)
+        records.remove(folder)
+    except OSError as error:
+        raise records.unwritable(where, error) from error
+    return folder
+
+
+def _check(folder: Path, place: Place, own: bool) -> None:
+    """Refuse a run directory with a record that is not of this start of this job."""
+    if not (folder / records.RANK_FILE).exists():
+        return
+    other = records.load(folder)
+    again = other.place.restarts < place.restarts  # the launcher started all ranks anew
+    if other.place.job_id != place.job_id:
+        text = f"{folder.parent} holds records of another job ({other.job})"
+    elif own and not again:
+        text = f"{folder.parent} already holds a record of rank {place.rank} of {other.job}"
+    else:
+        return
+    raise TrainperfError(
+        text, "name another folder with --run-dir, the same on all ranks, or remove this one"
+    )
+
+
+def _record(target: Target, place: Place, price_per_hour: float | None) -> RankRecord:
+    script = str((target.cwd / target.script).absolute()) if target.script else ""
+    return RankRecord(
+        place=place,
+        host=socket.gethostname(),
+        began=records.now(),
+        command=target.command,
+        cwd=str(target.cwd),
+        label=target.label,
+        script=script,
+        script_sha256=records.digest(script) if script else "",
+        machine=inspect_machine(directory=target.cwd, price_per_hour=price_per_hour),
+    )
+
+
+def _run(target: Target, settings: Settings, where: Path, place: Place) -> Run:
+    # a job that was started again must not read what its ranks agreed on before
+    board = records.BOARD + (f"-{place.restarts}" if place.restarts else "")
+    return Run(
+        command=target.command,
+        cwd=str(target.cwd),
+        label=target.label,
+        steps=settings.steps,
+        measure_s=settings.measure_s,
+        extra_s=settings.extra_s,
+        stall_s=settings.stall_s,
+        budget_s=settings.budget_s,
+        board=str(where / board),
+    )
+
+
+def _frameworks(recording: Recording) -> dict[str, str]:
+    return {
+        str(event["name"]): str(event["version"])
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "import"
+    }
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+def _who(place: Place) -> str:
+    kind = "host" if place.by == "SageMaker" else "rank"
+    return f"{kind} {place.rank} of {place.world_size}"
+
+
+def _closing(place: Place, recording: Recording, folder: Path, where: Path) -> str:
+    said = f"{_who(place)}: {outcome(recording)}"
+    if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        said += f"; what it printed: {folder / OUTPUT}"
+    if place.rank == 0:
+        said += f". When all have ended: trainperf merge {where}"
+    return said
+
+
+def outcome(recording: Recording) -> str:
+    """How the run of a rank ended, in words."""
+    said = records.ended(recording)
+    said = f"the script {said}" if said else "measured"
+    return said if training(recording.events) else f"{said}; no training loop was seen"
+
+
+def _status(ending: Ending) -> int:
+    if ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        return 3
+    return 130 if ending is Ending.INTERRUPTED else 0

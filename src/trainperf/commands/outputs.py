@@ -1,0 +1,263 @@
+"""What of a report is written where: `--output-format FORMAT[=FILE]`, as often as wanted."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trainperf import store
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis
+from trainperf.report.level import Judgement
+from trainperf.reporters import reporter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.settings import Settings
+
+DOCUMENTS = ("json", "markdown", "html", "sarif", "junit")
+"""Formats of which each is a whole: two of them on one stream are neither."""
+
+FORMATS = ("terminal", *DOCUMENTS, "github")
+
+_JUDGED = ("markdown", "github", "sarif", "junit")
+"""Formats that tell what makes a check fail from what is only told."""
+
+_COLUMNS = 100
+"""Width of a terminal report in a file."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A format of the report, and the file it goes to; None for stdout."""
+
+    format: str
+    file: Path | None = None
+
+
+def parse(
+    values: Sequence[str],
+    formats: Sequence[str] = FORMATS,
+    default: str = "terminal",
+    beside: Sequence[str] = ("github",),
+) -> tuple[Output, ...]:
+    """Return what `--output-format` asks for; the terminal's report where nothing takes stdout.
+
+    `formats` are those that there are, `default` is what is printed if nothing else is, and
+    `beside` go to stdout with another. Raises `TrainperfError` for a format that there is none
+    of, for two that would mix on stdout, and for a file that two of them would go to. Looks at
+    nothing on disk: see `check`.
+    """
+    wanted = tuple(dict.fromkeys(_output(value, formats) for value in values))
+    distinct([(one.format, one.file) for one in wanted])
+    mixing = [one.format for one in wanted if one.file is None and one.format not in beside]
+    if len(mixing) > 1:
+        first, second = mixing[:2]
+        which = second if second != default else first
+        raise TrainperfError(
+            f"{first} and {second} would both go to stdout",
+            hint=f"name a file for one of them: --output-format {which}=FILE",
+        )
+    return wanted if mixing else (Output(default), *wanted)
+
+
+def distinct(named: Iterable[tuple[str, Path | None]]) -> None:
+    """Raise `TrainperfError` where two of what is to be written would go to one file."""
+    taken: dict[str, str] = {}
+    for what, file in named:
+        if file is None:
+            continue
+        path = os.path.realpath(file)
+        if path in taken and not path.startswith("/dev/"):
+            raise TrainperfError(
+                f"{taken[path]} and {what} would both go to {file}",
+                hint="name a file for each",
+            )
+        taken[path] = what
+
+
+def takes_stdout(outputs: Iterable[Output]) -> bool:
+    """Whether a document goes to stdout, so that nothing else may."""
+    return any(one.file is None and one.format in DOCUMENTS for one in outputs)
+
+
+def check(outputs: Iterable[Output]) -> None:
+    """Raise `TrainperfError` where a file cannot be written: before a run that takes minutes."""
+    for one in outputs:
+        if one.file is None:
+            continue
+        folder = one.file.parent
+        hint = "name another file, or make the folder"
+        if one.file.is_dir():
+            raise TrainperfError(f"{one.file} is a folder", hint=f"name a file in it: {one.file}/…")
+        if not folder.is_dir():
+            raise TrainperfError(f"there is no folder {folder} to write {one.file.name} to", hint)
+        special = one.file.exists() and not one.file.is_file()
+        target = one.file if special else Path(os.path.realpath(one.file)).parent
+        if not os.access(target, os.W_OK):
+            raise TrainperfError(f"{target} cannot be written to", hint="name another place")
+
+
+def write(
+    diagnosis: Diagnosis,
+    outputs: Sequence[Output],
+    settings: Settings,
+    console: Callable[[], Console],
+    saved: str = "",
+    patch_file: str = "",
+    *,
+    problems: tuple[str, ...] = (),
+    answer: str = "",
+    undecided: bool = False,
+    env: Mapping[str, str] = os.environ,
+) -> None:
+    """Write a report to everywhere it was asked for.
+
+    First what goes to stdout, then the files, then GitHub's commands. `console` makes the
+    one for stdout; `saved` and `patch_file` are as in the terminal's report. `problems` are
+    sentences that by themselves make a check fail, `answer` is what one says that does
+    not, `undecided` that it could not tell. Raises `TrainperfError` for what could not be
+    written, when all else is.
+    """
+    judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
+    report = _Report(
+        diagnosis, judgement, _root(diagnosis, env), saved, patch_file, "GITHUB_ACTIONS" in env
+    )
+    for one in outputs:
+        if one.file is not None or one.format == "github":
+            continue
+        if one.format == "terminal":
+            report.terminal(console())
+        else:
+            click.echo(_bytes(report.text(one.format)), nl=False)
+    failures: list[TrainperfError] = []
+    for one in outputs:
+        if one.file is not None:
+            _try(partial(_save, one, report), failures)
+    if Output("github") in outputs:
+        summary = env.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            _try(partial(_summarise, Path(summary), report), failures)
+        click.echo(_bytes(report.text("github")), nl=False)
+    if failures:
+        raise failures[0]
+
+
+@dataclass(frozen=True)
+class _Report:
+    """A diagnosis in any format, for those who asked for it."""
+
+    diagnosis: Diagnosis
+    judgement: Judgement
+    root: str
+    saved: str
+    patch_file: str
+    on_github: bool
+
+    def terminal(self, console: Console) -> None:
+        names = {"saved": self.saved, "patch_file": self.patch_file}
+        reporter("terminal")(self.diagnosis, console, **names)
+
+    def text(self, name: str, **options: Any) -> str:
+        if name == "terminal":
+            from rich.console import Console
+
+            page = Console(file=io.StringIO(), width=_COLUMNS, color_system=None)
+            self.terminal(page)
+            return str(page.file.getvalue())  # type: ignore[attr-defined]
+        if name in _JUDGED:
+            options |= {"judgement": self.judgement, "root": self.root}
+        if name == "sarif":
+            options["suppressed"] = not self.on_github
+        if name == "html":
+            options |= {"judgement": self.judgement}
+            options |= {"saved": self.saved, "patch_file": self.patch_file}
+        return reporter(name)(self.diagnosis, **options) or ""
+
+
+# ------------------------------------------------------------------------------ asking
+
+
+def _output(value: str, formats: Sequence[str]) -> Output:
+    name, given, file = value.partition("=")
+    name = name.strip().lower()
+    if name not in formats:
+        close = difflib.get_close_matches(name, formats, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise TrainperfError(
+            f"there is no format {name!r} of the report",
+            hint=f"{meant}choose from {', '.join(formats)}",
+        )
+    if given and not file:
+        raise TrainperfError(
+            f"--output-format {value}: no file is named", hint=f"--output-format {name}=FILE"
+        )
+    return Output(name, Path(file).expanduser() if file and file != "-" else None)
+
+
+# ----------------------------------------------------------------------------- writing
+
+
+def _root(diagnosis: Diagnosis, env: Mapping[str, str]) -> str:
+    """The root of the repository that the script was run in; its working directory, if none."""
+    here = os.path.abspath(diagnosis.cwd)
+    workspace = env.get("GITHUB_WORKSPACE", "")
+    for root in (workspace, os.path.realpath(workspace)) if workspace else ():
+        if os.path.isabs(root) and os.path.commonpath((root, here)) == os.path.normpath(root):
+            return root
+    folders = (Path(here), *Path(here).parents)
+    return str(next((one for one in folders if (one / ".git").exists()), diagnosis.cwd))
+
+
+def _bytes(text: str) -> bytes:
+    """The text in UTF-8, with a newline at its end; "?" for what UTF-8 cannot hold."""
+    text = text if text.endswith("\n") or not text else f"{text}\n"
+    return text.encode("utf-8", "replace")
+
+
+def _try(act: Callable[[], None], failures: list[TrainperfError]) -> None:
+    """One file that cannot be written must not cost the others."""
+    try:
+        act()
+    except TrainperfError as error:
+        failures.append(error)
+
+
+def _save(output: Output, report: _Report) -> None:
+    assert output.file is not None
+    save_text(output.file, report.text(output.format))
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file: whole, or not at all. Raises `TrainperfError` where that cannot be done."""
+    try:
+        store.write_whole(path, _bytes(text))
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write {path}: {error.strerror}", hint="free some space, or name another file"
+        ) from error
+
+
+def _summarise(path: Path, report: _Report) -> None:
+    """Add the report to the summary of the step, which other commands may have begun."""
+    from trainperf.reporters.markdown import SUMMARY_LIMIT
+
+    try:
+        there = path.stat().st_size if path.exists() else 0
+        text = report.text("markdown", limit=SUMMARY_LIMIT - there - 1)
+        with path.open("ab") as file:
+            file.write(_bytes(text))
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write the summary of the step, {path}: {error.strerror}",
+            hint="GITHUB_STEP_SUMMARY names that file; without it no summary is written",
+        ) from error

@@ -1,0 +1,297 @@
+"""One `trainperf diagnose`: what to run, where to keep it, progress."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from trainperf import store
+from trainperf.commands.progress import Progress
+from trainperf.diagnose import Request
+from trainperf.diagnose import diagnose as run_diagnosis
+from trainperf.errors import TrainperfError
+from trainperf.model import Diagnosis, Event, Run
+from trainperf.ranks import records
+from trainperf.run import guarding
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainperf.settings import Settings
+
+REPORT = "diagnosis.json"
+RECORDING = "recording.json"
+USUAL_S = 15.0
+"""What timing a loop, its stages and its probes take where the machine is quiet."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is run: the command, the name it goes by in the report, the script if known."""
+
+    command: tuple[str, ...]
+    label: str
+    cwd: Path
+    script: str | None = None
+
+
+def target(
+    module: str | None, command: tuple[str, ...], cwd: Path, called: str = "diagnose"
+) -> Target:
+    """Make the command to run from `-m MODULE ARGS`, `-- COMMAND` or `SCRIPT ARGS`.
+
+    `called` is the command of ours that is to run it, as its errors name it. Raises
+    `TrainperfError` if the script is missing, is not Python, or does not parse.
+    """
+    if module is not None:
+        return Target((sys.executable, "-m", module, *command), f"-m {module}", cwd)
+    if not command:
+        raise TrainperfError(
+            "which script?",
+            hint=f"trainperf {called} train.py, or: trainperf {called.split()[0]} --help",
+        )
+    if command[0] == "--":
+        if len(command) == 1:
+            raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
+        return Target(command[1:], " ".join(command[1:]), cwd)
+    check_script(cwd / command[0], called)
+    return Target((sys.executable, *command), command[0], cwd, command[0])
+
+
+def check_script(path: Path, called: str = "diagnose") -> None:
+    """Refuse what Python could not run, before anything is started."""
+    if path.is_dir() and (path / "__main__.py").exists():
+        return
+    if not path.exists():
+        if not path.parent.is_dir():
+            raise TrainperfError(f"there is no folder {path.parent}", hint="check the path")
+        near = sorted(one.name for one in path.parent.glob("*.py"))
+        hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
+        raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
+    if path.is_dir():
+        raise TrainperfError(
+            f"{path.name} is a folder without __main__.py", hint="name the script that trains"
+        )
+    if path.suffix == ".ipynb":
+        raise TrainperfError(
+            f"{path.name} is a notebook",
+            hint=f"jupyter nbconvert --to script {path.name}, then diagnose the script",
+        )
+    _check_syntax(path, called)
+
+
+def _check_syntax(path: Path, called: str) -> None:
+    try:
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = f", line {error.lineno}" if error.lineno else ""
+        shown = f": {error.text.strip()}" if error.text else ""
+        raise TrainperfError(
+            f"{path.name}{where} is not valid Python: {error.msg}{shown}",
+            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
+        ) from None
+    except (ValueError, OSError) as error:
+        raise TrainperfError(
+            f"{path.name} cannot be read as Python: {error}",
+            hint=f"for a shell script or another launcher: trainperf {called} -- COMMAND",
+        ) from None
+
+
+def run(
+    target: Target,
+    settings: Settings,
+    console: Console,
+    named: str = "",
+    first: bool = True,
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Diagnose `target` with progress on `console`; save and return the diagnosis.
+
+    Where it could not be saved the error is returned as well, not raised: what was
+    measured is to be shown first. `named` is what its progress calls it, where not by its
+    label; what is guarded is said where it is the `first` of several runs.
+    """
+    named = named or target.label
+    folder = new_folder(settings, target.label)
+    covered = guarding.folders_of(target.cwd, target.script)
+    guarded = guarding.probe(covered, folder, [folder])
+    with Progress(console, settings.quiet) as progress:
+        request = Request(
+            Run(
+                command=target.command,
+                cwd=str(target.cwd),
+                label=target.label,
+                steps=settings.steps,
+                measure_s=settings.measure_s,
+                extra_s=settings.extra_s,
+                stall_s=settings.stall_s,
+                budget_s=settings.budget_s,
+                guarded=guarded.folders,
+            ),
+            folder,
+            settings.ignore,
+            trials=settings.trials,
+            sequential=settings.sequential,
+            allow_semantic=settings.allow_semantic,
+            only=settings.only,
+            price_per_hour=settings.price_per_hour,
+        )
+        for sentence in guarding.said(guarded) if first else ():
+            progress.note(sentence)
+        progress.phase(f"{named}: starting")
+        show = _Shown(progress, named)
+        diagnosis, recording = run_diagnosis(request, show)
+    try:
+        store.save(diagnosis, folder / REPORT)
+        store.save_recording(recording, folder / RECORDING)
+    except TrainperfError as error:
+        return diagnosis, folder, error
+    records.clean(folder)
+    return diagnosis, folder, None
+
+
+def merge(
+    folder: Path, output: Path | None, settings: Settings, console: Console
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Join the records of a job's ranks in `folder`; save the diagnosis there, or as `output`.
+
+    Returns it with where `trainperf show` finds it, the folder or that file, and the
+    error where it could not be saved, as `run` does.
+    """
+    from trainperf.ranks.merge import merge as join
+
+    with Progress(console, settings.quiet) as progress:
+        progress.phase("reading the records")
+        diagnosis = join(folder, settings.ignore, progress.advance)
+    try:
+        store.save(diagnosis, output or folder / REPORT)
+    except TrainperfError as error:
+        error.hint = "free some space, or choose another place with --output"
+        return diagnosis, output or folder, error
+    return diagnosis, output or folder, None
+
+
+class _Shown:
+    """Shows the events of a run as progress."""
+
+    TEXTS: ClassVar[dict[str, str]] = {
+        "warmup": "warming up until step times settle",
+        "real": "timing the step as it is",
+        "resident": "timing the step with free input",
+        "input": "timing the input alone",
+        "profile": "looking where the host's time goes",
+        "stages": "taking the input pipeline apart",
+        "facts": "reading the model",
+        "probes": "trying the step in other ways",
+        "between": "watching what comes between epochs",
+        "done": "done",
+    }
+
+    def __init__(self, progress: Progress, label: str) -> None:
+        self._progress = progress
+        self._label = label
+        self._timing = False
+        self._trial = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if event["e"] == "import":
+            self._say(f"{event['name']} {event['version']} is there; waiting for the first step")
+        if event["e"] == "trial":
+            self._tried(event)
+        if event["e"] != "phase":
+            return
+        text = self.TEXTS.get(event["p"], str(event["p"]))
+        round_ = f", round {event['b'] + 1}" if event["p"] in ("real", "resident", "input") else ""
+        if event["p"] == "real" and not self._timing:
+            self._timing = True
+            self._progress.phase(f"{self._label}: {text}", expected_s=USUAL_S)
+        else:
+            self._say(text + round_)
+
+    def _tried(self, event: Event) -> None:
+        text, expected_s, fraction = event["text"], event["expected_s"], event["fraction"]
+        if expected_s is not None and text != self._trial:
+            self._progress.phase(f"{self._label}: {text}", expected_s=expected_s)
+        else:
+            self._say(text)
+        self._trial = text
+        if fraction is not None:
+            self._progress.advance(fraction)
+
+    def _say(self, text: str) -> None:
+        self._progress.say(f"{self._label}: {text}")
+
+
+def new_folder(settings: Settings, label: str) -> Path:
+    """Make the folder of a new run. Raises `TrainperfError` where none can be made."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
+    try:
+        settings.output_dir.mkdir(parents=True, exist_ok=True)
+        return _first_free(settings.output_dir / f"{stamp}-{name}")
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write to {settings.output_dir}: {error.strerror}",
+            hint="name another folder with --output-dir",
+        ) from error
+
+
+def _first_free(folder: Path) -> Path:
+    """Make `folder`, or with a number behind its name; never one that another run made."""
+    number, free = 1, folder
+    while True:
+        try:
+            free.mkdir()
+        except FileExistsError:
+            number += 1
+            free = folder.with_name(f"{folder.name}-{number}")
+        else:
+            return free
+
+
+def saved_name(folder: Path) -> str:
+    """What `trainperf show` finds a run by: its name where it looks without `--output-dir`."""
+    from trainperf.settings import load_settings
+
+    kept_in = load_settings(Path.cwd(), os.environ, {}).output_dir
+    return folder.name if folder.parent == kept_in else str(folder)
+
+
+def find(run: Path | None, settings: Settings) -> Path:
+    """The report of a run, by name, folder or file; the latest one for None.
+
+    Raises `TrainperfError` if there is none.
+    """
+    if run is None:
+        return latest(settings)
+    named = settings.output_dir / run
+    return store.resolve_run(named if not run.exists() and named.exists() else run)
+
+
+def latest(settings: Settings) -> Path:
+    """The report of the latest run. Raises `TrainperfError` if there is none."""
+    reports = sorted(settings.output_dir.glob(f"*/{REPORT}"), key=lambda path: path.stat().st_mtime)
+    if not reports:
+        raise TrainperfError(
+            f"no run is kept in {settings.output_dir}", hint="trainperf diagnose train.py makes one"
+        )
+    return reports[-1]
+
+
+def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
+    """Write the JSON report and the patch where asked for."""
+    if settings.json is not None:
+        store.save(diagnosis, settings.json)
+    if settings.patch is not None:
+        diff = diagnosis.patch.diff if diagnosis.patch else ""
+        try:
+            settings.patch.write_bytes(diff.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise TrainperfError(
+                f"cannot write {settings.patch}: {error.strerror}", hint="check the path"
+            ) from error

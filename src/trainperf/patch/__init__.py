@@ -1,0 +1,1 @@
+"""From findings to changed files: overlays, diffs, what is kept."""

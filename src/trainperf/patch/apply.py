@@ -1,0 +1,247 @@
+"""What `trainperf fix` would write: which files, from which bytes to which. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from trainperf.errors import CannotRewrite, TrainperfError
+from trainperf.fixes import Fix
+from trainperf.model import Diagnosis, Finding, Patch
+from trainperf.patch.patch import ALREADY, Written, sha256, write_edits
+from trainperf.rewrite.diff import reverted, unified
+from trainperf.rewrite.script import Reader
+from trainperf.rewrite.source import Source
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What planning may know of the user's files.
+
+    `read` gives the bytes of a file now; `untouched` says whether it was last written
+    to before the diagnosis was made. `kept` has the original bytes of files that were
+    written to by an earlier call, by absolute path, and `applied` the fixes it wrote.
+    """
+
+    read: Reader
+    untouched: Callable[[str], bool]
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    applied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file: its absolute path, its name relative to the root of the patch, its bytes.
+
+    `before` is what it holds now, `original` what it held in the run.
+    """
+
+    path: str
+    name: str
+    original: bytes
+    before: bytes
+    after: bytes
+
+    def diff(self) -> str:
+        """Return the change as a unified diff."""
+        before, after = Source(self.name, self.before), Source(self.name, self.after)
+        return unified(self.name, _marked(before), _marked(after))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written: nothing where `changes` is empty.
+
+    `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
+    `in_source` says whether any of them is an edit, rather than a variable to be set.
+    """
+
+    root: str
+    fixes: tuple[str, ...] = ()
+    all_fixes: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    in_source: bool = False
+
+    def diff(self) -> str:
+        """Return all changes as one unified diff, relative to `root`."""
+        return "".join(change.diff() for change in self.changes)
+
+
+def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], disk: Disk) -> Plan:
+    """Return what is to be written to have the fixes of a saved diagnosis in the source.
+
+    They are those named by `only`, else those of its patch. What is in the source
+    already, all of the patch or what an earlier call wrote, stays there. Raises
+    `TrainperfError` where a fix cannot be written, or where a file is not what it was
+    in the run: then nothing at all is to be written.
+    """
+    patch = diagnosis.patch or Patch("", ())
+    asked = chosen(diagnosis, tuple(only))
+    if not asked:
+        return Plan(patch.root)
+    if not patch.root:
+        raise TrainperfError(
+            "this diagnosis does not say which folder its patch is for", hint="diagnose again"
+        )
+    attempt = _Attempt(diagnosis, patch, fixes, disk)
+    changed: dict[str, str] | None = None
+    for there in dict.fromkeys(((), disk.applied, patch.findings)):
+        found = attempt(asked, there)
+        if isinstance(found, Plan):
+            return found
+        changed = found if changed is None else changed
+    assert changed is not None
+    raise TrainperfError(
+        f"{', '.join(f'{name} {what}' for name, what in changed.items())}: nothing was written",
+        hint="diagnose the script as it is now, or bring back what was run",
+    )
+
+
+def chosen(diagnosis: Diagnosis, only: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the ids of the fixes to write; raises `TrainperfError` for one that has no edit."""
+    every = _every(diagnosis)
+    if not only:
+        return diagnosis.patch.findings if diagnosis.patch else ()
+    for id_ in (ids := tuple(dict.fromkeys(name.replace("-", "_") for name in only))):
+        if id_ not in every:
+            near = difflib.get_close_matches(id_, every)
+            there = ", ".join(near or every)
+            raise TrainperfError(
+                f"this run has no finding {id_}",
+                hint=f"it has {there}" if there else "it has no findings at all",
+            )
+        if not every[id_].rewritable:
+            raise TrainperfError(
+                f"{id_} has no edit that trainperf can write",
+                hint=f"trainperf explain {id_} says what to do",
+            )
+    return ids
+
+
+def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
+    return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices)}
+
+
+def _marked(source: Source) -> str:
+    return ("\ufeff" if source.bom else "") + source.text
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Writes fixes on top of those that are taken to be in the source already."""
+
+    diagnosis: Diagnosis
+    patch: Patch
+    fixes: Mapping[str, Fix]
+    disk: Disk
+
+    def __call__(self, asked: tuple[str, ...], there: tuple[str, ...]) -> Plan | dict[str, str]:
+        """Return the plan; or the files that hold something else, and what is the matter."""
+        files = _Originals(self.patch, self.disk)
+        ids = self._ordered((*asked, *there))
+        after = self._written(ids, files)
+        before = self._written(there, files)
+        wrong = dict(files.wrong)
+        for path, now in files.now.items():
+            if now != before.contents.get(path, files.found[path]):
+                wrong.setdefault(self._name(path), "was changed since the run")
+        if wrong:
+            return wrong
+        self._check(asked, after)
+        changes = [
+            Change(path, self._name(path), files.found[path], files.now[path], data)
+            for path, data in sorted(after.contents.items())
+            if data != files.now[path]
+        ]
+        alone = self._written(asked, files)
+        variables, edits = alone.patch.environment, bool(alone.contents)
+        return Plan(self.patch.root, asked, ids, tuple(changes), variables, edits)
+
+    def _written(self, ids: tuple[str, ...], read: Reader) -> Written:
+        findings = tuple(_every(self.diagnosis).values())
+        root = self.patch.root
+        return write_edits(root, findings, self.fixes, read, only=ids, allow_semantic=True)
+
+    def _ordered(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """Put ids in the order of the patch, so that its bytes come out again."""
+        order = tuple(dict.fromkeys((*self.patch.findings, *_every(self.diagnosis))))
+        return tuple(each for each in order if each in ids)
+
+    def _check(self, asked: tuple[str, ...], after: Written) -> None:
+        for skipped in after.patch.skipped:
+            if skipped.what in asked and skipped.reason != ALREADY:
+                raise TrainperfError(
+                    f"{skipped.what} cannot be written: {skipped.reason}",
+                    hint="choose other fixes with --only; nothing was written",
+                )
+        same = _edits(after.patch.diff) == _edits(self.patch.diff)
+        if after.patch.findings == self.patch.findings and not same:
+            raise TrainperfError(
+                "this trainperf writes the edits in another way than the one that tried them "
+                f"({self.diagnosis.trainperf_version})",
+                hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
+            )
+
+    def _name(self, path: str) -> str:
+        return _relative(path, self.patch.root)
+
+
+def _edits(diff: str) -> list[str]:
+    """Return a diff without the names of files, which may have become symbolic links."""
+    return [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
+
+
+def _relative(path: str, root: str) -> str:
+    return os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
+
+
+class _Originals:
+    """Reads files as they were in the run, whatever of the patch is in them now.
+
+    What was read is in `now` and `found`, its original; `wrong` says by name which
+    file is gone, or holds something else.
+    """
+
+    def __init__(self, patch: Patch, disk: Disk) -> None:
+        self._patch = patch
+        self._disk = disk
+        self._hashes = {each.path: each.sha256 for each in patch.files}
+        self.now: dict[str, bytes] = {}
+        self.found: dict[str, bytes] = {}
+        self.wrong: dict[str, str] = {}
+
+    def __call__(self, path: str) -> bytes:
+        """Return the original bytes of a file, its present ones where they are lost."""
+        name = _relative(path, self._patch.root)
+        if path not in self.now:
+            try:
+                now = self._disk.read(path)
+            except OSError as error:
+                self.wrong[name] = f"cannot be read ({error.strerror})"
+                raise
+            original = self._original(path, name, now)
+            if original is None:
+                self.wrong[name] = "was changed since the run"
+            self.now[path] = now
+            self.found[path] = now if original is None else original
+        return self.found[path]
+
+    def _original(self, path: str, name: str, now: bytes) -> bytes | None:
+        wanted, kept = self._hashes.get(path), self._disk.kept.get(path)
+        if wanted is None:
+            return now if kept is None and self._disk.untouched(path) else kept
+        before = (now, kept, _without(self._patch.diff, name, now))
+        return next((each for each in before if each and sha256(each) == wanted), None)
+
+
+def _without(diff: str, name: str, data: bytes) -> bytes | None:
+    """Return the bytes of a file before `diff`; None if it does not hold what that makes."""
+    try:
+        source = Source(name, data)
+        text = reverted(diff, name, _marked(source))
+        return None if text is None else source.encode(text.removeprefix("\ufeff"))
+    except CannotRewrite:
+        return None

@@ -1,0 +1,131 @@
+"""`trainperf merge`: the records of a job's ranks joined into one diagnosis.
+
+Ranks are compared by the steps and blocks that they counted, never by wall clock: the
+clocks of hosts differ by more than a step takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from trainperf.diagnose import Request, first_verdict
+from trainperf.evidence import read
+from trainperf.evidence.events import NoLoop
+from trainperf.fixes import detect_all
+from trainperf.machine import inspect_machine
+from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
+from trainperf.ranks import records
+from trainperf.ranks.merge.job import Found, Job, read_job
+from trainperf.ranks.merge.ranks import Ranks, read_ranks
+from trainperf.ranks.merge.words import differing, numbered
+from trainperf.ranks.records import RankRecord
+from trainperf.report.assemble import without_loop
+
+STOPPED = (Ending.INTERRUPTED, Ending.FAILED, Ending.SIGNALLED)
+NOT_TRIED = "each rank was observed by itself: trials need the whole job under one trainperf"
+
+
+def merge(
+    folder: Path,
+    ignore: tuple[str, ...] = (),
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> Diagnosis:
+    """Join the records in the run directory `folder` into one diagnosis.
+
+    `ignore` are ids of findings to leave out; `progress` is told the share that was
+    read. What is missing, cannot be read or does not fit is named in the notes. Raises
+    `TrainperfError` where there is no record, none can be read, or the world sizes of
+    the ranks differ.
+    """
+    began = time.monotonic()
+    job = read_job(folder)
+    ranks = read_ranks(job, progress)
+    assert ranks.kept is not None
+    one, recording = ranks.kept
+    recording = _of_the_job(recording, ranks.failed)
+    machine = one.record.machine or inspect_machine()
+    request = Request(recording.run, folder, ignore, trials=False)
+    notes = tuple(dict.fromkeys(_notes(job, ranks)))
+    try:
+        evidence = read(recording, machine, tuple(ranks.by_rank.values()))
+    except NoLoop as error:
+        diagnosis = without_loop(recording, machine, error, began)
+        notes = (*_missing(ranks), *notes)
+    else:
+        if evidence.parallel_ is None:  # the ranks do not know of each other
+            notes = (*_missing(ranks), *notes)
+        evidence = _named(evidence, ranks)
+        diagnosis = first_verdict(request, recording, evidence)
+        diagnosis = replace(diagnosis, trying=Trials("none", reason=NOT_TRIED))
+        if not _is_here(one.record):
+            diagnosis = _without_edits(diagnosis, evidence)
+            where = one.record.script or one.record.label
+            notes = (*notes, f"no patch was made: {where} is not here as rank {one.rank} ran it")
+    return replace(
+        diagnosis,
+        notes=tuple(dict.fromkeys((*notes, *diagnosis.notes))),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) -> Recording:
+    """The recording, ended as the job did.
+
+    Where one rank fails, the others lose their connections or are stopped by the
+    launcher: how they ended is not what a reader looks for.
+    """
+    if failed is None or recording.ending not in STOPPED:
+        return recording
+    one, culprit = failed
+    said = culprit.output_tail
+    return replace(
+        recording,
+        ending=culprit.ending,
+        exit_status=culprit.exit_status,
+        output_tail=said and f"rank {one.rank}, on {one.record.host}:\n{said}",
+    )
+
+
+def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
+    """The evidence with the ranks that are missing."""
+    if evidence.parallel_ is None:
+        return evidence
+    parallel = replace(evidence.parallel_, expected=ranks.size, absent=ranks.absent)
+    return replace(evidence, parallel_=parallel)
+
+
+def _missing(ranks: Ranks) -> Iterator[str]:
+    """What a report on ranks that trained says in its own words."""
+    if ranks.absent:
+        yield f"{numbered(ranks.absent)} of {ranks.size} left no record"
+    by_reason: dict[str, list[int]] = {}
+    for rank in ranks.by_rank.values():
+        if rank.ended == "measured":
+            continue
+        by_reason.setdefault(rank.ended, []).append(rank.rank)
+    for why, which in by_reason.items():
+        yield f"{numbered(which)}: {why}"
+
+
+def _notes(job: Job, ranks: Ranks) -> Iterator[str]:
+    yield from job.notes
+    yield from ranks.notes
+    yield from differing([one.record for one in job.members])
+
+
+def _is_here(record: RankRecord) -> bool:
+    """Whether the script lies here as it was run; True where nobody looked at it then."""
+    return not record.script_sha256 or records.digest(record.script) == record.script_sha256
+
+
+def _without_edits(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
+    """The diagnosis without what was written from files that are not the job's."""
+    told = {one.id: one.snippet for one in detect_all(evidence, lambda fix, error: None)}
+    findings = tuple(
+        replace(one, snippet=told.get(one.id, one.snippet), rewritable=False)
+        for one in diagnosis.findings
+    )
+    return replace(diagnosis, findings=findings, patch=None)

@@ -1,0 +1,187 @@
+"""Start a command under observation, follow it, stop it, and collect its recording."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from trainperf.child.timing.budget import Budget
+from trainperf.model import Ending, Event, Recording, Run
+from trainperf.run.event_files import EventFiles
+from trainperf.run.spawn import OUTPUT, Interrupted, interruptible, output_tail, prepare, start
+from trainperf.run.stopping import Guard, clear, stop_session
+from trainperf.samplers.container import ContainerWatch
+from trainperf.samplers.sampling import Sampling
+
+POLL_S = 0.05
+BETWEEN_EPOCHS_S = 10.0
+"""How long an epoch's end may take to be timed before the run is stopped."""
+GRACE_S = 15.0
+"""How long the last measurement may overrun its time before the run is stopped."""
+
+OnEvent = Callable[[Event], None]
+
+
+def launch(
+    run: Run,
+    folder: Path,
+    on_event: OnEvent = lambda event: None,
+    interrupted: Interrupted | None = None,
+) -> Recording:
+    """Run `run.command` observed until it is measured, ends, or must be stopped.
+
+    `folder` is the run's own: events and output go there. Every process that the
+    command started is gone when this returns, however it returns. A Ctrl-C ends the
+    run, not the measurement: what was recorded until then is returned. `interrupted`
+    says whether there was one, where the caller looks out for it already.
+
+    Raises `TrainperfError` if the command cannot be started, or `folder` not written.
+    """
+    following = _Following(run, folder, on_event)
+    started = time.monotonic()
+    run_file = prepare(run, folder)
+    shm = _SharedMemory()
+    watch = ContainerWatch()
+    with (folder / OUTPUT).open("wb") as log, ExitStack() as stack:
+        asked = interrupted or stack.enter_context(interruptible())
+        guard = stack.enter_context(Guard())
+        guard.watch(run_file)
+        process = start(run, run_file, log)
+        guard.watch(run_file, process.pid)
+        try:
+            with Sampling(process.pid) as sampling:
+                ending = _follow(process, following, asked, shm, watch)
+            container = watch.use()
+        finally:
+            stop_session(process.pid, run_file)
+            status = process.wait()
+            clear(str(folder.resolve()))
+    following.read()
+    following.remove_temporary()
+    for left in folder.glob("reads-*.jsonl"):  # of helpers whose parent did not ask for it
+        left.unlink(missing_ok=True)
+    return Recording(
+        run=run,
+        ending=_ending(ending, status, following),
+        exit_status=status,
+        started=started,
+        ended=time.monotonic(),
+        events={pid: tuple(events) for pid, events in following.events.items()},
+        samples=tuple(sampling.samples),
+        gpus=tuple(sampling.gpus),
+        gpu_reason=sampling.gpu_reason,
+        sampling_note=sampling.note,
+        output_tail=output_tail(folder),
+        shm_used=shm.used,
+        gpu_link=sampling.gpu_link,
+        container=container,
+    )
+
+
+class _SharedMemory:
+    """How much of `/dev/shm` was taken since the start, at most; None if there is none."""
+
+    def __init__(self) -> None:
+        self._before = self._free()
+        self._least = self._before
+
+    def look(self) -> None:
+        """Take a reading."""
+        free = self._free()
+        if free is not None and self._least is not None:
+            self._least = min(self._least, free)
+
+    @property
+    def used(self) -> int | None:
+        """Bytes taken at most."""
+        if self._before is None or self._least is None:
+            return None
+        return self._before - self._least
+
+    @staticmethod
+    def _free() -> int | None:
+        try:
+            found = os.statvfs("/dev/shm")
+        except OSError:
+            return None
+        return found.f_bavail * found.f_frsize
+
+
+class _Following(EventFiles):
+    """The events of a run, and what they say of how far it is."""
+
+    def __init__(self, run: Run, folder: Path, on_event: OnEvent) -> None:
+        super().__init__(folder, on_event)
+        self.run = run
+        self.last_event = time.monotonic()
+        self.budget = Budget(asdict(run), self.last_event)
+        self.extras_from: float | None = None
+        self.measured: float | None = None
+        self.patience = BETWEEN_EPOCHS_S
+        self.done = False
+
+    def _take(self, pid: int, event: Event) -> None:
+        now = self.last_event = time.monotonic()
+        kind = event["e"]
+        if kind == "facts":
+            self.extras_from = now
+        elif kind == "measured":
+            self.measured = now
+        elif kind == "cycles":
+            self.patience += float(event["limit_s"])
+        elif kind == "done":
+            self.done = True
+        super()._take(pid, event)
+
+    def must_stop(self) -> Ending | None:
+        """Say whether the run has to be stopped now, and what that makes of it."""
+        now = time.monotonic()
+        if self.done or self.lost:
+            return Ending.MEASURED
+        if self.measured is not None and now - self.measured > self.patience:
+            return Ending.MEASURED
+        if self.extras_from is not None and self.measured is None:
+            late = now > self.budget.extra_by(self.extras_from) + GRACE_S
+            return Ending.MEASURED if late or now > self.budget.end else None
+        if now > self.budget.end:
+            return Ending.OUT_OF_BUDGET if self.measured is None else Ending.MEASURED
+        if now - self.last_event > self.run.stall_s:
+            return Ending.STALLED
+        return None
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    following: _Following,
+    interrupted: Interrupted,
+    shm: _SharedMemory,
+    watch: ContainerWatch,
+) -> Ending | None:
+    """Poll until the run ends by itself (None) or has to be stopped."""
+    while True:
+        following.read()
+        shm.look()
+        watch.look()
+        stop = following.must_stop()
+        if stop is not None:
+            return stop
+        if process.poll() is not None:
+            return None
+        if interrupted():
+            return Ending.INTERRUPTED
+        time.sleep(POLL_S)
+
+
+def _ending(ending: Ending | None, status: int, following: _Following) -> Ending:
+    if ending is not None:
+        return ending
+    if following.measured is not None:
+        return Ending.MEASURED
+    if status < 0 or status > 128:
+        return Ending.SIGNALLED
+    return Ending.FINISHED if status == 0 else Ending.FAILED

@@ -1,0 +1,175 @@
+"""Start a command with the observer in it; ask whether the user wants it to end."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from trainperf.errors import TrainperfError
+from trainperf.model import Run
+from trainperf.run import view
+from trainperf.run.guarding import tracker_environment
+from trainperf.run.stopping import SCRATCH, VIEW
+
+BOOTSTRAP = Path(__file__).parent.parent / "child" / "bootstrap"
+OUTPUT = "output.log"
+TAIL_BYTES = 16 * 1024
+GPU_MEMORY = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+"""TensorFlow takes all GPU memory at its start if not told otherwise: legs could not live
+beside each other, and nobody could say what the script needs."""
+
+COMPILED = "TORCHINDUCTOR_CACHE_DIR"
+"""Where torch.compile keeps what it made. Each leg has its own: the first step of a change
+takes what it will take the user, and nothing of it is left behind."""
+
+LOGS = "PET_LOG_DIR"
+"""Where torchrun makes a folder for each of its runs, in the temporary one unless it is told;
+`--log-dir` in its command is followed all the same."""
+
+CYCLE_SHARE = 1 / 6
+"""The share of the budget that what stands between two calls of `fit` may be waited for."""
+
+Interrupted = Callable[[], bool]
+"""Whether the user asked for an end: Ctrl-C, SIGTERM, a closed terminal."""
+
+
+def run_file_of(folder: Path) -> str:
+    """The file that `prepare` writes for a run in `folder`; its name tells the run's processes."""
+    return str(folder.resolve() / "run.json")
+
+
+def prepare(run: Run, folder: Path) -> str:
+    """Write what the child reads at its start; return that file's name.
+
+    Raises `TrainperfError` if `folder` cannot be written to.
+    """
+    folder = folder.resolve()
+    overlay = {path: str(folder / f"source-{n}") for n, path in enumerate(run.sources)}
+    settings = {
+        "folder": str(folder),
+        "parent": os.getpid(),
+        "steps": run.steps,
+        "measure_s": run.measure_s,
+        "extra_s": run.extra_s,
+        "budget_s": run.budget_s,
+        "began": time.monotonic() if run.began is None else run.began,
+        "trials": run.trials,
+        "cycle_s": run.budget_s * CYCLE_SHARE,
+        "sources": overlay,
+        "guarded": list(run.guarded),
+        "seed": run.seed,
+        "leg": None if run.leg is None else dataclasses.asdict(run.leg),
+        "board": run.board,
+        "devices": run.devices,
+    }
+    file = Path(run_file_of(folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, kept in overlay.items():
+            Path(kept).write_bytes(run.sources[path])
+        file.write_text(json.dumps(settings), encoding="utf-8")
+        (folder / OUTPUT).touch()
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot write to {folder}: {error.strerror}",
+            hint="free some space, or name another folder with --output-dir",
+        ) from error
+    return str(file)
+
+
+def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the command of a run, in a session of its own, with the observer in it.
+
+    Raises `TrainperfError` if it cannot be started.
+    """
+    own = Path(run_file).parent
+    trackers = tracker_environment(own / SCRATCH)
+    given = {**GPU_MEMORY, **os.environ}
+    compiled = {COMPILED: str(own / SCRATCH / "compiled")} if run.leg is not None else {}
+    given.setdefault(LOGS, str(own / SCRATCH / "torchrun"))
+    env = {**given, **trackers, **compiled, **run.env, "TRAINPERF_RUN": run_file}
+    before = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
+    _check_command(run, env)
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(
+            view.enclosed(run.command, run.guarded, own / VIEW, [own]),
+            cwd=run.cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    except OSError as error:
+        raise TrainperfError(
+            f"cannot start {run.command[0]}: {error.strerror}",
+            hint="check the command after `--`, as you would type it in this folder",
+        ) from error
+
+
+def _check_command(run: Run, env: Mapping[str, str]) -> None:
+    """Refuse a command that cannot be found: inside a view it would fail too late."""
+    name = run.command[0]
+    place = os.path.join(run.cwd, name) if os.sep in name else name
+    if shutil.which(place, path=env.get("PATH")) is None:
+        reason = os.strerror(errno.EACCES if os.path.isfile(place) else errno.ENOENT)
+        raise TrainperfError(
+            f"cannot start {name}: {reason}",
+            hint="check the command after `--`, as you would type it in this folder",
+        )
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupted]:
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a question that can be asked.
+
+    Once it was asked, Ctrl-C stays without effect: what was measured is about to be
+    reported, and asking again must not lose it.
+    """
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # under nohup: it stays ignored, by us and by the script
+        with suppress(ValueError):  # not in the main thread: nothing to catch
+            before[number] = signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            ignored = asked and number is signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
+
+
+def output_tail(folder: Path) -> str:
+    """The last of what a run printed."""
+    with (folder / OUTPUT).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - TAIL_BYTES))
+        return file.read().decode(errors="replace")

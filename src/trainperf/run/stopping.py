@@ -1,0 +1,193 @@
+"""End every process of a run, whatever ends trainperf itself.
+
+Run as a program, this file is the guard of a run: it waits until trainperf lets it
+go, and stops the run if trainperf died instead (kill -9, out of memory). It imports
+nothing of trainperf, so that it starts from its path alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from types import TracebackType
+
+import psutil
+
+from trainperf.run.mpi_sessions import remove_sessions
+from trainperf.run.shm import remove_shm
+from trainperf.run.view import remove
+
+TRACKERS_S = 3.0
+VIEW = "view"
+"""Folder of a run: what it wrote into folders that it saw copy-on-write."""
+SCRATCH = "scratch"
+"""Folder of a run: what its writers were sent to, as `child.writers` names it."""
+BOARD = "board"
+"""Folder of a run: what its ranks said to each other, as `child.boards` names it."""
+LEG = "leg-"
+"""Begins the names of the folders of legs."""
+GONE_S = 5.0
+NOBODY = -1
+"""Leads no session: that of a run which has no process yet."""
+
+
+def stop_session(leader: int, run_file: str) -> None:
+    """Stop every process of a run and wait until none is left.
+
+    A run's processes are those of the session of `leader`, and those that left it
+    but carry `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so
+    that a launcher cannot go on with what stands after the training. Python's
+    resource trackers are let finish: they remove the shared memory and semaphores
+    their dead owners left. What carries the number of a process of the run in its name
+    is removed here.
+    """
+    processes = _processes(leader, run_file)
+    stopped = {process.pid for process in processes}
+    for process in processes:
+        _signal(process, signal.SIGSTOP)
+    trackers = [process for process in processes if _is_tracker(process)]
+    for process in processes:
+        if process not in trackers:
+            _signal(process, signal.SIGKILL)
+    for process in trackers:
+        _signal(process, signal.SIGCONT)
+    until = time.monotonic() + TRACKERS_S
+    while time.monotonic() < until and any(_alive(process) for process in trackers):
+        time.sleep(0.01)
+    until = time.monotonic() + GONE_S
+    while left := _processes(leader, run_file):  # forked while they were being listed
+        for process in left:
+            _signal(process, signal.SIGKILL)
+            stopped.add(process.pid)
+        if time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    remove_shm(stopped)
+    remove_sessions(stopped)
+
+
+def _processes(leader: int, run_file: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid() or not _alive(process):
+            continue
+        with suppress(OSError, psutil.Error):
+            if (
+                os.getsid(process.pid) == leader
+                or process.environ().get("TRAINPERF_RUN") == run_file
+            ):
+                found.append(process)
+    return found
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Whether it still runs; a zombie waits for its parent and is none of ours."""
+    with suppress(psutil.Error):
+        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
+    return False
+
+
+TRACKERS = ("resource_tracker", "torch_shm_manager")
+"""Processes that clean up after others and end when these are gone."""
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return any(name in part for part in process.cmdline() for name in TRACKERS)
+    return False
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.Error, OSError):
+        process.send_signal(number)
+
+
+class Guard:
+    """A process that stops the runs it watches if trainperf dies. A context manager.
+
+    It learns of the death by the end of its input. Where it cannot be started, the
+    runs go on without: their starter still stops them in every other case.
+    """
+
+    def __init__(self) -> None:
+        env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                (sys.executable, "-P", __file__),
+                env=env,
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # the terminal's Ctrl-C is not for it
+            )
+
+    def watch(self, run_file: str, leader: int = NOBODY) -> None:
+        """Stop the session of `leader` and what carries `run_file`, if trainperf dies.
+
+        To be called before the run has a folder, and again when it has a leader.
+        """
+        self._say("+", run_file, leader)
+
+    def forget(self, run_file: str) -> None:
+        """Leave a run that has ended alone: its number may be given to another's."""
+        self._say("-", run_file, NOBODY)
+
+    def _say(self, sign: str, run_file: str, leader: int) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                line = f"{sign}{leader} {os.fsencode(run_file).hex()}\n"
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+def _guard() -> None:
+    watched: dict[str, int] = {}
+    for line in sys.stdin.buffer:
+        leader, _, name = line[1:].decode().partition(" ")
+        run_file = os.fsdecode(bytes.fromhex(name.strip()))
+        if line.startswith(b"+"):
+            watched[run_file] = int(leader)
+        else:
+            watched.pop(run_file, None)
+    for run_file, leader in watched.items():
+        stop_session(leader, run_file)
+        clear(os.path.dirname(run_file))
+
+
+def clear(folder: str) -> None:
+    """Remove what a run that has ended wrote in place of the user's files.
+
+    The folder of a leg goes altogether: nothing of it is kept. Never raises.
+    """
+    for name in (VIEW, SCRATCH, BOARD):
+        remove(os.path.join(folder, name))
+    if os.path.basename(folder).startswith(LEG):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    _guard()

@@ -1,0 +1,202 @@
+"""What the same script gives on fewer devices, with the same batch on each of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainperf.evidence import read
+from trainperf.evidence.events import NoLoop
+from trainperf.evidence.parallel import with_scaling
+from trainperf.model import Ending, Event, Evidence, Measure, Parallel, Recording, Run, ScalingPoint
+from trainperf.run.launch import launch
+from trainperf.run.launchers import MPIRUN, TORCHRUN, after, replaced, value
+
+MEASURE_S = 2.5
+"""The phases of a short run take so long; two fifths of it are real steps."""
+WARM_UP_S = 6.0
+"""A warm-up that does not settle ends after so many seconds, as `child.loop` has it."""
+MARGIN_S = 3.0
+BUDGET_SHARE = 0.6
+"""So much of the budget may be over when the last run on fewer devices ends."""
+NPROC = ("--nproc-per-node", "--nproc_per_node")
+NP = ("-np", "-n", "--np", "-c")
+MULTI = "MirroredStrategy"
+THREADS = "OMP_NUM_THREADS"
+
+
+@dataclass(frozen=True)
+class _Fewer:
+    """The script on fewer devices: so many at least, and `run` for a number of them."""
+
+    least: int
+    run: Callable[[int], Run]
+
+    def counts(self, most: int) -> Iterator[int]:
+        """1, 2, 4, … times the least, below `most`."""
+        count = self.least
+        while count < most:
+            yield count
+            count *= 2
+
+
+def with_fewer_devices(
+    recording: Recording,
+    evidence: Evidence,
+    folder: Path,
+    began: float,
+    interrupted: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> Evidence:
+    """The evidence with what the script gives on fewer devices, where it trains on several.
+
+    `began` is when the diagnosis did, on `time.monotonic()`.
+    """
+    job = evidence.parallel_
+    if job is None or job.replicas < 2:
+        return evidence
+    points: tuple[ScalingPoint, ...] = ()
+    reason = "the run was not measured to its end"
+    if recording.ending is Ending.MEASURED:
+        deadline = began + BUDGET_SHARE * recording.run.budget_s
+        points, reason = measure(
+            recording.run, recording, evidence, folder, deadline, interrupted, on_event
+        )
+    return replace(evidence, parallel_=with_scaling(job, points, reason))
+
+
+def measure(
+    run: Run,
+    recording: Recording,
+    evidence: Evidence,
+    folder: Path,
+    deadline: float,
+    interrupted: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> tuple[tuple[ScalingPoint, ...], str]:
+    """Run the script on 1, 2, 4, … of its devices; return the points, and why any is missing.
+
+    `run` is the observed run, `recording` and `evidence` what came of it, which is the
+    last of the points. Ends before `deadline`, on `time.monotonic()`. Efficiencies are
+    left to `evidence.scaling`. No points at all where only the whole job could be had.
+    """
+    job = evidence.parallel_
+    if job is None:
+        return (), "one process trains on one device"
+    whole = _point(job.replicas, evidence)
+    if whole is None:
+        return (), "the real step was not measured"
+    fewer = _fewer(run, job)
+    if isinstance(fewer, str):
+        return (), fewer
+    points, reasons = [], []
+    for devices in fewer.counts(job.replicas):
+        needed = _needed_s(recording, evidence)
+        left = deadline - time.monotonic()
+        if interrupted() or left < needed:
+            why = "interrupted" if interrupted() else f"it needs {needed:.0f} s of the budget"
+            reasons.append(f"{_on(devices)}: not run: {why}")
+            break
+        text = f"the script {_on(devices)}"
+        on_event({"e": "trial", "text": text, "fraction": None, "expected_s": needed})
+        short = _short(fewer.run(devices), left - MARGIN_S)
+        found = _measured(short, devices, evidence, folder, interrupted)
+        if isinstance(found, str):
+            reasons.append(f"{_on(devices)}: {found}")
+        else:
+            points.append(found)
+    return ((*points, whole) if points else ()), "; ".join(reasons)
+
+
+def _fewer(run: Run, job: Parallel) -> _Fewer | str:
+    """How the script is run on fewer devices, or why it cannot be."""
+    if job.hosts > 1:
+        return "its ranks run on several hosts, which their own launcher has to start"
+    if job.absent:
+        return "not all ranks of the job were seen"
+    if job.expected < 2:
+        if job.strategy is not None and job.strategy.cls == MULTI:
+            return _Fewer(1, lambda devices: replace(run, devices=devices))
+        return "the script itself says which devices it uses"
+    each = max(1, job.replicas // job.expected)
+    for launchers, names in ((TORCHRUN, NPROC), (MPIRUN, NP)):
+        at = after(run.command, launchers)
+        if at is None:
+            continue
+        if value(run.command, at, names) is None:
+            return f"its command does not say {names[0]}"
+        return _Fewer(each, _with_ranks(run, at, names, each))
+    return "how many processes it starts is not said in its command"
+
+
+def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int) -> Callable[[int], Run]:
+    def made(devices: int) -> Run:
+        env = run.env
+        if names is NPROC and THREADS not in {**os.environ, **env}:
+            env = {**env, THREADS: "1"}  # as torchrun has it for several ranks, not for one
+        command = replaced(run.command, at, names, str(devices // each))
+        return replace(run, command=command, env=env)
+
+    return made
+
+
+def _short(run: Run, left: float) -> Run:
+    brief = replace(run, steps=None, measure_s=MEASURE_S, extra_s=0.0)
+    return replace(brief, budget_s=left, began=None, trials=False)
+
+
+def _measured(
+    run: Run, devices: int, whole: Evidence, folder: Path, interrupted: Callable[[], bool]
+) -> ScalingPoint | str:
+    """The point of a short run, or why there is none."""
+    own = folder / f"devices-{devices}"
+    try:
+        recording = launch(run, own, interrupted=interrupted)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    if recording.ending not in (Ending.MEASURED, Ending.FINISHED):
+        return f"the run ended early: {recording.ending.value}"
+    try:
+        evidence = read(recording, whole.machine)
+    except NoLoop:
+        return "no training loop was seen"
+    job = evidence.parallel_
+    used = job.replicas if job is not None else 1
+    if used != devices:
+        return f"it still ran on {used}"
+    point = _point(devices, evidence)
+    if point is None:
+        return "the real step was not measured"
+    before, now = _each(whole), _each(evidence)
+    if before is not None and now is not None and abs(now / before - 1) > 0.01:
+        return f"each device gets {now:g} samples a step, not {before:g} as on all of them"
+    return point
+
+
+def _point(devices: int, evidence: Evidence) -> ScalingPoint | None:
+    real = evidence.times.real_
+    if not isinstance(real, Measure):
+        return None
+    batch = evidence.loop.batch_size  # of all ranks together
+    return ScalingPoint(devices, real.seconds, batch / real.seconds if batch else None)
+
+
+def _each(evidence: Evidence) -> float | None:
+    """Samples of a step on each device."""
+    job, batch = evidence.parallel_, evidence.loop.batch_size
+    return batch / (job.replicas if job is not None else 1) if batch else None
+
+
+def _needed_s(recording: Recording, evidence: Evidence) -> float:
+    """Seconds that a short run may take, from what the whole one took to start."""
+    start = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    first = recording.ended - recording.started if start is None else start
+    return first + WARM_UP_S + 2 * MEASURE_S + MARGIN_S
+
+
+def _on(devices: int) -> str:
+    return "on 1 device" if devices == 1 else f"on {devices} devices"

@@ -1,0 +1,19 @@
+"""Order findings, and say in one sentence what they amount to. Pure."""
+
+from __future__ import annotations
+
+from trainperf.verdict.after import exceeded, spinning, verdict_after
+from trainperf.verdict.culprit import input_culprit
+from trainperf.verdict.order import after_trials, practices, ranked
+from trainperf.verdict.verdict import verdict
+
+__all__ = [
+    "after_trials",
+    "exceeded",
+    "input_culprit",
+    "practices",
+    "ranked",
+    "spinning",
+    "verdict",
+    "verdict_after",
+]

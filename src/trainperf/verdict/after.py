@@ -1,0 +1,88 @@
+"""The verdict once the fixes were tried on the script itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trainperf.fixes._words import ms, times
+from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
+from trainperf.model.words import measured
+from trainperf.verdict.healthy import tried
+from trainperf.verdict.verdict import SIDES, side_of, verdict
+
+PROMISE = re.compile(r"[,;] (and it|and|it) could run up to \S+ as fast")
+"""What a verdict says of a finding before it was tried."""
+
+TOUCH = 1.005
+"""A measurement this close above a bound is within what either is rounded to."""
+
+
+def verdict_after(
+    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]
+) -> Verdict:
+    """The final verdict, of `findings` in the order that the trials gave them.
+
+    If something was kept, it names what that repairs. Else what was tried and rejected says
+    no more what the step could gain, and healthy is what was examined and tried.
+    """
+    came = by_fix(trials)
+    first = findings[0] if findings else None
+    best = None if first is None else came.get(first.id)
+    if first is not None and best is not None and best.kept:
+        return _kept(verdict(evidence, findings), first, best)
+    open_ = tuple(one for one in findings if not _rejected(came.get(one.id)))
+    now = verdict(evidence, open_, trials)
+    if open_ or now.healthy or "tried on the script" in now.text:
+        return now
+    text = f"{now.text.rstrip('.')}{tried(trials)}."
+    return Verdict(now.bottleneck, text, now.utilization, grade=now.grade)
+
+
+def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[str]:
+    """What must be said where a trial gave more than its finding had said it could at most."""
+    bounds = {one.id: one.bound for one in findings}
+    for one in trials:
+        bound = bounds.get(one.fix, one.bound) if one.bound is None else one.bound
+        if bound is None or one.low is None or one.low <= bound * TOUCH:
+            continue
+        yield (
+            f"a bound was exceeded: {one.name} was said to give at most {times(bound)}, and gave "
+            f"{times(one.speedup or one.low)} ({times(one.low)} at least); the rule that says so "
+            f"is wrong"
+        )
+
+
+SPINS = 1.5
+"""The unchanged script must have been so much faster for it to be told."""
+
+
+def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
+    """What sleeping at barriers alone made of the script, where its legs did that."""
+    real = evidence.times.real_
+    if not trying.passive or step_s is None or not isinstance(real, Measure):
+        return
+    if real.seconds >= SPINS * step_s:
+        yield (
+            f"with OMP_WAIT_POLICY=passive a step of the unchanged script took {ms(step_s)} in the "
+            f"trials, without it {ms(real.seconds)} in the observed run: beside busy neighbours "
+            f"threads that spin keep the cores from those they wait for"
+        )
+
+
+def _kept(before: Verdict, first: Finding, best: Trial) -> Verdict:
+    """The verdict with the repair that was kept: on its side of the step, by its name."""
+    gave = ""
+    if best.speedup is not None:
+        gave = f" Repaired, the script ran {measured(best.speedup, best.low, best.high)} as fast."
+    side = side_of(first)
+    if before.bottleneck == side and before.grade == "settled":
+        text = PROMISE.sub("", before.text)
+        text = text if first.title in text else f"{text} {first.title}."
+        return Verdict(side, text + gave, before.utilization)
+    text = f"{SIDES[first.category]}: {first.title}.{gave}"
+    return Verdict(side, text, before.utilization)
+
+
+def _rejected(trial: Trial | None) -> bool:
+    return trial is not None and trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)

@@ -1,0 +1,115 @@
+"""When a loop may be called healthy: what must have been examined, and what that claim covers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes._words import percent
+from trainperf.model import Evidence, Missing, Outcome, Trial, Verdict
+from trainperf.verdict import torch
+from trainperf.verdict.probable import not_examined, probably, varying, would
+from trainperf.verdict.sync import hidden_share
+
+QUIET = 0.10
+"""Noise of a step up to which it may be called healthy: larger gains than that would show."""
+
+HIDDEN = 0.25
+"""An exchange of gradients that may take more than this of a step is no healthy one."""
+
+NOT_MADE = re.compile(r"\btime\b|budget|several|processes|Error\b|failed|could not|interrupted")
+"""Reasons for which a probe that applies was not made. Others say that it does not apply."""
+
+DECIDED = re.compile(r"slower")
+"""Reasons that are themselves an answer."""
+
+TRIES = {"compiled": "tf_function", "double_batch": "batch_size", "foreach": "fused_optimizer"}
+"""Probes, and how the fix is called whose trial tells the same; others end in the probe's name."""
+
+MOST_NAMED = 6
+
+
+def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
+    """The verdict on a loop in which nothing to repair was found: healthy, if that was examined.
+
+    `trials` are those that were made on the script.
+    """
+    share = _own_share(evidence)
+    if share is None:
+        return not_examined(evidence)
+    if evidence.times.noise > QUIET + 1e-9:
+        return probably(evidence, ())
+    hidden = hidden_share(evidence)
+    utilization = _utilization(evidence)
+    if hidden > HIDDEN:
+        text = (
+            f"Probably held up by the exchange of gradients: it may take anything up to "
+            f"{percent(hidden)} of a step; {varying(evidence)}."
+        )
+        return Verdict("none", text, utilization, grade="probable")
+    came = tried(trials)
+    if left := tuple(_left_out(evidence, trials)):
+        names, reasons = _named(name for name, _ in left), _named(why for _, why in left)
+        text = (
+            f"Nothing to repair was found, and {share}{came}; not examined: {names} ({reasons}); "
+            f"{would(reasons)}."
+        )
+        return Verdict("none", text, utilization, grade="not examined")
+    also = f" (the exchange of gradients is up to {percent(hidden)})" if hidden else ""
+    nothing = (
+        ""
+        if came
+        else ", and nothing that trainperf knows would make it faster than the noise of "
+        "this machine"
+    )
+    return Verdict("none", f"Healthy: {share}{also}{nothing}{came}.", utilization, healthy=True)
+
+
+def tried(trials: Sequence[Trial]) -> str:
+    """What trying came to where nothing was kept: "; 2 changes were tried …"; "" without any."""
+    names = list(dict.fromkeys(one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED))
+    if not names:
+        return ""
+    if len(names) == 1:
+        return f"; one change was tried on the script ({names[0]}), which made it no faster"
+    return f"; {len(names)} changes were tried on the script ({_named(names)}), none made it faster"
+
+
+def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
+    """What applies and was not examined, with the reason: probes, and trials."""
+    told = tuple(one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED)
+    for name, probe in evidence.probes.items():
+        if not isinstance(probe, Missing) or DECIDED.search(probe.reason):
+            continue
+        by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in told)
+        if NOT_MADE.search(probe.reason) and not by_trial:
+            yield name.replace("_", " "), probe.reason
+    for one in trials:
+        if one.outcome is Outcome.NOT_TRIED and NOT_MADE.search(one.reason):
+            yield one.fix, one.reason
+
+
+def _own_share(evidence: Evidence) -> str | None:
+    """How much of a step is the model's own, in words; None where that is not known."""
+    utilization = _utilization(evidence)
+    if utilization is not None:
+        return f"{percent(utilization)} of each step is the step itself"
+    if torch.taken_apart(evidence):
+        return (
+            f"{percent(torch.own_share(evidence))} of each step is forward, backward and optimizer"
+        )
+    return None
+
+
+def _utilization(evidence: Evidence) -> float | None:
+    try:
+        return evidence.utilization
+    except NotMeasured:
+        return None
+
+
+def _named(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    more = len(known) - MOST_NAMED
+    return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

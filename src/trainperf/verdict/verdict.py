@@ -1,0 +1,269 @@
+"""The answer in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes._words import SMALLEST_GAIN, at, ms, percent, times
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    Bottleneck,
+    Category,
+    Evidence,
+    Finding,
+    Measure,
+    Missing,
+    Probe,
+    Trial,
+    Verdict,
+)
+from trainperf.verdict import outside, torch
+from trainperf.verdict.culprit import input_culprit
+from trainperf.verdict.healthy import sound
+from trainperf.verdict.order import OWN
+from trainperf.verdict.probable import hedged, probably
+from trainperf.verdict.sync import hidden_share, sync_bound
+from trainperf.verdict.turns import beside_the_steps, mostly_outside
+
+ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
+"""Fixes of what passes between epochs: where one comes first, that is the verdict."""
+
+NOISY = 0.25
+"""Noise of a step beyond which what its times say is probable: gains of half as much again hide."""
+
+_Answer = tuple[Bottleneck, str]
+
+SIDES: dict[Category, str] = {
+    "input": "Input-bound",
+    "storage": "Storage-bound",
+    "model": "Model-bound",
+    "host": "Host-bound",
+    "sync": "Sync-bound",
+    "memory": "Held up by memory",
+    "environment": "Held back by the machine",
+    "practice": "Host-bound",
+}
+"""How a verdict begins, by the category of what it names."""
+
+HOST_SHARE = 0.10
+"""Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
+
+
+def verdict(
+    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial] = ()
+) -> Verdict:
+    """The answer in one sentence: what the step is bound by, and whose work that is.
+
+    `trials` are those that were made on the script, and came to nothing.
+    """
+    try:
+        utilization: float | None = evidence.utilization
+    except NotMeasured:
+        utilization = None
+    if isinstance(evidence.times.real_, Missing):
+        text = "Nothing was measured: the loop made too few steps."
+        return Verdict("none", text, utilization, grade="not examined")
+    if (found := _counted(evidence, findings, utilization)) is not None:
+        return Verdict(*found, utilization)
+    found = _timed(evidence, findings, utilization)
+    if found is None:
+        return probably(evidence, findings)
+    bottleneck, text = found
+    settled = utilization is None or utilization >= INPUT_BOUND_BELOW
+    if not findings and settled and bottleneck in ("model", "none"):
+        if beside := beside_the_steps(evidence):
+            return Verdict("none", beside, utilization, grade="not examined")
+        return sound(evidence, trials)
+    if bottleneck != "environment":
+        text += outside.also_stopped(evidence, findings)
+    if bottleneck != "environment" and _noise(evidence, bottleneck) > NOISY:
+        return Verdict(bottleneck, hedged(text, evidence), utilization, grade="probable")
+    return Verdict(bottleneck, text, utilization)
+
+
+def _noise(evidence: Evidence, bottleneck: Bottleneck) -> float:
+    """The noise of what a verdict concerns: what is lost to the input was told by neighbours."""
+    waiting = evidence.times.waiting_noise
+    if waiting is not None and bottleneck in ("input", "storage"):
+        return waiting
+    return evidence.times.noise
+
+
+def _counted(
+    evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
+) -> _Answer | None:
+    """What the noise of the times does not touch: a machine set up wrong, pauses, own code."""
+    first = findings[0] if findings else None
+    if first is not None and first.category == "environment" and first.bound is None:
+        return "environment", f"{first.title}: nothing else matters until that is repaired."
+    if (found := mostly_outside(evidence, findings)) is not None:
+        return found
+    if first is None:
+        return None
+    if utilization is not None and first.id in ENDS_OF_EPOCHS:
+        return _between(evidence)
+    return _own(first) if first.id == OWN else None
+
+
+def side_of(finding: Finding) -> Bottleneck:
+    """Which side of the step a finding concerns."""
+    return "host" if finding.category == "practice" else finding.category
+
+
+def _own(first: Finding) -> _Answer:
+    """The step passes in the user's own function, and what that does."""
+    share, side = percent(float(first.data["share"])), SIDES[first.category]
+    also = ", its backward included," if first.data["kind"] == "recurrence" else ""
+    return side_of(first), (
+        f"{side}: {share} of each step{also} passes in {first.data['name']}, {at(first.where[0])}, "
+        f"which {first.data['does']}."
+    )
+
+
+def _timed(
+    evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
+) -> _Answer | None:
+    """What the step is bound by, by its times; None where they do not tell."""
+    found = sync_bound(evidence)
+    if found is not None:
+        return found
+    if utilization is None:
+        return _without_resident(evidence, findings)
+    if evidence.input_bound:
+        return outside.storage_bound(evidence, findings) or _input(evidence)
+    for judge in (_eager, _host, _tracing, torch.outside):
+        found = judge(evidence)
+        if found is not None:
+            return found
+    if utilization < INPUT_BOUND_BELOW:
+        return outside.counted(evidence, findings)
+    if (found := outside.held_back(evidence, findings)) is not None:
+        return found
+    return "model", _model(evidence, findings, utilization)
+
+
+def _input(evidence: Evidence) -> tuple[Bottleneck, str]:
+    real, resident = evidence.times.real, evidence.times.resident
+    waiting = percent(1 - resident / real)
+    if _contended(evidence):
+        alone = ms(evidence.times.input)
+        return "input", (
+            f"Input-bound: the step could run {times(real / resident)} as fast if data were free; "
+            f"{waiting} of each step goes into handing batches over and sharing cores with the "
+            f"input, which alone makes one in {alone}."
+        )
+    culprit = input_culprit(evidence)
+    text = (
+        f"Input-bound: the step could run {times(real / resident)} as fast if data were free; "
+        f"{waiting} of each step waits for {culprit}."
+    )
+    if evidence.loop.kind == "call":
+        return "input", text.replace("waits for", "goes into")
+    return "input", text
+
+
+def _contended(evidence: Evidence) -> bool:
+    """Whether the input alone is far quicker than what its presence costs a step."""
+    measure = evidence.times.input_
+    if not isinstance(measure, Measure):
+        return False
+    return measure.seconds < 0.5 * (evidence.times.real - evidence.times.resident)
+
+
+def _eager(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    """The step is the user's own and runs op by op."""
+    step = evidence.step_function
+    eager = (step is not None and not step.compiled) or any(
+        model.run_eagerly for model in evidence.models
+    )
+    if not eager:
+        return None
+    text = "Host-bound: the step runs eagerly, one operation at a time from Python"
+    probe = evidence.probes.get("compiled")
+    if not isinstance(probe, Probe):
+        return "host", f"{text}; what compiling gives was not probed."
+    if probe.low < 1 + SMALLEST_GAIN:
+        return None
+    return "host", f"{text}; compiled, it ran {times(probe.ratio)} as fast in a probe."
+
+
+def _between(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    between = evidence.between_epochs
+    if between is None or not between.epoch_steps:
+        return None
+    epoch = between.epoch_steps * evidence.times.real
+    if between.validation_s and between.validation_s > 0.5 * between.seconds:
+        what = "mostly validation"
+    elif between.callbacks_s and between.callbacks_s > 0.5 * between.seconds:
+        what = "mostly callbacks at the end of the epoch"
+    elif between.restart_s and between.restart_s > 0.5 * between.seconds:
+        what = "mostly opening the input again"
+    elif evidence.torch_ is not None:
+        what = "validation, opening the input again and what the script does besides"
+    else:
+        what = "validation, callbacks and opening the input again"
+    share = percent(between.seconds / (epoch + between.seconds))
+    return "host", (
+        f"Held up between epochs: {ms(between.seconds)} after every {between.epoch_steps} steps, "
+        f"{share} of an epoch, {what}."
+    )
+
+
+def _host(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    try:
+        host, real = evidence.times.host, evidence.times.real
+    except NotMeasured:
+        return None
+    # Where the machine was slower while resident steps ran, so was the host's part of them.
+    share = host / max(real, evidence.times.resident, host)
+    if share < HOST_SHARE:
+        return None
+    keras = evidence.framework.keras is not None
+    culprit = "callbacks, logging and Keras's own Python" if keras else "callbacks and logging"
+    for cost in evidence.callbacks:
+        if cost.batch_s > 0.5 * host:
+            culprit = f"the callback `{cost.name}`" + (f", {at(cost.where)}" if cost.where else "")
+            break
+    return "host", (
+        f"Host-bound: {percent(share)} of each step is spent outside the model's step, "
+        f"mostly in {culprit}."
+    )
+
+
+def _tracing(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    found = evidence.retracing
+    if found is None or found.steps == 0:
+        return None
+    share = found.seconds / (found.steps * evidence.times.real)
+    if share < HOST_SHARE:
+        return None
+    return "host", (
+        f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
+        f"{found.steps} steps, {percent(min(1.0, share))} of their time."
+    )
+
+
+def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float) -> str:
+    text = (
+        f"Model-bound: the data is there in time (utilisation {percent(utilization)}); each step "
+        f"takes {ms(evidence.times.real)}"
+    )
+    if parts := torch.dearest(evidence):
+        text += f" ({parts})"
+    if hidden := hidden_share(evidence):
+        text += f", of which the exchange of gradients may be up to {percent(hidden)}"
+    if findings and findings[0].bound is not None:
+        return f"{text}, and could run up to {times(findings[0].bound)} as fast."
+    return f"{text}."
+
+
+def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> _Answer | None:
+    if torch.taken_apart(evidence):
+        found = torch.outside(evidence)
+        return found or ("model", torch.model_bound(evidence, findings))
+    if not findings:
+        return None
+    first = findings[0]
+    text = f"{first.title}. Each step takes {ms(evidence.times.real)}."
+    return side_of(first), text

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from trainperf.diagnose import at_most
 from trainperf.fixes import by_id
-from trainperf.fixes._cases import probe
-from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.common.cases import probe
+from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Measure
 
 FLAGS = {"bf16_cpu": True}

@@ -10,7 +10,7 @@ from observing import drop_inductor_cache, script
 from recordings import recording
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes._cases import SITE, evidence
+from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Loop, Measure, Missing, Parallel, Run, StartUp, Strategy
 from trainperf.run.launch import launch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recordings import recording
 from trainperf.diagnose import _proven
-from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Trial, Trials
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble import assemble

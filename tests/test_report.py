@@ -5,9 +5,9 @@ import pytest
 
 from recordings import FIT, recording
 from trainperf import report
-from trainperf.fixes._cases import SITE, evidence, machine, measure, stage
-from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
-from trainperf.fixes._torch_cases import split, torch_evidence
+from trainperf.fixes.common.cases import SITE, evidence, machine, measure, stage
+from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.model import (
     BetweenEpochs,
     Ending,

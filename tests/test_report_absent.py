@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recordings import FIT, recording
 from trainperf import report
-from trainperf.fixes._cases import evidence, machine
+from trainperf.fixes.common.cases import evidence, machine
 from trainperf.model import Instance, InstanceType, Machine
 
 GIB = 1024**3

@@ -10,8 +10,8 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes._torch_cases import torch_evidence
-from trainperf.fixes._torch_loader_edits import seen_in_run, set_setting
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
 from trainperf.model import Loader
 
 PARSED = "args = parser.parse_args()\n"

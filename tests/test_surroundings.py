@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence.test_objects_seen import LOOP, of, sums
-from trainperf.fixes._cases import machine
+from trainperf.fixes.common.cases import machine
 from trainperf.machine import after_run, reads_apart, s3_probe
 from trainperf.machine.reads import NO_FILES, NO_NAMES
 

@@ -11,7 +11,7 @@ import pytest
 
 from observing import events, observed, python
 from trainperf import evidence
-from trainperf.fixes.tf_debug_modes import DebugModes
+from trainperf.fixes.tf_step.tf_debug_modes import DebugModes
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording, Site
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recordings import FIT, recording, steps
 from trainperf import evidence
-from trainperf.fixes._cases import machine
+from trainperf.fixes.common.cases import machine
 
 
 def test_the_words_are_those_of_the_command_and_of_what_it_started() -> None:

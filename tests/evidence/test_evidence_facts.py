@@ -10,7 +10,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
-from trainperf.fixes._cases import machine
+from trainperf.fixes.common.cases import machine
 from trainperf.model import Framework
 
 UPDATE = {"e": "first_update", "t": 10.0}

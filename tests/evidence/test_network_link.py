@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trainperf.evidence.exchange import with_network_link
-from trainperf.fixes._cases import machine
-from trainperf.fixes._parallel_cases import exchange, job
+from trainperf.fixes.common.cases import machine
+from trainperf.fixes.ranks._parallel_cases import exchange, job
 from trainperf.model import Instance, InstanceType, Link, Parallel
 
 GIGABIT = 1e9 / 8

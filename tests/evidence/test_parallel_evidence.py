@@ -12,8 +12,8 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.exchange import LONGER
 from trainperf.evidence.parallel import joined, parallel, summarise, whole_job, with_scaling
-from trainperf.fixes._cases import machine, measure
-from trainperf.fixes._parallel_cases import rank
+from trainperf.fixes.common.cases import machine, measure
+from trainperf.fixes.ranks._parallel_cases import rank
 from trainperf.model import (
     Event,
     GpuSample,

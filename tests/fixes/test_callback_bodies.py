@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from trainperf.fixes._callback_bodies import does_more, head
+from trainperf.fixes.tf_step._callback_bodies import does_more, head
 
 HELPERS = """
 def save(self):

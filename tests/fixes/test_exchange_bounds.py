@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._cases import measure
-from trainperf.fixes._exchange import (
+from trainperf.fixes.common.cases import measure
+from trainperf.fixes.common.torch_cases import split
+from trainperf.fixes.ranks._exchange import (
     bound_by_share,
     bound_if_hidden,
     bound_if_uncopied,
@@ -16,8 +17,7 @@ from trainperf.fixes._exchange import (
     exchange_seconds,
     step_without_exchange,
 )
-from trainperf.fixes._parallel_cases import ALL_REDUCE, SLOW, parallel_evidence, ranks
-from trainperf.fixes._torch_cases import split
+from trainperf.fixes.ranks._parallel_cases import ALL_REDUCE, SLOW, parallel_evidence, ranks
 from trainperf.model import Evidence, Measure, Missing, Overlap
 
 

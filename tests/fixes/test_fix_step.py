@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._cases import evidence, probe
-from trainperf.fixes._step import bound_by, bound_if_saved, gpu_utilization, step_may_matter
+from trainperf.fixes.common.cases import evidence, probe
+from trainperf.fixes.common.step import bound_by, bound_if_saved, gpu_utilization, step_may_matter
 from trainperf.model import Missing, PhaseUse
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes._cases import machine
-from trainperf.fixes._torch_cases import LOADER
-from trainperf.fixes._torch_input_cases import MIB, WITH_WORKERS, drained, made, starved
-from trainperf.fixes._torch_loader import (
+from trainperf.fixes.common.cases import machine
+from trainperf.fixes.common.torch_cases import LOADER
+from trainperf.fixes.dataloader._edits import set_setting, set_where_workers
+from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, drained, made, starved
+from trainperf.fixes.dataloader._loader import (
     MOST_WAITING,
     bound_with_workers,
     choices,
@@ -25,8 +26,7 @@ from trainperf.fixes._torch_loader import (
     predicted,
     workers_needed,
 )
-from trainperf.fixes._torch_loader_edits import set_setting, set_where_workers
-from trainperf.fixes._torch_loader_starts import built_each
+from trainperf.fixes.dataloader._starts import built_each
 from trainperf.model import BetweenEpochs, Missing
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from rewriting import script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes._cases import GPU, probe
-from trainperf.fixes._torch_cases import split, torch_evidence
-from trainperf.fixes._torch_source import inherits_forward, model_target
-from trainperf.fixes._torch_step import (
+from trainperf.fixes.common.cases import GPU, probe
+from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.torch_step._source import inherits_forward, model_target
+from trainperf.fixes.torch_step._step import (
     PROBED,
     UNTRIED,
     at_least,

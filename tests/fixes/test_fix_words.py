@@ -1,7 +1,7 @@
 import pytest
 
-from trainperf.fixes._cases import evidence
-from trainperf.fixes._words import at, ms, percent, times, worth
+from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.common.words import at, ms, percent, times, worth
 from trainperf.model import Site
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes._inline_step import compile_inline
+from trainperf.fixes.tf_step._inline_step import compile_inline
 
 HEAD = "import tensorflow as tf\n"
 UPDATE = "optimizer.apply(tape.gradient(loss, w), w)\n"

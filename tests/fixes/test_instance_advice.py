@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trainperf.fixes import by_id
-from trainperf.fixes._input_cases import starved
-from trainperf.fixes._instance_rates import reading
-from trainperf.fixes._instances import PRICES, on_instance, used
+from trainperf.fixes.host._instance_rates import reading
+from trainperf.fixes.host._instances import PRICES, on_instance, used
+from trainperf.fixes.tf_data._input_cases import starved
 from trainperf.model import Evidence, Finding
 
 

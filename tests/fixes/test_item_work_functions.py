@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainperf.fixes._torch_cases import CALLS, FORWARD_SITE
-from trainperf.fixes._torch_input_cases import starved
-from trainperf.fixes.torch_item_work import ItemWork
+from trainperf.fixes.common.torch_cases import CALLS, FORWARD_SITE
+from trainperf.fixes.dataloader._input_cases import starved
+from trainperf.fixes.dataloader.torch_item_work import ItemWork
 from trainperf.model import FunctionCost, Loop, Site
 
 

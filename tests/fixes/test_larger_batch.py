@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.fixes._cases import evidence, probe
-from trainperf.fixes.batch_size import BATCH, SMALL, LargerBatch
+from trainperf.fixes.common.cases import evidence, probe
+from trainperf.fixes.practice.batch_size import BATCH, SMALL, LargerBatch
 
 
 def test_what_stands_around_the_step_is_paid_less_often_as_well() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.fixes._cases import GPU, evidence, machine
-from trainperf.fixes._gpu_build import fit, version
-from trainperf.fixes._gpu_cases import A10G, BUSY, on_gpu
-from trainperf.fixes._gpu_health import on_used, used
-from trainperf.fixes._matmul import said, share_of_peak
-from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.common.cases import GPU, evidence, machine
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.gpu._build import fit, version
+from trainperf.fixes.gpu._cases import A10G, BUSY, on_gpu
+from trainperf.fixes.gpu._health import on_used, used
+from trainperf.fixes.gpu._matmul import said, share_of_peak
 from trainperf.model import ContainerUse, Evidence, Finding, PhaseUse
 
 

@@ -7,8 +7,8 @@ import pytest
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import by_id
-from trainperf.fixes._strategy_scope_edits import put_in_scope
-from trainperf.fixes._strategy_source import calls_of, strategy_name
+from trainperf.fixes.strategies._scope_edits import put_in_scope
+from trainperf.fixes.strategies._source import calls_of, strategy_name
 
 NO_NAME = {
     "it is built in a branch that may be passed over": (

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from trainperf.fixes._traced_bodies import (
+from trainperf.fixes.tf_step._traced_bodies import (
     acts_once,
     becomes_float,
     may_overflow,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes._cases import machine as box
+from trainperf.fixes.common.cases import machine as box
 from trainperf.machine.compatibility import check_fit
 from trainperf.machine.frameworks import Build
 from trainperf.model import Gpu, Machine

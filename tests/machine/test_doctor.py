@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nvml_stub import build_nvml_stub, run_against_stub
-from trainperf.fixes._cases import machine as box
+from trainperf.fixes.common.cases import machine as box
 from trainperf.machine.checkup import Checkup
 from trainperf.machine.doctor import conclude
 from trainperf.machine.frameworks import Build

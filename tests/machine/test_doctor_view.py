@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from trainperf.fixes._cases import machine
+from trainperf.fixes.common.cases import machine
 from trainperf.machine.checkup import Check, Checkup
 from trainperf.machine.doctor_view import conclusion, render
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from aws_fakes import price_list, product, serving, slow
 
-from trainperf.fixes._instance_types import GIGABIT, MIB, instance_type
+from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
 from trainperf.machine import live
 from trainperf.machine.imds import ENDPOINT
 from trainperf.machine.instance_types import described

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainperf.fixes._cases import machine as box
+from trainperf.fixes.common.cases import machine as box
 from trainperf.machine import checks
 from trainperf.machine.checks import GIB, MIB
 from trainperf.machine.host import Memory

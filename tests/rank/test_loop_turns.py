@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.fixes import detect_all
-from trainperf.fixes._cases import SITE, evidence
-from trainperf.fixes._torch_cases import torch_evidence
-from trainperf.fixes.evaluation_between import OFTEN
-from trainperf.fixes.keras_predict_in_loop import BETWEEN_FITS, CALLED
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.practice.evaluation_between import OFTEN
+from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import Evidence, Missing, Outside, Verdict
 from trainperf.verdict import ranked, verdict
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from trainperf.fixes import by_id, detect_all
-from trainperf.fixes._cases import SITE, evidence, machine, measure
-from trainperf.fixes._s3_cases import READ
-from trainperf.fixes._s3_cases import reads as asking
-from trainperf.fixes._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
-from trainperf.fixes._torch_cases import torch_evidence
-from trainperf.fixes._torch_input_cases import WITH_WORKERS, starved
+from trainperf.fixes.common.cases import SITE, evidence, machine, measure
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
+from trainperf.fixes.storage._s3_cases import READ
+from trainperf.fixes.storage._s3_cases import reads as asking
+from trainperf.fixes.storage._storage import EBS_VOLUME, EFS_VOLUME, reads, small, storing
 from trainperf.model import (
     Channel,
     ContainerUse,

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from trainperf.fixes import detect_all
-from trainperf.fixes._cases import SITE, evidence, measure, probe, stage
+from trainperf.fixes.common.cases import SITE, evidence, measure, probe, stage
 from trainperf.model import (
     BetweenEpochs,
     CallbackCost,

@@ -9,8 +9,8 @@ import pytest
 
 from trainperf.evidence.skew import stragglers
 from trainperf.fixes import by_id, detect_all
-from trainperf.fixes._cases import measure
-from trainperf.fixes._parallel_cases import exchange, parallel_evidence, rank
+from trainperf.fixes.common.cases import measure
+from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank
 from trainperf.model import (
     AllReduce,
     Equivalence,

@@ -11,8 +11,8 @@ from reporters.samples_torch import SCRIPT, diagnosed
 from trainperf import report
 from trainperf.evidence.events import Observed
 from trainperf.evidence.parallel import joined, whole_job, with_scaling
-from trainperf.fixes._parallel_cases import rank
-from trainperf.fixes._torch_cases import split, torch_evidence
+from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.ranks._parallel_cases import rank
 from trainperf.model import (
     Device,
     Diagnosis,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from reporters.samples_observed import CPU_BOX, CWD, GIB, GPU_BOX, INPUT_BOUND
 from reporters.samples_tried import CONTROL
 from trainperf import report
-from trainperf.fixes._cases import stage
-from trainperf.fixes._torch_cases import LOADER, MODEL, OPTIMIZER, split, torch_evidence
+from trainperf.fixes.common.cases import stage
+from trainperf.fixes.common.torch_cases import LOADER, MODEL, OPTIMIZER, split, torch_evidence
 from trainperf.model import (
     BetweenEpochs,
     Device,

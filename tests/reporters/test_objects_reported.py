@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.fixes._s3_cases import READ
+from trainperf.fixes.storage._s3_cases import READ
 from trainperf.model import Objects
 from trainperf.reporters._objects import objects
 from trainperf.reporters._paper import Paper

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from reporters.samples import NASTY
 from reporters.samples_observed import INPUT_BOUND
-from trainperf.fixes._instances import on_instance
+from trainperf.fixes.host._instances import on_instance
 from trainperf.model import Cost, Diagnosis, Instance, Price
 from trainperf.reporters import _money
 from trainperf.reporters._paper import Paper

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
-from trainperf.fixes.keras_predict_in_loop import BETWEEN_FITS
+from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS
 from trainperf.model import Outside
 from trainperf.reporters import _outside, html, markdown
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from trainperf.fixes._cases import SITE, evidence
-from trainperf.fixes._torch_cases import torch_evidence
-from trainperf.fixes.tf_cache import Cache
-from trainperf.fixes.torch_persistent_workers import PersistentWorkers
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.dataloader.torch_persistent_workers import PersistentWorkers
+from trainperf.fixes.tf_data.tf_cache import Cache
 from trainperf.model import BetweenEpochs, Equivalence, Finding, Leg, Loop, Run
 from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable

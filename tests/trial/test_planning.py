@@ -6,8 +6,8 @@ import pytest
 from recordings import recording
 from rewriting import marked
 from trainperf.fixes import all_fixes
-from trainperf.fixes._cases import GIB, GPU, SITE, evidence, machine
-from trainperf.fixes._torch_cases import torch_evidence
+from trainperf.fixes.common.cases import GIB, GPU, SITE, evidence, machine
+from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import (
     Ending,
     Equivalence,
@@ -19,15 +19,7 @@ from trainperf.model import (
     StartUp,
 )
 from trainperf.trial.budget import Clock
-from trainperf.trial.planning import (
-    NO_EPOCH,
-    SEED,
-    WARM_UP_STEPS,
-    Subject,
-    costs_of,
-    plan,
-    spins,
-)
+from trainperf.trial.planning import NO_EPOCH, SEED, WARM_UP_STEPS, Subject, costs_of, plan, spins
 
 PLAIN, (MAP, BATCH) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"

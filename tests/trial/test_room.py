@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from recordings import recording
-from trainperf.fixes._cases import GIB, machine
+from trainperf.fixes.common.cases import GIB, machine
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import GpuSample, HostSample, Sample
 from trainperf.model.machine import Gpu

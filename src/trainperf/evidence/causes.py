@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from trainperf.fixes._words import ms
+from trainperf.fixes.common.words import ms
 from trainperf.model import Measure, Missing, Rank, Sample
 
 EXPLAINS = 0.5

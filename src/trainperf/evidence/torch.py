@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trainperf.evidence.events import Observed, site
-from trainperf.fixes._words import ms
+from trainperf.fixes.common.words import ms
 from trainperf.model import (
     Evaluation,
     Event,

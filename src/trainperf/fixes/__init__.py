@@ -1,4 +1,4 @@
-"""The fixes: one file each, discovered by being there.
+"""The fixes: one file each, in a folder for each family, discovered by being there.
 
 A fix is a class with a docstring, `detect`, and where it can edit source, `rewrite`
 or where it sets variables, `environment`.
@@ -169,7 +169,7 @@ class Fix:
 
 @cache
 def all_fixes() -> tuple[Fix, ...]:
-    """Return one instance of every fix in this folder, in order of their ids."""
+    """Return one instance of every fix, in order of their ids."""
     return tuple(discovered(__name__, __path__, Fix))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trainperf.fixes._gpu_build import fit, version
+from trainperf.fixes.gpu._build import fit, version
 from trainperf.machine.checkup import Check
 from trainperf.machine.frameworks import Build
 from trainperf.model import Gpu, Machine

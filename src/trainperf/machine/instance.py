@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from trainperf.fixes._instance_types import instance_type
+from trainperf.fixes.host._instance_types import instance_type
 from trainperf.machine import imds, live
 from trainperf.machine.dmi import firmware
 from trainperf.machine.sagemaker import region, training_instance

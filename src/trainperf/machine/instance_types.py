@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trainperf.fixes._instance_types import GB, GIGABIT, MB, MIB
+from trainperf.fixes.host._instance_types import GB, GIGABIT, MB, MIB
 from trainperf.model import InstanceType
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from trainperf.fixes._instance_types import ML, same_gpus
+from trainperf.fixes.host._instance_types import ML, same_gpus
 from trainperf.machine import prices
 from trainperf.machine.instance_types import described
 from trainperf.model import Instance, Price

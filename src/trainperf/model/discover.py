@@ -1,4 +1,4 @@
-"""Classes that are found by being there: one file each, in a folder of their own."""
+"""Classes that are found by being there: one file each, in folders of their own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ T = TypeVar("T")
 def discovered(package: str, path: Iterable[str], kind: type[T]) -> Iterator[T]:
     """Make one of each class of `kind` that a module of `package` defines, by the files' names.
 
-    `path` is the package's `__path__`. Modules that start with `_` are passed over.
+    `path` is the package's `__path__`; its folders are gone through as well. Modules that start
+    with `_` are passed over.
     """
-    for info in sorted(pkgutil.iter_modules(path), key=lambda info: info.name):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{package}.{info.name}")
+    for name in sorted(_modules(package, path), key=lambda name: name.rpartition(".")[2]):
+        module = importlib.import_module(name)
         for value in vars(module).values():
             if (
                 inspect.isclass(value)
@@ -27,3 +26,12 @@ def discovered(package: str, path: Iterable[str], kind: type[T]) -> Iterator[T]:
                 and value.__module__ == module.__name__
             ):
                 yield value()
+
+
+def _modules(package: str, path: Iterable[str]) -> Iterator[str]:
+    for info in pkgutil.iter_modules(path):
+        name = f"{package}.{info.name}"
+        if info.ispkg:
+            yield from _modules(name, importlib.import_module(name).__path__)
+        elif not info.name.startswith("_"):
+            yield name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes._words import at, ms, percent
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
 from trainperf.report.no_loop import way_out
 

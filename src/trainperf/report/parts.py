@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._torch_words import call
+from trainperf.fixes.torch_step._words import call
 from trainperf.model import Evidence, SyncPoint, Trace
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainperf.fixes._words import ms, times
+from trainperf.fixes.common.words import ms, times
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
 from trainperf.model.words import measured
 from trainperf.verdict.healthy import tried

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._words import at
+from trainperf.fixes.common.words import at
 from trainperf.model import Evidence, Function, FunctionCost, Loader, Missing, Site, Stage
 
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._words import percent
+from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Missing, Outcome, Trial, Verdict
 from trainperf.verdict import torch
 from trainperf.verdict.probable import not_examined, probably, varying, would

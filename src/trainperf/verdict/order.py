@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainperf.fixes import by_id, undisturbed
-from trainperf.fixes._words import NOISES, SMALLEST_GAIN
+from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
 
 MOST = 0.5

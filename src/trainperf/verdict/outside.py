@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
-from trainperf.fixes._quota import throttled_share
-from trainperf.fixes._words import ms, percent, times
+from trainperf.fixes.common.words import ms, percent, times
+from trainperf.fixes.host._quota import throttled_share
 from trainperf.model import Bottleneck, Evidence, Finding
 
 MOST = 0.5

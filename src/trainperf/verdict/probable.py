@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._words import at, ms, percent, times
+from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     LEAST_SAMPLES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from trainperf.fixes._exchange import size
-from trainperf.fixes._words import ms, percent
+from trainperf.fixes.common.words import ms, percent
+from trainperf.fixes.ranks._exchange import size
 from trainperf.model import (
     AllReduce,
     Bottleneck,

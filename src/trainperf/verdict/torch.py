@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._torch_words import call
-from trainperf.fixes._words import at, ms, percent, times
+from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.torch_step._words import call
 from trainperf.model import Bottleneck, Evidence, Finding, FunctionCost, Measure, Site, SyncPoint
 from trainperf.model.torch import HOOK_S
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.fixes._words import at, ms, percent
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
 
 MOST_OF_IT = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes._words import SMALLEST_GAIN, at, ms, percent, times
+from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Bottleneck,

@@ -1,0 +1,1 @@
+"""What fixes of several families share: cases, bodies, words, the pipeline."""

@@ -1,0 +1,115 @@
+"""What a faster step is worth to the whole loop, input included."""
+
+from __future__ import annotations
+
+import math
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.model import Evidence, Measure, Missing, Probe, is_taken
+
+PROBE_LEAST = 1.05
+"""The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
+
+
+def saved_by(evidence: Evidence, probe: Probe) -> float:
+    """Seconds per step saved if the resident step ran as the probe's candidate does.
+
+    The probe's own base stands in where the resident step was not timed.
+    """
+    resident = evidence.times.resident_
+    step = probe.base_s if isinstance(resident, Missing) else resident.seconds
+    return step * (1 - 1 / probe.ratio)
+
+
+def bound_if_saved(evidence: Evidence, seconds: float) -> float:
+    """Upper bound of the speed-up if the step itself took `seconds` less.
+
+    The loop can never run faster than its input where the two overlap, so the
+    shortened step is at least as long as the input, where that was measured.
+    Where the machine was slower while the resident step was timed, the saving shrinks
+    with it: a step that becomes n times as fast is worth n at most.
+    Raises `NotMeasured` without a real time.
+    """
+    real = evidence.times.real
+    if is_taken(evidence.times.resident_):
+        seconds *= min(1.0, real / evidence.times.resident)
+    bound = evidence.bound_if_step_saves(seconds)
+    if is_taken(evidence.times.input_):
+        bound = min(bound, real / max(evidence.times.input, 1e-9))
+    return max(1.0, bound)
+
+
+def bound_by(evidence: Evidence, probe: Probe) -> float:
+    """Upper bound of the speed-up of the loop by what `probe` saves in each step."""
+    return bound_if_saved(evidence, saved_by(evidence, probe))
+
+
+def step_may_matter(evidence: Evidence) -> bool:
+    """Say whether a step that cost nothing would speed up the loop beyond noise.
+
+    True where the times that would tell are missing.
+    """
+    try:
+        return worth(evidence, bound_if_saved(evidence, evidence.times.resident))
+    except NotMeasured:
+        return True
+
+
+SAYS_NOTHING = 4.0
+"""A step that cost nothing is no bound: it is one only where the input leaves little more."""
+
+
+def at_most(evidence: Evidence, ratio: float | None = None, rest: float = 1.0) -> float | None:
+    """What the loop gains at most if its step became `ratio` times as fast, or cost nothing.
+
+    What stands around the step becomes `rest` times as fast, but not the input alone.
+    For what is to be tried: the times are taken at the end of their noise at which a faster
+    step gains the most. Below 1 where `ratio` is. None where nothing measured limits it.
+    """
+    real, resident, fed = evidence.times.real_, evidence.times.resident_, evidence.times.input_
+    if not isinstance(real, Measure):
+        return ratio
+    longest = real.high or real.seconds
+    step = longest
+    if isinstance(resident, Measure):
+        step = min(longest, resident.high or resident.seconds)
+    left = (longest - step) / rest + (0.0 if ratio is None else step / ratio)
+    if isinstance(fed, Measure):
+        left = max(left, fed.low or fed.seconds)
+    most = longest / left if left > 0 else math.inf
+    return None if ratio is None and most > SAYS_NOTHING else most
+
+
+def step_can_matter(evidence: Evidence) -> bool:
+    """Say whether a step that cost nothing could speed up the loop, for all the noise allows."""
+    most = at_most(evidence)
+    return most is None or most > 1 + SMALLEST_GAIN
+
+
+def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
+    """What `probe` leaves of a gain at most, and where that comes from, for what is to be tried.
+
+    Where it was not made, what a step that costs nothing would give.
+    """
+    made = evidence.probes.get(probe, Missing("not made"))
+    if isinstance(made, Missing):
+        return at_most(evidence), NOT_PROBED
+    return at_most(evidence, made.high), "the high end of a probe of the step in this run"
+
+
+NOT_PROBED = "a step that costs nothing: it was not probed in this run"
+
+
+def gpu_utilization(evidence: Evidence, phase: str = "resident") -> float | None:
+    """Mean share of time a kernel ran on the busiest GPU in `phase`; None if unknown.
+
+    NVML's figure: an upper bound of how busy the GPU was.
+    """
+    try:
+        gpus = evidence.phase(phase).gpu
+    except NotMeasured:
+        return None
+    seen = [gpu.get("utilization_percent") for gpu in gpus]
+    known = [float(value) / 100 for value in seen if value is not None]
+    return max(known, default=None)

@@ -1,0 +1,1 @@
+"""`DataLoader`: workers, what an item costs, what is handed over."""

@@ -1,0 +1,190 @@
+"""Python work for every sample, in `__getitem__` or in collating."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import stage
+from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
+from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
+from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Function,
+    FunctionCost,
+    Loader,
+    Missing,
+    Site,
+    Torch,
+    is_taken,
+)
+
+MOST_NAMED = 3
+
+FOR_ITEMS = """\
+# once, before training: what is the same in every epoch
+prepared = [prepare(sample) for sample in samples]
+torch.save(prepared, "prepared.pt")
+
+# then __getitem__ only fetches, and draws what is random
+def __getitem__(self, index):
+    return augment(self.prepared[index])"""
+
+FOR_COLLATE = """\
+def collate(samples):
+    # one array operation for the batch, no loop over its elements
+    images, labels = zip(*samples)
+    return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
+
+FUNCTIONS = (
+    FunctionCost("resize", "data.py", 44, 0.55, "main", 220, "resize (PIL)"),
+    FunctionCost("__getitem__", "data.py", 31, 0.12, "main", 48),
+    FunctionCost("main", "train.py", 21, 0.20, "main", 80),
+)
+
+COLLATING = Function("Collate.__call__", "data.py", 52)
+
+
+class ItemWork(Fix):
+    """Do less for each sample while training.
+
+    ## Why it is slow
+    `__getitem__` runs for every sample of every epoch, and collating for every batch.
+    Tokenising, decoding, resizing and loops in Python that could be done once, or for
+    a whole batch in one array operation, are paid for each time.
+
+    ## What changes
+    What is the same in every epoch is done once and stored (arrays, shards,
+    pre-tokenised data). What is random stays, on whole batches or on the GPU where it can.
+    Faster codecs and resizers round differently.
+
+    ## When not to
+    When the prepared data would not fit the disk, or differ too much from what the
+    model was tuned on. Try more workers first: that changes one number.
+    """
+
+    framework = "torch"
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+    try_before = (
+        "torch_workers",
+        "s3_request_latency",
+        "storage_small_files",
+        "storage_throughput",
+    )
+
+    silent = [
+        # the step hides it
+        torch_evidence(stages_=made()),
+        torch_evidence(stages_=made(), functions=FUNCTIONS, real=0.1, resident=0.098, input=0.09),
+        # neither items nor collate were timed
+        starved(stages=Missing("not timed")),
+        starved(stages=made(None, None)),
+        # the workers' start, not their work, is what it waits for
+        starved(stages=made(0.001, 0.001), input=0.080),
+        starved(resident=None),
+    ]
+    fires = [
+        starved(),
+        starved(functions=FUNCTIONS),
+        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
+        starved(WITH_WORKERS, stages=made(0.300)),
+        # a collate function of the user's, and a plain list
+        starved(
+            replace(LOADER, dataset="list", item=None),
+            stages=(stage("dataset item", 1e-5), stage("collate", 0.079, function=COLLATING)),
+        ),
+        starved(replace(LOADER, item=None, dataset="")),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find items and collating that the loop waits for, and the functions in them."""
+        if not evidence.input_bound:
+            return None
+        loader, timed = evidence.torch.loader, stage_seconds(evidence)
+        own = {name: timed[name] for name in (ITEM, COLLATE) if name in timed}
+        if not own:
+            return None
+        seconds = sum(own.values())
+        share = min(1.0, seconds / max(pipeline_seconds(evidence), evidence.times.input, 1e-9))
+        if loader.workers:  # they share the work: of the time they take, it is as large a part
+            share = min(1.0, seconds / max(pipeline_seconds(evidence), 1e-9))
+        if share < REAL_SHARE:
+            return None
+        bound = evidence.bound_if_input_saves(evidence.times.input * share)
+        if not worth(evidence, bound):
+            return None
+        collating = own.get(COLLATE, 0.0) > own.get(ITEM, 0.0)
+        place = _collate_place(evidence) if collating else loader.item
+        return self.finding(
+            title="Collating takes long" if collating else "Each sample takes long to make",
+            text=_text(evidence, loader, own),
+            bound=bound,
+            bound_basis="items and collating cost nothing",
+            where=() if place is None else (place,),
+            advice="Collate with one array operation for the whole batch."
+            if collating
+            else "Prepare once what is the same in every epoch; do the rest for whole batches.",
+            snippet=FOR_COLLATE if collating else FOR_ITEMS,
+        )
+
+
+def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
+    place = f" ({at(loader.item)})" if loader.item is not None else ""
+    parts = []
+    if ITEM in own:
+        parts.append(f"{ms(own[ITEM])} for its items{place}")
+    if COLLATE in own:
+        collate = _collate_place(evidence)
+        place = f" ({at(collate)})" if collate is not None else ""
+        parts.append(f"{ms(own[COLLATE])} to collate them{place}")
+    who = "One process takes" if loader.workers else "Each step takes"
+    text = f"{named(loader)}: {who[0].lower() + who[1:]} {' and '.join(parts)}"
+    per = evidence.loop.batch_size
+    if per and own.get(ITEM, 0.0) > own.get(COLLATE, 0.0):
+        text += f", {ms(own[ITEM] / per)} a sample"
+    hot = [] if loader.workers else _functions(evidence)
+    if not hot:
+        return text + "."
+    named_ones = ", ".join(
+        f"{percent(each.share)} in `{each.name}` ({at(Site(each.file, each.line))})" for each in hot
+    )
+    return f"{text}. Of the loop's time on the main thread: {named_ones}."
+
+
+def _collate_place(evidence: Evidence) -> Site | None:
+    """The user's own collate function, None if it is PyTorch's or not known."""
+    for one in evidence.stages if is_taken(evidence.stages_) else ():
+        if one.op == COLLATE and one.by_user and one.function and one.function.line:
+            return Site(one.function.file, one.function.line, one.function.name)
+    return None
+
+
+def _functions(evidence: Evidence) -> list[FunctionCost]:
+    """The user's functions most often found running, without those of the step itself.
+
+    Samples of the stack name a method with its class, places of a call do not.
+    """
+    step = _of_the_step(evidence.torch)
+    if evidence.loop.where is not None:
+        step.add(evidence.loop.where.function)
+    found = [
+        each
+        for each in evidence.functions
+        if each.thread == "main" and each.name.rpartition(".")[2] not in step
+    ]
+    return sorted(found, key=lambda each: -each.share)[:MOST_NAMED]
+
+
+def _of_the_step(torch: Torch) -> set[str]:
+    names = {"forward", "<module>"}
+    calls = torch.calls
+    if calls is not None:
+        sites = (calls.forward, calls.backward, calls.step, calls.zero_grad)
+        names |= {site.function for site in sites if site is not None}
+    return names

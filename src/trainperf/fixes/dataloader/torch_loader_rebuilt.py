@@ -1,0 +1,144 @@
+"""A `DataLoader` that is built anew for every epoch, or every few steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
+from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.dataloader._input_cases import LOOP, SHORT_EPOCHS, WITH_WORKERS, starved
+from trainperf.fixes.dataloader._loader import named, places
+from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader
+
+FOR_EPOCHS = """\
+loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
+for epoch in range(epochs):
+    for batch in loader:
+        train_step(batch)"""
+
+FOR_STEPS = """\
+batches = iter(loader)  # once, not for every step
+for step in range(steps):
+    try:
+        batch = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        batch = next(batches)
+    train_step(batch)"""
+
+REBUILT = replace(WITH_WORKERS, worker_start_s=1.0, built=6)
+FIVE_EPOCHS = BetweenEpochs(1.1, 5, 50, restart_s=1.0)
+
+
+class LoaderRebuilt(Fix):
+    """Build the `DataLoader` once, before the loop.
+
+    ## Why it is slow
+    A new `DataLoader` starts new workers: processes are forked or spawned, take the
+    dataset over, and fill their queues, while the model waits. Built within the loop,
+    it does so again and again, and `persistent_workers` cannot help.
+
+    ## What changes
+    The line moves out of the loop; the same loader is iterated again. With
+    `persistent_workers=True` its workers stay. Shuffling draws its numbers in another
+    order then.
+
+    ## When not to
+    When each epoch really reads another dataset, sampler or batch size: then change the
+    sampler (`sampler.set_epoch`), not the loader.
+    """
+
+    framework = "torch"
+    category = "input"
+    counted = True
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        torch_evidence(),
+        # built once
+        torch_evidence(
+            loader=replace(REBUILT, built=1), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
+        ),
+        # one each for training, validation and test, by one function
+        torch_evidence(
+            loader=replace(REBUILT, built=3),
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(1.1, 2, 50, restart_s=1.0),
+        ),
+        # no workers: a loader is a small object
+        torch_evidence(
+            loader=replace(LOADER, built=6),
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(0.002, 5, 50, restart_s=0.001),
+        ),
+        # long epochs
+        torch_evidence(loader=REBUILT, between_epochs=replace(FIVE_EPOCHS, epoch_steps=500)),
+        # often, in a loop that waits for nothing
+        torch_evidence(loader=replace(REBUILT, built=40)),
+        # no start was timed
+        starved(replace(WITH_WORKERS, built=40)),
+    ]
+    fires = [
+        torch_evidence(loader=REBUILT, loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS),
+        torch_evidence(
+            loader=replace(REBUILT, built=12), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
+        ),
+        starved(replace(REBUILT, built=40), loop=LOOP),
+        starved(replace(REBUILT, built=40, where=None, dataset="")),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a place where loaders are built over and over, and what their starts take."""
+        loader = evidence.torch.loader
+        each = built_each(loader, evidence.between_epochs)
+        if not each:
+            return None
+        if each == "epoch":
+            return self._for_epochs(evidence, loader)
+        return self._for_steps(evidence, loader)
+
+    def _for_epochs(self, evidence: Evidence, loader: Loader) -> Finding | None:
+        steps, restart = epoch_steps(evidence, loader), restart_s(evidence, loader)
+        whole = epoch_s(evidence, steps, restart)
+        bound = whole / (whole - restart)
+        if not worth(evidence, bound):
+            return None
+        return self.finding(
+            title="A new DataLoader is built for each epoch",
+            text=f"{_built(loader)}. Each start takes {ms(restart)}, {percent(restart / whole)} "
+            f"of an epoch of {steps} steps.",
+            bound=bound,
+            bound_basis="the start of the loader against the length of an epoch",
+            where=places(loader),
+            advice="Build the loader before the loop, with `persistent_workers=True` if it has "
+            "workers.",
+            snippet=FOR_EPOCHS,
+            rewritable=False,
+        )
+
+    def _for_steps(self, evidence: Evidence, loader: Loader) -> Finding | None:
+        if not evidence.input_bound:
+            return None
+        restart = restart_s(evidence, loader)
+        bound = evidence.bound_if_input_saves(restart)
+        if not worth(evidence, bound):
+            return None
+        waits = evidence.times.real - evidence.times.resident
+        return self.finding(
+            title="A new DataLoader is built within the epoch, again and again",
+            text=f"{_built(loader)}. Each start takes {ms(restart)}; a step waits {ms(waits)} for "
+            "its batch.",
+            bound=bound,
+            bound_basis="no start of a loader in a step",
+            where=places(loader),
+            advice="Build the loader once, and keep one iterator over it.",
+            snippet=FOR_STEPS,
+            rewritable=False,
+        )
+
+
+def _built(loader: Loader) -> str:
+    workers = f" with {loader.workers} workers" if loader.workers else ""
+    return f"{named(loader)} got {loader.built} loaders{workers} while it was watched"

@@ -1,0 +1,187 @@
+"""Worker processes that are started anew for every epoch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import SITE
+from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
+from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.dataloader._edits import set_where_workers
+from trainperf.fixes.dataloader._input_cases import SHORT_EPOCHS, WITH_WORKERS
+from trainperf.fixes.dataloader._loader import named, places
+from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.fixes.torch_step._step import UNTRIED
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+LONG_EPOCH_S = 60.0
+"""Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
+mostly start in a second or two."""
+
+SLOW_START = replace(WITH_WORKERS, worker_start_s=2.0, start_method="spawn")
+
+
+class PersistentWorkers(Fix):
+    """Keep the worker processes from one epoch to the next.
+
+    ## Why it is slow
+    Without `persistent_workers` the loader ends its workers after each epoch and starts
+    new ones for the next. They copy or unpickle the dataset, import what they need and
+    fill their queues, while the model waits. With short epochs this adds up.
+
+    ## What changes
+    `persistent_workers=True` keeps them. From the second epoch on the loader draws one
+    random number less, so shuffling and dropout take another order than before.
+
+    ## When not to
+    - When the dataset is changed between epochs (`dataset.epoch = 3`): workers that stay
+      keep their old copy.
+    - When memory is short: the workers keep theirs during validation, too.
+    """
+
+    framework = "torch"
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+    between_epochs = True
+
+    silent = [
+        torch_evidence(),
+        # long epochs
+        torch_evidence(loader=SLOW_START),
+        # no workers, or workers that stay
+        torch_evidence(loader=replace(LOADER, worker_start_s=2.0), loop=SHORT_EPOCHS),
+        torch_evidence(loader=replace(SLOW_START, persistent_workers=True), loop=SHORT_EPOCHS),
+        # one epoch only
+        torch_evidence(loader=SLOW_START, loop=replace(SHORT_EPOCHS, epochs=1)),
+        # a loader for each epoch: nothing stays
+        torch_evidence(
+            loader=replace(SLOW_START, built=6),
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(2.1, 5, 50, restart_s=2.0),
+        ),
+        # nothing says how long a start takes, or an epoch
+        torch_evidence(loader=WITH_WORKERS, loop=SHORT_EPOCHS),
+        torch_evidence(loader=replace(SLOW_START, batches=None), loop=Loop("iterator", where=SITE)),
+        torch_evidence(loader=SLOW_START, loop=SHORT_EPOCHS, real=None),
+    ]
+    fires = [
+        torch_evidence(loader=SLOW_START, loop=SHORT_EPOCHS),
+        torch_evidence(
+            loader=WITH_WORKERS,
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(3.0, 2, 50, validation_s=1.0, restart_s=1.5),
+        ),
+    ]
+    tries_not = [
+        torch_evidence(),
+        torch_evidence(loader=replace(SLOW_START, persistent_workers=True), loop=SHORT_EPOCHS),
+        torch_evidence(loader=WITH_WORKERS, loop=replace(SHORT_EPOCHS, epochs=1)),
+        # a start that is timed, and short against an epoch
+        torch_evidence(loader=replace(SLOW_START, worker_start_s=0.1), loop=SHORT_EPOCHS),
+        # a long epoch
+        torch_evidence(loader=WITH_WORKERS, loop=replace(SHORT_EPOCHS, epoch_steps=5000)),
+        # how long an epoch is nobody knows
+        torch_evidence(loader=WITH_WORKERS, loop=SHORT_EPOCHS, real=None),
+    ]
+    tries = [
+        torch_evidence(loader=WITH_WORKERS, loop=SHORT_EPOCHS),
+    ]
+    examples = [
+        Example(
+            before="loader = ▸DataLoader(dataset, num_workers=4)◂\n",
+            after="loader = DataLoader(dataset, num_workers=4, persistent_workers=True)\n",
+        ),
+        Example(  # with 0 workers it may not be True
+            before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
+            after=(
+                "loader = DataLoader(dataset, num_workers=args.workers, "
+                "persistent_workers=True if args.workers else False)\n"
+            ),
+        ),
+        Example(  # among settings that cannot be seen
+            before="loader = ▸DataLoader(dataset, **how)◂\n",
+            after='loader = DataLoader(dataset, **{**how, "persistent_workers": True if '
+            'how.get("num_workers") else False})\n',
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n",
+            after="loader = DataLoader(dataset, num_workers=4, persistent_workers=keep)\n",
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, num_workers=count())◂\n",
+            after="loader = DataLoader(dataset, num_workers=count())\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find workers whose start takes a real share of every epoch."""
+        loader = evidence.torch.loader
+        if loader.workers == 0 or loader.persistent_workers or evidence.loop.epochs == 1:
+            return None
+        if built_each(loader, evidence.between_epochs):
+            return None
+        steps, restart = epoch_steps(evidence, loader), restart_s(evidence, loader)
+        whole = epoch_s(evidence, steps, restart)
+        bound = whole / (whole - restart)
+        if not worth(evidence, bound):
+            return None
+        besides = max(0.0, whole - steps * evidence.times.real - restart)
+        how = f" ({loader.start_method})" if loader.start_method else ""
+        return self.finding(
+            title=f"{percent(restart / whole)} of each epoch goes into starting workers",
+            text=f"{named(loader)} is read by {loader.workers} workers{how} that are started for "
+            f"every epoch of {steps} steps: {ms(restart)} of {ms(whole)}.",
+            bound=bound,
+            bound_basis="the start of the workers against the length of an epoch",
+            where=places(loader),
+            advice="Give the loader `persistent_workers=True`.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            "persistent_workers=True)",
+            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}},
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the workers' start was not timed, or may be a matter of noise."""
+        loader = evidence.torch.loader
+        if loader.workers == 0 or loader.persistent_workers or evidence.loop.epochs == 1:
+            return None
+        pause = evidence.between_epochs
+        if built_each(loader, pause):
+            return None
+        steps, kind = epoch_steps(evidence, loader), evidence.favourable()
+        between = pause.seconds if pause is not None and pause.sure else 0.0
+        whole, bound = steps * evidence.times.real + between, None
+        try:
+            restart = restart_s(kind, loader)
+            whole = epoch_s(evidence, steps, restart)
+            bound = whole / (whole - restart)
+            if not worth(kind, bound):
+                return None
+        except NotMeasured:
+            if whole > LONG_EPOCH_S:
+                return None
+        return self.finding(
+            title="The workers are started anew for every epoch",
+            text=f"{named(loader)} is read by {loader.workers} "
+            f"worker{'' if loader.workers == 1 else 's'} that start for every epoch of {steps} "
+            "steps.",
+            bound=bound,
+            bound_basis="the start of the workers against the length of an epoch"
+            if bound is not None
+            else UNTRIED,
+            where=places(loader),
+            advice="Give the loader `persistent_workers=True`.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            "persistent_workers=True)",
+            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": between}},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Add `persistent_workers=True`, where there are workers."""
+        set_where_workers(script, finding.where[0], "persistent_workers", "True", "False")

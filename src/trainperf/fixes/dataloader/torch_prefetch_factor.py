@@ -1,0 +1,182 @@
+"""Workers that could keep up on average, but have too few batches ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import machine
+from trainperf.fixes.common.pipeline import upper
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.dataloader._edits import set_where_workers
+from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, starved
+from trainperf.fixes.dataloader._loader import (
+    FITS,
+    PREFETCH,
+    cores_per_rank,
+    fits_shm,
+    named,
+    places,
+    waits_at_most,
+)
+from trainperf.fixes.torch_step._step import UNTRIED
+from trainperf.model import Equivalence, Evidence, Finding, Loader
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+OFFERED = (4, 8)
+"""What is worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""
+
+
+class PrefetchFactor(Fix):
+    """Let each worker have more batches ready.
+
+    ## Why it is slow
+    Each worker makes two batches ahead unless told otherwise. Where some samples take
+    far longer than others (large images, slow reads), the queue runs empty now and then
+    and the model waits, though the workers are quick enough on average.
+
+    ## What changes
+    `prefetch_factor` becomes 4 or 8: the queue outlasts longer gaps. Batches and their
+    order stay the same.
+
+    ## When not to
+    - When memory or `/dev/shm` is short: workers × prefetch_factor batches lie there.
+    - When the workers are too slow on average: a longer queue runs empty all the same.
+    """
+
+    framework = "torch"
+    category = "input"
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        torch_evidence(),
+        torch_evidence(loader=WITH_WORKERS),
+        # no workers, no queue
+        starved(),
+        # too slow on average
+        starved(WITH_WORKERS),
+        # a long queue already
+        starved(replace(WITH_WORKERS, prefetch_factor=8), real=0.030, input=0.012),
+        # no core is left for the training process
+        starved(WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=4)),
+        # no room for more batches
+        starved(WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=8, shm_free=40 * MIB)),
+        # nothing was timed
+        starved(WITH_WORKERS, real=0.030, input=None),
+    ]
+    fires = [
+        starved(WITH_WORKERS, real=0.030, input=0.012),
+        starved(replace(WITH_WORKERS, prefetch_factor=4), real=0.030, input=0.012),
+        starved(
+            WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=8, shm_free=100 * MIB)
+        ),
+    ]
+    tries_not = [
+        # the loop surely does not wait
+        torch_evidence(loader=WITH_WORKERS, resident=0.102),
+        starved(),
+        starved(replace(WITH_WORKERS, prefetch_factor=8), resident=None),
+        starved(WITH_WORKERS, resident=None, machine=machine(cores=8, shm_free=40 * MIB)),
+        starved(replace(WITH_WORKERS, where=None), resident=None),
+    ]
+    tries = [
+        starved(WITH_WORKERS),
+        starved(WITH_WORKERS, resident=None),
+        starved(WITH_WORKERS, real=0.030, input=None),
+        starved(WITH_WORKERS, real=0.030, input=0.012, machine=machine(cores=4)),
+    ]
+    examples = [
+        Example(
+            before="loader = ▸DataLoader(dataset, num_workers=4)◂\n",
+            after="loader = DataLoader(dataset, num_workers=4, prefetch_factor=4)\n",
+            data={"prefetch_factor": 4, "variants": [{"prefetch_factor": 4}]},
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, num_workers=4, prefetch_factor=2)◂\n",
+            after="loader = DataLoader(dataset, num_workers=4, prefetch_factor=8)\n",
+            data={"prefetch_factor": 8},
+        ),
+        Example(  # with 0 workers only None is allowed
+            before="loader = ▸DataLoader(dataset, num_workers=n)◂\n",
+            after="loader = DataLoader(dataset, num_workers=n, prefetch_factor=4 if n else None)\n",
+            data={"prefetch_factor": 4},
+        ),
+        Example(
+            before="loader = ▸DataLoader(dataset, **settings)◂\n",
+            after='loader = DataLoader(dataset, **{**settings, "prefetch_factor": 4 if '
+            'settings.get("num_workers") else None})\n',
+            data={"prefetch_factor": 4},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a loop that waits for workers that alone are faster than its step."""
+        loader, times = evidence.torch.loader, evidence.times
+        if loader.workers == 0 or not evidence.input_bound or times.input >= FITS * times.resident:
+            return None
+        if loader.workers >= cores_per_rank(evidence):  # they rather fight for cores
+            return None
+        now = loader.prefetch_factor or PREFETCH
+        offered = [n for n in OFFERED if n > now and fits_shm(evidence, loader.workers, n)]
+        bound = times.real / max(times.resident, 1e-9)
+        if not offered or not worth(evidence, bound):
+            return None
+        text = (
+            f"{named(loader)} is read by {loader.workers} workers that alone deliver a batch "
+            f"every {ms(times.input)}, less than the {ms(times.resident)} of a step; still "
+            f"each step waits {ms(times.real - times.resident)}. Each worker makes {now} "
+            "batches ahead."
+        )
+        basis = upper(evidence, "no step waits for its batch")
+        return self._finding(
+            loader, "The workers have too few batches ready", text, bound, basis, offered
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try longer queues unless the loop surely does not wait."""
+        loader = evidence.torch.loader
+        now = loader.prefetch_factor or PREFETCH
+        offered = [n for n in OFFERED if n > now and fits_shm(evidence, loader.workers, n)]
+        if loader.workers == 0 or not offered:
+            return None
+        bound = waits_at_most(evidence)
+        text = (
+            f"{named(loader)} is read by {loader.workers} "
+            f"worker{'' if loader.workers == 1 else 's'}, each with {now} batches ahead."
+        )
+        basis = UNTRIED if bound is None else "no step waits for its batch"
+        title = f"Each worker has {now} batches ready"
+        return self._finding(loader, title, text, bound, basis, offered)
+
+    def _finding(
+        self,
+        loader: Loader,
+        title: str,
+        text: str,
+        bound: float | None,
+        basis: str,
+        offered: list[int],
+    ) -> Finding:
+        return self.finding(
+            title=title,
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=places(loader),
+            advice=f"Let each worker make {offered[0]} batches ahead.",
+            snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
+            f"prefetch_factor={offered[0]})",
+            data={
+                "prefetch_factor": offered[0],
+                "variants": [{"prefetch_factor": n} for n in offered],
+            },
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set `prefetch_factor`, where there are workers."""
+        factor = str(finding.data["prefetch_factor"])
+        set_where_workers(script, finding.where[0], "prefetch_factor", factor, "None")

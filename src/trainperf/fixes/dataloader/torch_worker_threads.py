@@ -1,0 +1,103 @@
+"""Worker processes that each start as many threads as there are cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import machine
+from trainperf.fixes.common.pipeline import upper
+from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
+from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
+from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
+from trainperf.model import Equivalence, Evidence, Finding
+
+THREADED = replace(WITH_WORKERS, item_threads=8)
+
+SNIPPET = """\
+import cv2
+from threadpoolctl import threadpool_limits
+
+
+def one_thread(worker):
+    cv2.setNumThreads(0)  # OpenCV
+    threadpool_limits(1)  # NumPy's BLAS, OpenMP
+
+
+loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
+
+
+class WorkerThreads(Fix):
+    """Let each worker compute on one thread.
+
+    ## Why it is slow
+    PyTorch gives its own operations one thread in a worker. OpenCV, NumPy's BLAS and
+    OpenMP know nothing of that: each worker starts a thread for every core, and
+    workers × threads take the cores from each other.
+
+    ## What changes
+    A `worker_init_fn` sets those libraries to one thread. The training process keeps its
+    own. Sums in BLAS may be added up in another order.
+
+    ## When not to
+    - With one or two workers on many cores: there the threads do help.
+    - The loader has a `worker_init_fn` already: add the lines to that one.
+    - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
+    """
+
+    framework = "torch"
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        torch_evidence(),
+        torch_evidence(loader=THREADED),
+        # no workers: threads are welcome
+        starved(replace(LOADER, item_threads=8)),
+        # one thread each
+        starved(WITH_WORKERS),
+        starved(replace(WITH_WORKERS, item_threads=None)),
+        # cores for all of them
+        starved(THREADED, machine=machine(cores=64), stages=made(0.100)),
+        # the workers deliver what so many can
+        starved(THREADED, stages=made(0.300), input=0.080),
+        # nothing was timed
+        starved(THREADED, input=None),
+        starved(THREADED, stages=made(None)),
+    ]
+    fires = [
+        starved(THREADED, stages=made(0.100)),
+        starved(replace(THREADED, worker_init=True, workers=8), stages=made(0.100)),
+        starved(
+            replace(THREADED, workers=3, item_threads=2),
+            stages=made(0.050),
+            machine=machine(cores=4),
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find workers with more threads than cores that deliver less than as many should."""
+        loader, width = evidence.torch.loader, max(1, cores_per_rank(evidence))
+        threads = loader.item_threads or 1
+        if loader.workers == 0 or threads < 2 or loader.workers * threads <= width:
+            return None
+        if not evidence.input_bound:
+            return None
+        alone, together = made_s(evidence), evidence.times.input
+        could = alone / min(loader.workers, width)
+        bound = evidence.bound_if_input_saves(together - could)
+        if not worth(evidence, bound):
+            return None
+        own = " Add the lines to its own `worker_init_fn`." if loader.worker_init else ""
+        return self.finding(
+            title=f"{loader.workers} workers run up to {threads} threads each",
+            text=f"{named(loader)} uses up to {threads} threads in each of {loader.workers} "
+            f"workers; {cores_said(evidence)}. One process makes a batch in {ms(alone)}, "
+            f"{loader.workers} together one every {ms(together)} instead of every {ms(could)}.",
+            bound=bound,
+            bound_basis=upper(evidence, "workers that do not disturb each other"),
+            where=places(loader),
+            advice=f"Set one thread in each worker by `worker_init_fn`.{own}",
+            snippet=SNIPPET.replace("{workers}", str(loader.workers)),
+        )

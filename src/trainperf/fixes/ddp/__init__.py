@@ -1,0 +1,1 @@
+"""`DistributedDataParallel` and its forerunner: buckets, unused parameters, data of the ranks."""

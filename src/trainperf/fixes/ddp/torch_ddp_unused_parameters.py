@@ -1,0 +1,153 @@
+"""A search for unused parameters in a model that uses all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.words import worth
+from trainperf.fixes.ddp._edits import drop_ddp
+from trainperf.fixes.ranks._exchange import (
+    AT_MOST_ALL,
+    all_exact,
+    bound_if_hidden,
+    ddp_sites,
+    ddps_with,
+    exchange_said,
+    exchanged_said,
+    to_try_on_exchange,
+)
+from trainperf.fixes.ranks._parallel_cases import NCCL, SLOW, ddp, on_gpus, parallel_evidence
+from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
+from trainperf.model import Ddp, Equivalence, Evidence, Finding
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+SETTING = "find_unused_parameters"
+SEARCHING = ddp(settings={SETTING: True}, unused=0, graph_is_static=True, given=(SETTING,))
+
+
+class UnusedParameters(Fix):
+    """Let DDP stop searching for unused parameters that do not exist.
+
+    ## Why it is slow
+    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before
+    each backward to find parameters that get no gradient, and the ranks exchange a map
+    of what they found. In this model there are none.
+
+    ## What changes
+    The keyword goes. The numbers are the same.
+
+    ## When not to
+    When some steps leave parameters out: branches taken by chance or by the data, heads
+    of tasks that come later. DDP then stops with an error that says so.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+
+    silent = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(),
+        # nothing is searched
+        parallel_evidence(parallel={"exchange": SLOW}),
+        # some are unused, or nobody looked
+        parallel_evidence(ddp=replace(SEARCHING, unused=2), parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=replace(SEARCHING, unused=None), parallel={"exchange": SLOW}),
+        # what is used changes
+        parallel_evidence(
+            ddp=replace(SEARCHING, graph_is_static=False), parallel={"exchange": SLOW}
+        ),
+        # the exchange is small, or was not measured
+        parallel_evidence(ddp=SEARCHING),
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(None)}),
+    ]
+    fires = [
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": SLOW}),
+        parallel_evidence(
+            ddp=replace(SEARCHING, graph_is_static=None), parallel={"exchange": NCCL}, **on_gpus()
+        ),
+    ]
+    tries_not = [
+        parallel_evidence(parallel_=None),
+        parallel_evidence(parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=replace(SEARCHING, unused=2), parallel={"exchange": SLOW}),
+        parallel_evidence(ddp=SEARCHING, parallel={"exchange": an_exchange(0.0001)}),
+    ]
+    tries = [
+        parallel_evidence(
+            ddp=replace(SEARCHING, unused=0), parallel={"exchange": an_exchange(None)}
+        ),
+    ]
+    examples = [
+        Example(
+            before="model = ▸DistributedDataParallel(net, find_unused_parameters=True)◂\n",
+            after="model = DistributedDataParallel(net)\n",
+        ),
+        Example(
+            before="model = ▸parallel.DistributedDataParallel(\n    net,\n    device_ids=[0],\n"
+            "    find_unused_parameters=True,\n)◂\n",
+            after="model = parallel.DistributedDataParallel(\n    net,\n    device_ids=[0],\n)\n",
+        ),
+        Example(  # by its place
+            before="m = ▸DistributedDataParallel(n, None, None, 0, True, True, None, 25, True)◂\n",
+            after="m = DistributedDataParallel(n, None, None, 0, True, True, None, 25, False)\n",
+        ),
+        Example(  # chosen elsewhere
+            before="model = ▸DistributedDataParallel(net, find_unused_parameters=args.find)◂\n",
+            after="model = DistributedDataParallel(net, find_unused_parameters=args.find)\n",
+        ),
+        Example(  # not in the call that can be seen
+            before="model = ▸DistributedDataParallel(net, **settings)◂\n",
+            after="model = DistributedDataParallel(net, **settings)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find DDP models that search although every parameter got its gradient."""
+        found = _searching(evidence)
+        if not found:
+            return None
+        bound = bound_if_hidden(evidence)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(found, exchange_said(evidence), bound, AT_MOST_ALL)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever DDP searches for nothing."""
+        found = _searching(evidence)
+        if not found:
+            return None
+        return self._finding(found, exchanged_said(evidence), *to_try_on_exchange(evidence))
+
+    def _finding(
+        self, found: tuple[Ddp, ...], said: str, bound: float | None, basis: str
+    ) -> Finding:
+        return self.finding(
+            title="DDP searches for unused parameters, and there are none",
+            text=f"`{SETTING}=True` makes DDP walk over the graph before each backward; all "
+            f"parameters got a gradient. {said}, with the search in it.",
+            bound=bound,
+            bound_basis=basis,
+            where=ddp_sites(found),
+            advice=f"Leave {SETTING}=True out.",
+            snippet=f"model = DistributedDataParallel(model, {SETTING}=False)",
+            rewritable=all_exact(found),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Take the keyword out of each call."""
+        for site in finding.where:
+            drop_ddp(script, site, SETTING)
+
+
+def _searching(evidence: Evidence) -> tuple[Ddp, ...]:
+    """The DDP models that search, and whose parameters all got a gradient."""
+    return tuple(
+        one
+        for one in ddps_with(evidence, SETTING, True)
+        if one.unused == 0 and one.graph_is_static is not False
+    )

@@ -1,0 +1,1 @@
+"""The card itself: clocks, throttling, sharing, ECC, MIG, its link."""

@@ -1,0 +1,93 @@
+"""The GPUs a run computes on, and what was seen of their clocks and their link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.model import Evidence, Gpu, is_taken
+
+LEAST_SAMPLES = 3
+"""Samples that a phase must have for its mean clock to be worth a word; our choice."""
+
+
+def used(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
+    """Return the GPUs the run computes on, each with its use while the step ran alone.
+
+    Those that CUDA_VISIBLE_DEVICES names by number, where all GPUs are of one kind (CUDA
+    may count different ones in another order); otherwise the busiest, as many as the
+    framework uses. Raises `NotMeasured` where the run is not on a GPU, or nothing tells.
+    """
+    if evidence.device.kind != "GPU":
+        raise NotMeasured("the script does not compute on a GPU")
+    phase = _phase(evidence)
+    seen = {gpu["index"]: gpu for gpu in phase if "index" in gpu}
+    there = [(gpu, seen[gpu.index]) for gpu in evidence.machine.gpus if gpu.index in seen]
+    count = max(1, evidence.device.count)
+    if len(there) > count:
+        there = _named(evidence, there) or _busiest(there, count)
+    if not there:
+        raise NotMeasured("the GPU was not sampled")
+    return there
+
+
+def on_used(evidence: Evidence) -> list[Gpu]:
+    """Return the GPUs the run computes on, sampled or not; raises `NotMeasured`."""
+    if evidence.device.kind != "GPU":
+        raise NotMeasured("the script does not compute on a GPU")
+    gpus = evidence.machine.gpus
+    if len(gpus) <= max(1, evidence.device.count):
+        return list(gpus)
+    return [gpu for gpu, _ in used(evidence)]
+
+
+def clock(gpu: Gpu, use: dict[str, Any]) -> tuple[float, int]:
+    """Return the mean clock of the SMs and their highest, MHz; raises `NotMeasured`."""
+    now, most = use.get("sm_clock_mhz"), gpu.max_sm_clock_mhz
+    if now is None or not most or use.get("samples", LEAST_SAMPLES) < LEAST_SAMPLES:
+        raise NotMeasured("the driver does not tell the clock, or hardly was asked")
+    return float(now), most
+
+
+def bound_at_full_clock(evidence: Evidence, now: float, most: float) -> float:
+    """Upper bound of the speed-up if the step ran at `most` MHz in place of `now`.
+
+    A kernel's time goes with the clock at best; the memory's clock is another one.
+    Raises `NotMeasured` without a real time.
+    """
+    times = evidence.times
+    step = times.resident if is_taken(times.resident_) else times.real
+    return bound_if_saved(evidence, step * max(0.0, 1 - now / most))
+
+
+def card(gpu: Gpu) -> str:
+    """Name a GPU: "GPU 0 (NVIDIA A10G)"."""
+    return f"GPU {gpu.index} ({gpu.name})"
+
+
+def _phase(evidence: Evidence) -> tuple[dict[str, Any], ...]:
+    try:
+        return evidence.phase("resident").gpu
+    except NotMeasured:
+        return evidence.phase("real").gpu
+
+
+def _named(
+    evidence: Evidence, there: list[tuple[Gpu, dict[str, Any]]]
+) -> list[tuple[Gpu, dict[str, Any]]]:
+    said = evidence.facts.get("cuda_visible_devices")
+    numbers = [part.strip() for part in said.split(",")] if isinstance(said, str) else []
+    alike = len({gpu.name for gpu, _ in there}) == 1
+    if not numbers or not alike or not all(number.isdigit() for number in numbers):
+        return []
+    shown = {int(number) for number in numbers}
+    named = [pair for pair in there if pair[0].index in shown]
+    return named if len(named) == evidence.device.count else []
+
+
+def _busiest(there: list[tuple[Gpu, dict[str, Any]]], count: int) -> list[tuple[Gpu, Any]]:
+    known = [pair for pair in there if pair[1].get("utilization_percent") is not None]
+    if len(known) < count:
+        raise NotMeasured("which of the GPUs the script uses is not known")
+    return sorted(known, key=lambda pair: -pair[1]["utilization_percent"])[:count]

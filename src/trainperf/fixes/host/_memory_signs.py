@@ -1,0 +1,77 @@
+"""What says that memory ran short while a run was observed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.fixes.common.cases import GIB
+from trainperf.fixes.common.words import percent
+from trainperf.model import ContainerUse
+
+SWAPPING = 1e6
+"""Bytes per second read back from swap that say that memory runs short; our choice."""
+
+PUT_AWAY = 0.1
+"""Share of what comes back from swap that must be put away meanwhile; our choice."""
+
+STALLING = 0.05
+"""Share of the time in which a task waits for memory; our choice."""
+
+NEAR = 0.95
+"""Share of the limit that may be in use, page cache that can go left out; our choice."""
+
+
+def signs(use: ContainerUse) -> list[str]:
+    """Say each sign that memory ran short, as sentences; empty without any."""
+    return [*_killed(use), *_swapping(use), *_waiting(use), *_near(use)]
+
+
+def suffered(use: ContainerUse) -> bool:
+    """Whether the run suffered from it: kills, swapping, waiting, not mere use near the limit."""
+    return bool([*_killed(use), *_swapping(use), *_waiting(use)])
+
+
+def _killed(use: ContainerUse) -> list[str]:
+    kills = dict(use.memory_events).get("oom_kill", 0)
+    if not kills:
+        return []
+    return [f"The kernel ended {kills} process{'es' if kills > 1 else ''} for want of memory."]
+
+
+def _swapping(use: ContainerUse) -> list[str]:
+    if not use.swapped_in or use.swapped_in / max(use.seconds, 1e-9) < SWAPPING:
+        return []
+    # Pages may come back that were put away long before: short now is who also puts some away.
+    out = use.swapped_out is None or use.swapped_out >= PUT_AWAY * use.swapped_in
+    if not out and not (use.memory_pressure or 0.0) >= STALLING:
+        return []
+    rate = use.swapped_in / max(use.seconds, 1e-9) / 1e6
+    return [f"The machine read {rate:.1f} MB/s back from swap while the script ran."]
+
+
+def _waiting(use: ContainerUse) -> list[str]:
+    if use.memory_pressure is None or use.memory_pressure < STALLING:
+        return []
+    whose = "the container" if use.pressure_of == "container" else "the machine"
+    return [f"In {percent(use.memory_pressure)} of the time a task of {whose} waited for memory."]
+
+
+def _near(use: ContainerUse) -> list[str]:
+    if not use.memory_limit or not use.memory_peak or use.memory_peak < NEAR * use.memory_limit:
+        return []
+    used = f"{use.memory_peak / GIB:.1f} of {use.memory_limit / GIB:.1f} GiB"
+    return [f"The container used {used}, page cache that can go left out."]
+
+
+def short(**use: Any) -> ContainerUse:
+    """Twenty seconds in a container of 8 GiB."""
+    usual: dict[str, Any] = {
+        "memory_limit": 8 * GIB,
+        "memory_peak": 4 * GIB,
+        "memory_pressure": 0.0,
+        "memory_events": (("max", 0), ("oom_kill", 0)),
+        "swapped_in": 0,
+        "swapped_out": 0,
+        "pressure_of": "container",
+    }
+    return ContainerUse(20.0, **(usual | use))

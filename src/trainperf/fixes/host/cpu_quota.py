@@ -1,0 +1,154 @@
+"""A CPU quota of the container that the run uses up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GPU, evidence, machine
+from trainperf.fixes.common.step import gpu_utilization
+from trainperf.fixes.common.words import percent, worth_counted
+from trainperf.fixes.host._quota import OFTEN, throttled_share
+from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, PhaseUse
+
+GPU_FULL = 0.90
+"""Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
+
+
+def _limited(
+    share: float | None = 0.7,
+    *,
+    quota: float | None = 2.0,
+    visible: int = 8,
+    training: float | None = None,
+    gpu_percent: float | None = None,
+    **fields: Any,
+) -> Evidence:
+    """A run in a container of two cores on a machine of eight."""
+    gpu = () if gpu_percent is None else ({"index": 0, "utilization_percent": gpu_percent},)
+    fields.setdefault("machine", machine(cores=visible, container="docker"))
+    return evidence(
+        container=ContainerUse(20.0, quota_cores=quota, throttled_share=share, throttled_s=12.0),
+        use=tuple(
+            PhaseUse(name, 20, gpu=gpu, throttled_share=training) for name in ("real", "resident")
+        ),
+        **fields,
+    )
+
+
+MORE = {"kubernetes": "kubectl set resources deployment NAME --limits=cpu={visible}"}
+"""How a kind of container gets more cores, where it is not by an argument of docker."""
+
+THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
+
+
+class CpuQuota(Fix):
+    """Give the container more CPU time, or size threads and workers for what it has.
+
+    ## Why it is slow
+    A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over all
+    threads. When it is used up, every thread stands still until the next period. Pools are
+    sized by the cores that can be seen, so they use it up early, and all wait.
+
+    ## What changes
+    The container is started with a higher quota; or thread pools and loader workers are
+    set to the quota, which takes the stops away but adds no CPU time.
+
+    ## When not to
+    Where the other cores are promised to other jobs: then only the sizes help.
+    """
+
+    framework = "any"
+    category = "environment"
+    equivalence = Equivalence.ENVIRONMENT
+    counted = True
+
+    silent = [
+        evidence(),
+        evidence(container=ContainerUse(20.0)),
+        # a quota that is never used up, or hardly
+        _limited(0.0),
+        _limited(0.02),
+        # only while the script started
+        _limited(0.7, training=0.0),
+        # all the cores there are
+        _limited(0.7, quota=8.0),
+        # the kernel does not say
+        _limited(None),
+        _limited(0.7, quota=None),
+        # the GPU is never out of work
+        _limited(0.7, device=GPU, gpu_percent=97.0),
+        _limited(0.7, real=None),
+    ]
+    fires = [
+        _limited(),
+        _limited(0.1, training=0.9),
+        _limited(0.7, quota=0.5, visible=2),
+        _limited(0.7, device=GPU, gpu_percent=40.0),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a quota that was used up in many of its periods while the script trained."""
+        use = evidence.container
+        quota = None if use is None else use.quota_cores
+        share = throttled_share(evidence)
+        visible = min(evidence.machine.visible_cores, evidence.machine.affinity_cores)
+        if use is None or quota is None or share < OFTEN or quota >= visible:
+            return None
+        busy = gpu_utilization(evidence)
+        if evidence.device.kind == "GPU" and busy is not None and busy >= GPU_FULL:
+            return None
+        # Busy on all cores, a period's quota is gone after quota / visible of it.
+        bound = evidence.bound_if_step_saves(evidence.times.real * share * (1 - quota / visible))
+        if not worth_counted(bound):
+            return None
+        still = "" if use.throttled_s is None else f" {_stood_still(use)}"
+        return self.finding(
+            title=f"The container's CPU quota of {quota:g} core{_s(quota)} stops the script",
+            text=f"In {percent(share)} of the quota's periods{_when(evidence)} it was used up "
+            f"before the period ended. {visible} cores can be seen, and "
+            f"{_takes(evidence, visible)}.{still}",
+            bound=bound,
+            bound_basis=f"no stops, as with all {visible} cores",
+            advice="Start the container with more CPUs, or set threads and loader workers to "
+            f"{max(1, int(quota))}.",
+            snippet=_snippet(evidence, visible, max(1, int(quota))),
+        )
+
+
+def _takes(evidence: Evidence, visible: int) -> str:
+    """What the framework takes for the number of cores."""
+    if evidence.torch_ is not None and (threads := evidence.torch_.flags.get("threads")):
+        return f"PyTorch computes with {threads} thread{'' if threads == 1 else 's'}"
+    given = evidence.facts.get("intra_op_threads")
+    if evidence.framework.name == "tensorflow" and isinstance(given, str) and given.isdigit():
+        return f"TensorFlow's operations have {given} threads"
+    return f"pools are sized for {visible} unless they are told otherwise"
+
+
+def _when(evidence: Evidence) -> str:
+    """Say that the share is of the training, where it is: the report also gives the whole run's."""
+    try:
+        return "" if evidence.phase("real").throttled_share is None else " while it trained"
+    except NotMeasured:
+        return ""
+
+
+def _s(many: float) -> str:
+    return "" if many == 1 else "s"
+
+
+def _snippet(evidence: Evidence, visible: int, threads: int) -> str:
+    more = MORE.get(evidence.machine.container, "docker run --cpus={visible} ...")
+    lines = ["# as many cores as the work needs", more.replace("{visible}", str(visible))]
+    if variable := THREADS.get(evidence.framework.name):
+        lines += ["# or threads for the cores that there are", f"export {variable}={threads}"]
+    return "\n".join(lines)
+
+
+def _stood_still(use: ContainerUse) -> str:
+    return (
+        f"In the {use.seconds:.0f} s of the run its threads stood still for "
+        f"{use.throttled_s or 0.0:.1f} s, summed over cores."
+    )

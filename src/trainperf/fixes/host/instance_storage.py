@@ -1,0 +1,104 @@
+"""An AWS instance whose EBS bandwidth the data does not fit through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import CPU
+from trainperf.fixes.dataloader._input_cases import LOOP
+from trainperf.fixes.host._instance_rates import files_on, rate_said, reading, shortage
+from trainperf.fixes.host._instance_types import GB
+from trainperf.fixes.host._instances import PRICES, change_said, on_instance, price_said
+from trainperf.model import Equivalence, Evidence, Finding, InstanceType
+
+
+def _limit(kind: InstanceType) -> tuple[float | None, float | None]:
+    return kind.ebs_bytes_s, kind.ebs_burst_bytes_s
+
+
+class InstanceWithMoreEbs(Fix):
+    """Take an instance with more EBS bandwidth for the same GPU.
+
+    ## Why it is slow
+    Besides the limit of each EBS volume, an instance has one for all of them together.
+    Small GPU instances have about 100 MB/s that last; what they reach beyond that is a
+    burst of half an hour a day. A faster volume does not help there.
+
+    ## What changes
+    The same script runs on a larger instance with the same GPU. What the step needs is
+    measured: the bytes it reads over the time it takes when its batch is there. That the
+    volume can give as much is assumed.
+
+    ## When not to
+    - When the data fits on the instance's own NVMe disk: copy it there first.
+    - When it fits into memory: then only the first epoch reads it.
+    - When smaller files would do: compressed records, smaller images.
+    """
+
+    category = "storage"
+    equivalence = Equivalence.ENVIRONMENT
+    framework = "any"
+
+    silent = [
+        # no instance, no files, no rates
+        reading(machine=on_instance("x9.large")["machine"]),
+        reading(reads=()),
+        reading(cold=None),
+        reading(needed=None),
+        # the step does not wait
+        reading(real=0.021),
+        reading(real=0.100, resident=0.093),
+        # the volume, or the reader, is slower than the instance
+        reading(cold=40.0),
+        # faster than the instance gives: not from EBS at all
+        reading(cold=900.0),
+        # the step needs no more
+        reading(needed=92.0),
+        # other volumes
+        reading("nvme"),
+        reading("efs"),
+        # an epoch fits into memory
+        reading(machine=on_instance(available=64 * 1024**3)["machine"]),
+        # none with the same GPU has more
+        reading(name="p5.4xlarge", cold=1250.0, needed=3000.0),
+        # it trains on the CPU
+        reading(device=CPU),
+    ]
+    fires = [
+        reading(),
+        reading(machine=on_instance(available=4 * 1024**3, prices=PRICES)["machine"]),
+        reading(name="ml.g5.xlarge", cold=100.0),
+        # now in its burst
+        reading(cold=430.0, needed=2200.0),
+        # not even the largest has enough
+        reading(needed=9000.0),
+        # read once
+        reading(
+            machine=on_instance(available=64 * 1024**3)["machine"], loop=replace(LOOP, epochs=1)
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find files on EBS that are read at the limit of the instance, and needed faster."""
+        found = shortage(evidence, files_on(evidence, ("ebs",)), _limit)
+        if found is None:
+            return None
+        name, own = found.better.name, found.own
+        disk = f"{own.nvme_bytes / GB:,.0f} GB" if own.nvme_bytes else ""
+        first = (
+            f"Copy the data to the local NVMe ({disk}) if it fits. Else take" if disk else "Take"
+        )
+        burst = ", in a burst that ends" if found.reached > 1.15 * found.lasts else ""
+        return self.finding(
+            title=f"EBS bandwidth of {found.instance.name} is less than the training reads",
+            text=f"{found.what} were read at {rate_said(found.reached)}"
+            f"{burst}; {found.instance.name} has {rate_said(found.lasts)} that last, for all EBS "
+            f"volumes together. To keep the {own.gpu} busy the step needs "
+            f"{rate_said(found.needed)}; {name} has {rate_said(found.better_lasts)}.",
+            bound=found.bound,
+            bound_basis=f"at most: the files read at the EBS bandwidth of {name}, and the volume "
+            "as fast",
+            advice=f"{first} {name}, {price_said(evidence, name)}.",
+            snippet=change_said(found.instance, name),
+        )

@@ -1,0 +1,106 @@
+"""Memory that runs short: swapping, stalls, processes that the kernel ends."""
+
+from __future__ import annotations
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GIB, evidence, stage
+from trainperf.fixes.common.words import worth
+from trainperf.fixes.host._memory_signs import STALLING, short, signs
+from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, Missing, Site
+
+HOLDERS = {"Cache": "cache()", "Shuffle": "shuffle()"}
+"""Stages that hold much memory, by the start of their names."""
+
+
+class MemoryPressure(Fix):
+    """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
+
+    ## Why it is slow
+    Near the limit of the container or the machine the kernel takes pages away that are
+    needed again: it reads files anew, and swaps. Threads wait for it. At the limit it ends
+    a process, often a loader's worker.
+
+    ## What changes
+    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`,
+    `shuffle` buffers, `cache()`. A smaller shuffle buffer mixes samples less.
+
+    ## When not to
+    Where the container can simply have more memory (`--memory`).
+    """
+
+    framework = "any"
+    category = "memory"
+    equivalence = Equivalence.ENVIRONMENT
+
+    silent = [
+        evidence(),
+        evidence(container=ContainerUse(20.0)),
+        evidence(container=short()),
+        # the limit was hit by page cache alone, which can go
+        evidence(container=short(memory_events=(("max", 500), ("oom_kill", 0)))),
+        # a little
+        evidence(container=short(memory_pressure=0.01, swapped_in=5_000_000)),
+        evidence(container=short(memory_peak=7 * GIB)),
+        # pages come back that were put away before
+        evidence(container=short(swapped_in=2 * GIB)),
+        # pages were written to swap, and never needed again
+        evidence(container=short(swapped_out=10 * GIB)),
+    ]
+    fires = [
+        evidence(container=short(memory_pressure=0.3)),
+        evidence(
+            container=short(swapped_in=2 * GIB, swapped_out=GIB), stages_=Missing("not timed")
+        ),
+        evidence(container=short(memory_events=(("max", 9), ("oom", 1), ("oom_kill", 1)))),
+        evidence(container=short(memory_peak=int(7.9 * GIB)), stages_=(stage("ShuffleDatasetV3"),)),
+        evidence(
+            container=short(memory_limit=None, memory_peak=None, swapped_in=GIB, swapped_out=None)
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find kills, swapping, waiting for memory, or use near the limit."""
+        use = evidence.container
+        seen = [] if use is None else signs(use)
+        if use is None or not seen:
+            return None
+        bound = None
+        if use.memory_pressure is not None and use.memory_pressure >= STALLING:
+            saved = evidence.times.real * use.memory_pressure
+            bound = evidence.bound_if_step_saves(saved)
+            if not worth(evidence, bound):
+                bound = None
+        holders, where = _holders(evidence)
+        return self.finding(
+            title="Memory runs short",
+            text=" ".join(seen),
+            bound=bound,
+            bound_basis="no waiting for memory"
+            if bound is not None
+            else "not measured: how long a step waits for memory",
+            where=where,
+            advice=f"Hold less in memory: fewer loader workers, {holders}. Or give it more.",
+            snippet="docker run --memory={limit}g ...".replace("{limit}", _more(use)),
+        )
+
+
+def _holders(evidence: Evidence) -> tuple[str, tuple[Site, ...]]:
+    """What holds memory in the input, in words, and where it stands."""
+    if isinstance(evidence.stages_, Missing):
+        return "a smaller shuffle buffer or cache", ()
+    named = [
+        (words, one.where)
+        for one in evidence.stages_
+        for start, words in HOLDERS.items()
+        if one.op.startswith(start)
+    ]
+    if not named:
+        return "a smaller shuffle buffer or cache", ()
+    what = " and ".join(dict.fromkeys(f"`{words}`" for words, _ in named))
+    places = tuple(dict.fromkeys(where for _, where in named if where is not None))
+    return f"a smaller {what}", places
+
+
+def _more(use: ContainerUse) -> str:
+    """Twice the limit in whole GiB; what to fill in where there is none."""
+    return str(-(-2 * use.memory_limit // GIB)) if use.memory_limit else "16"

@@ -1,0 +1,1 @@
+"""How the training is set up: batch, evaluations, stopping, work of one's own."""

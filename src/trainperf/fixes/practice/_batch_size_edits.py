@@ -1,0 +1,94 @@
+"""A larger batch, where a loop's batch size is chosen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.dataloader._edits import option_given
+from trainperf.model import Evidence
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+NAME = "batch_size"
+PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
+"""Where the batch size stands among the positional arguments of the calls that take it."""
+
+KERAS_DEFAULT = 32
+"""What `fit` makes batches of where it is not told (Keras 2 and 3)."""
+
+ARRAYS = ("numpy", "tensors")
+"""Inputs of `fit` that it batches itself."""
+
+
+def chosen(evidence: Evidence) -> tuple[Site, int] | None:
+    """Return the call that makes the batches of the loop, and their size; None if not known."""
+    if evidence.framework.name == "torch":
+        loaders = [one for one in evidence.torch.loaders if one.role == "training"]
+        if len(loaders) == 1 and loaders[0].where and loaders[0].batch_size:
+            return loaders[0].where, loaders[0].batch_size
+        return None
+    loop, stages = evidence.loop, evidence.stages_
+    if loop.kind == "fit" and loop.input_kind in ARRAYS and loop.where and loop.batch_size:
+        return loop.where, loop.batch_size
+    if not isinstance(stages, tuple):
+        return None
+    batches = [one for one in stages if one.op in PLACES and one.by_user]
+    size = batches[-1].arguments.get(NAME) if batches else None
+    again = any(one.op in ("unbatch", "rebatch") for one in stages)
+    if not batches or batches[-1].where is None or not isinstance(size, int) or again:
+        return None
+    return (batches[-1].where, size) if size > 0 else None
+
+
+def enlarge(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+    """Make the batches of the call at `site` larger, by `samples_per_step` of `data`.
+
+    The constant or the default of an option that it takes is changed where the run had that,
+    with all else that reads it; what the call is given otherwise, in the call.
+    """
+    times = int(data["samples_per_step"])
+    call = ast.parse(f"({script.expression(site)})", mode="eval").body
+    called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+    if called not in PLACES:
+        raise CannotRewrite(f"the batches are made by {called or 'something'}")
+    now, place = int(data[NAME]), PLACES[called]
+    given = script.argument(site, place, NAME)
+    if given is None:
+        _by_default(script, site, called, now, times)
+        return
+    text = script.expression(given)
+    if text.isdigit():
+        script.replace_call(given, str(times * int(text)))
+        return
+    literal = _literal_behind(script, site, place, data)
+    if literal is not None:
+        script.replace_call(literal, str(times * now))
+        return
+    node = ast.parse(text, mode="eval").body
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+
+
+def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, Any]) -> Site | None:
+    """Where the literal stands that the run had its batch size from; None if from elsewhere."""
+    try:
+        where, found = script.origin(site, place, NAME, shared=True)
+    except CannotRewrite:
+        return None
+    now, times = int(data[NAME]), int(data["samples_per_step"])
+    used = type(found.value) is int and found.value == now
+    allowed = found.choices is None or times * now in found.choices
+    given = option_given(data.get("given") or (), found.options)
+    return where if used and allowed and not given else None
+
+
+def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
+    given = script.call_keywords(site)
+    if called != "fit" or now != KERAS_DEFAULT or "steps_per_epoch" in given:
+        raise CannotRewrite(f"{NAME} is not written out in the call")
+    script.set_keyword(site, NAME, str(times * now))

@@ -1,0 +1,192 @@
+"""A function of the user's own that takes the step: an optimizer, metrics, a cell, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.step import gpu_utilization
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.common.words import at, ms, percent, worth_counted
+from trainperf.fixes.practice._own_words import WORDS
+from trainperf.model import Equivalence, Evidence, Finding, OwnWork, Site, is_taken
+from trainperf.model.outside import Outside, Spent
+
+MOST = 0.25
+"""Share of a step from which a function of the user's own is what it is lost to."""
+
+LEAST = 0.10
+"""Share from which work is worth a word whose kind the source shows."""
+
+BACKWARD = 2.0
+"""A backward takes about twice its forward, where the two were not timed."""
+
+BUSY = 0.85
+"""A GPU that runs kernels so much of the time is what the step waits for, not Python."""
+
+EVALUATES = ("evaluation", "prediction")
+
+NOISY = 0.25
+"""Noise of a step's times from which a share is not put into seconds."""
+
+MOST_TOLD = 3
+
+STEP = Site("optim.py", 25, "Adam.step")
+BY_HAND = OwnWork("optimizer", STEP, 0.47, 300, statement=True)
+SCORING = OwnWork("metrics", Site("train.py", 31, "f1_of"), 0.40, 300, calls_into="f1_score")
+CELL = OwnWork("recurrence", Site("model.py", 20, "Reader.forward"), 0.28, 300, statement=True)
+EVALUATED = Outside("evaluation", 3.0, 10, 2.0, (Spent("evaluation", 1.0, 0.33),))
+ITEM = OwnWork("sample", Site("data.py", 12, "Images.__getitem__"), 0.47, 200)
+
+
+def _work(work: OwnWork, **fields: object) -> Evidence:
+    return torch_evidence(own_work=(work,), **fields)  # type: ignore[arg-type]
+
+
+class OwnFunction(Fix):
+    """Replace the function of your own that takes the step.
+
+    ## Why it is slow
+    Python runs one operation at a time. A loop over hundreds of tensors, over the steps of
+    a sequence or over the elements of a batch costs microseconds for each turn, however
+    small its tensors are; work on the host keeps the device waiting.
+
+    ## What changes
+    The library's own call does the same in one go: for all tensors, the whole sequence,
+    the whole batch. Sums may be rounded in another order.
+
+    ## When not to
+    When what it computes is not what the library's call computes: compare the losses of a
+    few steps first. Code that is run once in a while costs nothing on the whole.
+    """
+
+    framework = "any"
+    category = "host"
+    equivalence = Equivalence.NUMERICS
+    counted = True
+    try_before = ("keras_callback_per_batch", "torch_step_logging", "torch_workers")
+
+    silent = [
+        evidence(),
+        torch_evidence(),
+        # too little of the step
+        _work(replace(BY_HAND, share=0.10)),
+        _work(replace(SCORING, share=0.30, kind="other")),
+        # too few samples to say so
+        _work(replace(BY_HAND, share=0.20, samples=30)),
+        # what makes the samples is told by the fixes of the input, where it is waited for
+        _work(ITEM, real=0.2, resident=0.1, input=0.1),
+        # evaluations that were timed one by one are told by what they took
+        _work(replace(SCORING, kind="evaluation"), outside_=EVALUATED),
+        # a cell in a part of the model that takes little, its backward included
+        _work(replace(CELL, share=0.03)),
+    ]
+    fires = [
+        _work(BY_HAND),
+        _work(SCORING),
+        _work(replace(SCORING, share=0.17)),
+        _work(replace(SCORING, kind="evaluation")),
+        _work(CELL),
+        _work(ITEM),
+        _work(replace(SCORING, kind="other"), resident=None, input=None),
+        evidence(own_work=(replace(BY_HAND, where=SITE),)),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find the piece of the user's own code that takes most of a step."""
+        busy = gpu_utilization(evidence, "real") if evidence.device.kind == "GPU" else None
+        if busy is not None and busy >= BUSY:
+            return None
+        taking = sorted(_taking(evidence), key=lambda each: -each[1])
+        if not taking:
+            return None
+        work, share = taking[0]
+        bound = 1 / max(0.05, 1 - min(1.0, share * work.high / work.share))
+        if not worth_counted(bound):
+            return None
+        words = WORDS[work.kind]
+        takes = share * work.low / work.share >= MOST
+        name = _named(work)
+        finding = self.finding(
+            title=f"{name} {words.does}",
+            text=_text(evidence, work, share, [each for each, _ in taking[1:MOST_TOLD]]),
+            bound=bound,
+            bound_basis="at most all of it, by samples of the stack",
+            where=tuple(dict.fromkeys(each.where for each, _ in taking[:MOST_TOLD])),
+            advice=words.advice,
+            snippet=words.snippet(evidence.framework.name),
+            equivalence=Equivalence.SEMANTICS if work.kind == "evaluation" else None,
+            data={
+                "kind": work.kind,
+                "share": share,
+                "name": name,
+                "does": words.does,
+                "takes": takes,
+            },
+        )
+        return replace(finding, category=words.category)
+
+
+def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
+    """The pieces that surely take a good part of a step, each with its share."""
+    for work in evidence.own_work:
+        if work.kind in ("sample", "other") and _input_bound(evidence):
+            continue
+        if work.kind == "evaluation" and _evaluations_timed(evidence):
+            continue
+        factor = 1 + _backward(evidence) if work.kind == "recurrence" else 1.0
+        shown = work.kind not in ("sample", "other")
+        if min(1.0, factor * work.low) >= (LEAST if shown else MOST):
+            yield work, min(1.0, factor * work.share)
+
+
+def _evaluations_timed(evidence: Evidence) -> bool:
+    """Whether evaluations were timed one by one; then that is what tells of them."""
+    turn = evidence.outside_
+    return isinstance(turn, Outside) and any(one.what in EVALUATES for one in turn.spent)
+
+
+def _input_bound(evidence: Evidence) -> bool:
+    """Whether the times show it; then the fixes of the input tell what it passes in."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False
+
+
+def _backward(evidence: Evidence) -> float:
+    """How much longer the backward takes than the forward."""
+    try:
+        forward = evidence.torch.part("forward").seconds
+        return evidence.torch.part("backward").seconds / max(forward, 1e-9)
+    except NotMeasured:
+        return BACKWARD
+
+
+def _named(work: OwnWork) -> str:
+    """The function in backquotes, or the place where the module itself does it."""
+    return f"`{work.where.function}`" if work.where.function else f"The code at {at(work.where)}"
+
+
+def _text(evidence: Evidence, work: OwnWork, share: float, others: list[OwnWork]) -> str:
+    real = evidence.times.real_
+    known = is_taken(real) and evidence.times.noise <= NOISY
+    step = f" of {ms(evidence.times.real)}" if known else ""
+    text = (
+        f"{_named(work)} ({at(work.where)}) was found in {percent(work.share)} of {work.samples:,} "
+        f"samples of the loop's thread"
+    )
+    if work.kind == "recurrence":
+        text += f"; with its backward in proportion, {percent(share)} of each step{step}"
+    elif step:
+        text += f": about {ms(work.share * evidence.times.real)} of each step{step}"
+    if work.calls_into and not work.calls_into.startswith("_"):
+        text += f", mostly in `{work.calls_into}`"
+    text += "."
+    if others:
+        also = ", ".join(f"{_named(one)} {percent(one.share)} ({at(one.where)})" for one in others)
+        text += f" Besides: {also}."
+    return text

@@ -1,0 +1,291 @@
+"""A model that computes in float32 on hardware that is faster in 16 bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, SITE, evidence, machine
+from trainperf.fixes.common.step import at_most, bound_if_saved, gpu_utilization, step_can_matter
+from trainperf.fixes.common.words import percent, times, worth
+from trainperf.fixes.precision._peaks import capability, sixteen_bit_ratio
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Gpu,
+    Loop,
+    ModelFacts,
+    PhaseUse,
+    StepFunction,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+TENSOR_CORES_FROM = 7.0
+"""Compute capability of Volta, the first with tensor cores (16-bit floats only)."""
+
+BFLOAT16_FROM = 8.0
+"""Compute capability of Ampere, the first with bfloat16 in its tensor cores."""
+
+BUSY = 0.50
+"""Utilisation of the GPU below which starting the kernels, not running them, takes time."""
+
+USES_TENSOR_CORES = ("Dense", "Conv", "LSTM", "GRU", "RNN", "Attention")
+"""Parts of the names of layers whose time goes into matrix products."""
+
+A10G = machine(gpus=(Gpu(0, "NVIDIA A10G", compute_capability="8.6"),))
+V100 = machine(gpus=(Gpu(0, "Tesla V100-SXM2-16GB", compute_capability="7.0"),))
+P100 = machine(gpus=(Gpu(0, "Tesla P100-PCIE-16GB", compute_capability="6.0"),))
+MODEL = ModelFacts(
+    "model", "Functional", policy="float32", compute_layers={"Conv2D": 20}, compile_where=SITE
+)
+STEP = StepFunction("train_step", compiled=True, where=SITE)
+
+
+def _busy(percent: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": percent},)),)
+
+
+class MixedPrecision(Fix):
+    """Compute in 16 bits where it is safe, with Keras's mixed precision.
+
+    ## Why it is slow
+    The tensor cores of a GPU multiply 16-bit numbers two to eight times as fast as
+    32-bit ones, and 16-bit activations take half the memory traffic. With the
+    float32 policy this lies idle. CPUs with bfloat16 instructions gain as well.
+
+    ## What changes
+    Layers compute in bfloat16 (float16 before Ampere) and keep their weights in
+    float32. Losses differ by rounding, a few parts in a thousand. `fit` scales the loss
+    by itself where float16 needs it.
+
+    ## When not to
+    - The policy must be set before layers are built.
+    - Give the last layer `dtype="float32"`, so that softmax and loss keep their precision.
+    - A custom loop with float16 must scale the loss itself (`LossScaleOptimizer`).
+    - Small layers, or sizes that are no multiple of 8, gain little.
+    """
+
+    category = "model"
+    usual = 1.5
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        evidence(),
+        # no GPU used, though one is there
+        evidence(machine=A10G, model=MODEL),
+        # mixed precision already
+        evidence(device=GPU, machine=A10G, model=replace(MODEL, policy="mixed_bfloat16")),
+        # no tensor cores
+        evidence(device=GPU, machine=P100, model=MODEL),
+        # nothing for tensor cores to do
+        evidence(device=GPU, machine=A10G, model=replace(MODEL, compute_layers={"Embedding": 1})),
+        # the GPU waits for its kernels to be started
+        evidence(device=GPU, machine=A10G, model=MODEL, use=_busy(30)),
+        # input-bound: a faster step only waits longer
+        evidence(device=GPU, machine=A10G, model=MODEL, resident=0.020, input=0.098),
+        # the policy is not known
+        evidence(device=GPU, machine=A10G, model=replace(MODEL, policy="")),
+    ]
+    fires = [
+        evidence(device=GPU, machine=A10G, model=MODEL),
+        evidence(device=GPU, machine=A10G, model=MODEL, use=_busy(96)),
+        evidence(device=GPU, machine=V100, model=MODEL),
+        evidence(
+            device=GPU,
+            machine=V100,
+            model=MODEL,
+            loop=Loop("iterator", where=SITE),
+            step_function=STEP,
+        ),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=replace(MODEL, policy="mixed_bfloat16")),
+        evidence(model=replace(MODEL, policy="")),
+        evidence(model=replace(MODEL, compute_layers={"Embedding": 1})),
+        evidence(device=GPU, machine=P100, model=MODEL),
+        # the input takes as long as the step
+        evidence(model=MODEL, resident=0.020, input=0.1),
+        # the loop would have to scale the loss
+        evidence(device=GPU, machine=V100, model=MODEL, loop=Loop("iterator", where=SITE)),
+        evidence(model=replace(MODEL, compile_where=None), loop=Loop("iterator")),
+    ]
+    tries = [
+        # a CPU: some multiply bfloat16 faster
+        evidence(model=MODEL),
+        evidence(model=MODEL, real=None, resident=None, input=None),
+        evidence(model=MODEL, loop=Loop("iterator", where=SITE)),
+        evidence(device=GPU, machine=A10G, model=MODEL, use=_busy(30)),
+        evidence(device=GPU, machine=A10G, model=MODEL, resident=None, input=None),
+    ]
+    examples = [
+        Example(
+            before="""\
+import keras
+import numpy as np
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+import keras
+import numpy as np
+
+keras.mixed_precision.set_global_policy("mixed_bfloat16")
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+""",
+            data={"policy": "mixed_bfloat16", "module": "keras"},
+        ),
+        Example(
+            before="""\
+from tensorflow import keras
+from tensorflow.keras import layers
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+from tensorflow import keras
+from tensorflow.keras import layers
+
+keras.mixed_precision.set_global_policy("mixed_float16")
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+""",
+            data={"policy": "mixed_float16", "module": "keras"},
+        ),
+        Example(
+            before="""\
+import tensorflow as tf
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+import tensorflow as tf
+
+tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+""",
+            data={"policy": "mixed_bfloat16", "module": "keras"},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a float32 model on a GPU with tensor cores that the step keeps busy."""
+        model = evidence.model
+        policy = _policy_for(evidence)
+        if policy is None or model.policy != "float32" or not _for_tensor_cores(model):
+            return None
+        gpu = evidence.machine.gpus[0]
+        ratio = sixteen_bit_ratio(gpu)
+        busy = gpu_utilization(evidence)
+        if ratio is None or (busy is not None and busy < BUSY):
+            return None
+        kernels = evidence.times.resident * (1.0 if busy is None else min(1.0, busy))
+        bound = min(ratio, bound_if_saved(evidence, kernels * (1 - 1 / ratio)))
+        if not worth(evidence, bound):
+            return None
+        seen = "" if busy is None else f", whose kernels ran {percent(busy)} of the step"
+        short = policy.removeprefix("mixed_")
+        return self._finding(
+            evidence,
+            policy,
+            f"The model computes in float32 on a GPU that is faster in {short}",
+            f"The policy is float32 on {gpu.name} (compute capability "
+            f"{gpu.compute_capability}){seen}. Its peak in {short} is {times(ratio)} "
+            "that in float32.",
+            bound,
+            f"peak {short} over peak float32 of this GPU",
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a float32 model on any GPU with tensor cores, and on a CPU."""
+        model = evidence.model
+        cpu = evidence.device.kind == "CPU"
+        policy = "mixed_bfloat16" if cpu else _policy_for(evidence)
+        if policy is None or model.policy != "float32" or not _for_tensor_cores(model):
+            return None
+        if not step_can_matter(evidence):
+            return None
+        return self._finding(
+            evidence,
+            policy,
+            "The model computes in float32",
+            f"Its policy is float32 on {evidence.device.name}.",
+            at_most(evidence, None if cpu else sixteen_bit_ratio(evidence.machine.gpus[0])),
+            "not measured: the model would have to be built anew",
+        )
+
+    def _finding(
+        self,
+        evidence: Evidence,
+        policy: str,
+        title: str,
+        text: str,
+        bound: float | None,
+        basis: str,
+    ) -> Finding:
+        where = evidence.model.compile_where or evidence.loop.where
+        own_scaling = policy == "mixed_float16" and evidence.loop.kind != "fit"
+        module = "tf_keras" if evidence.framework.legacy_keras else "keras"
+        return self.finding(
+            title=title,
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=(where,) if where else (),
+            advice=f"Set the policy {policy} before the layers are built; give the last layer "
+            'dtype="float32".' + (f" {SCALING}" if own_scaling else ""),
+            snippet=f'{module}.mixed_precision.set_global_policy("{policy}")',
+            rewritable=where is not None and not own_scaling,
+            data={"policy": policy, "module": module},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the policy after the imports, before any layer is built."""
+        file = finding.where[0].file
+        keras = _keras_in(script, file, finding.data["module"])
+        policy = finding.data["policy"]
+        script.insert_after_imports(file, f'{keras}.mixed_precision.set_global_policy("{policy}")')
+
+
+SCALING = "The loop must scale the loss: wrap the optimizer in LossScaleOptimizer."
+
+
+def _keras_in(script: Script, file: str, module: str) -> str:
+    """How `file` reaches Keras, by a name it has already where there is one."""
+    if module == "keras":
+        for known, rest in (("tensorflow", ".keras"), ("tensorflow.keras", "")):
+            trying = script.copy()
+            name = trying.module_name(file, known)
+            if trying.sources() == script.sources():  # no import had to be added
+                return name + rest
+    return script.module_name(file, module)
+
+
+def _policy_for(evidence: Evidence) -> str | None:
+    """The mixed policy that suits the GPU in use, or None."""
+    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
+        return None
+    known = capability(evidence.machine.gpus[0])
+    if known is None or known < TENSOR_CORES_FROM:
+        return None
+    return "mixed_bfloat16" if known >= BFLOAT16_FROM else "mixed_float16"
+
+
+def _for_tensor_cores(model: ModelFacts) -> bool:
+    return any(
+        part in layer and count
+        for layer, count in model.compute_layers.items()
+        for part in USES_TENSOR_CORES
+    )

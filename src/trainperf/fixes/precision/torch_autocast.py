@@ -1,0 +1,383 @@
+"""A PyTorch model that computes in float32 where 16 bits are faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GPU, machine, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
+from trainperf.fixes.common.words import ms, percent, times, worth
+from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler
+from trainperf.fixes.precision._autocast_examples import EXAMPLES
+from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
+from trainperf.fixes.torch_step._step import (
+    CONVOLUTIONS,
+    DENSE,
+    PROBED,
+    RECURRENT,
+    at_least,
+    compute_seconds,
+    count_of,
+    gpu_busy,
+    kernel_seconds,
+    step_seconds,
+    taken_probe,
+    to_try,
+)
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Gpu,
+    Measure,
+    Missing,
+    PhaseUse,
+    Probe,
+    Site,
+    Times,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+TENSOR_CORES_FROM = 7.0
+"""Compute capability of Volta, the first with tensor cores (16-bit floats only)."""
+
+BFLOAT16_FROM = 8.0
+"""Compute capability of Ampere, the first with bfloat16 in its tensor cores."""
+
+BUSY = 0.50
+"""Utilisation of the GPU below which starting the kernels, not running them, takes time."""
+
+A100 = machine(gpus=(Gpu(0, "NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
+T4 = machine(gpus=(Gpu(0, "Tesla T4", compute_capability="7.5"),))
+P100 = machine(gpus=(Gpu(0, "Tesla P100-PCIE-16GB", compute_capability="6.0"),))
+BF16_CPU = {"bf16_cpu": True}
+FAST = {"autocast": replace(probe(1.8), base_s=0.090, candidate_s=0.050)}
+PERCEPTRON = replace(MODEL, modules={"Linear": 24, "LayerNorm": 12}, image_input=False)
+NOISY = Times(
+    Measure(2.86, 4, (1.0, 4.7), low=0.0, high=26.6),
+    Measure(0.89, 2, (0.89,)),
+    Measure(0.016, 22, (0.016,)),
+    Missing("not measured in this case"),
+)
+STEP_SITE = Site("train.py", 23, "main", col=8, end_line=23, end_col=24)
+UPDATED = replace(CALLS, step=STEP_SITE)
+
+
+def _busy(value: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+
+
+class Autocast(Fix):
+    """Compute in 16 bits where it is safe, with `torch.autocast` around the forward.
+
+    ## Why it is slow
+    Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
+    several times as fast as 32-bit ones, and 16-bit activations take half the memory
+    traffic. PyTorch computes in float32 until it is told otherwise.
+
+    ## What changes
+    Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and
+    sums in float32; weights stay float32. Losses differ by rounding, a few parts in a
+    thousand. float16 also needs a `GradScaler`: it scales the loss so that small gradients
+    do not vanish, and skips the updates in which one overflows.
+
+    ## When not to
+    - Trainers of the Transformers library (`bf16=True`) and Lightning
+      (`precision="bf16-mixed"`) have a setting for it.
+    - Outputs are bfloat16 then: `.numpy()` wants `.float()` before it.
+    - Where a loss loses digits by subtracting near equals: physics, solvers.
+    """
+
+    category = "model"
+    usual = 1.5
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        # a CPU that would compute bfloat16 by detours
+        torch_evidence(probes=FAST),
+        # it was not tried
+        torch_evidence(flags=BF16_CPU),
+        # it was tried, and gave nothing
+        torch_evidence(flags=BF16_CPU, probes={"autocast": probe(1.04)}),
+        torch_evidence(device=GPU, machine=A100, probes={"autocast": probe(1.04)}),
+        # mixed already
+        torch_evidence(flags=BF16_CPU, probes=FAST, calls=replace(CALLS, autocast="bfloat16")),
+        torch_evidence(device=GPU, machine=A100, calls=replace(CALLS, scaler=True)),
+        torch_evidence(device=GPU, machine=A100, model=replace(MODEL, dtypes=("bfloat16",))),
+        torch_evidence(
+            device=GPU, machine=A100, model=replace(MODEL, dtypes=("float32", "bfloat16"))
+        ),
+        # no tensor cores, or nothing known of the calls
+        torch_evidence(device=GPU, machine=P100),
+        torch_evidence(device=GPU, machine=A100, calls=None),
+        # nothing for them to do
+        torch_evidence(device=GPU, machine=A100, model=replace(MODEL, modules={"Embedding": 2})),
+        # compiled, and not tried
+        torch_evidence(device=GPU, machine=A100, model=replace(MODEL, compiled=True)),
+        # the GPU waits for its kernels to be started
+        torch_evidence(device=GPU, machine=A100, use=_busy(25)),
+        # input-bound: a faster step only waits longer
+        torch_evidence(
+            flags=BF16_CPU, probes=FAST, resident=0.020, input=0.098, split=Missing("no")
+        ),
+    ]
+    fires = [
+        torch_evidence(flags=BF16_CPU, probes=FAST),
+        torch_evidence(device=GPU, machine=A100),
+        torch_evidence(device=GPU, machine=A100, use=_busy(96), probes=FAST),
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON),
+        torch_evidence(flags=BF16_CPU, probes=FAST, model=replace(MODEL, compiled=True)),
+        torch_evidence(device=GPU, machine=T4, calls=UPDATED),
+        torch_evidence(device=GPU, machine=T4, calls=replace(UPDATED, retains_graph=True)),
+        torch_evidence(device=GPU, machine=A100, calls=replace(CALLS, forward=None)),
+        torch_evidence(device=GPU, machine=A100, split=Missing("no")),
+    ]
+    tries_not = [
+        # mixed already
+        torch_evidence(calls=replace(CALLS, autocast="bfloat16")),
+        torch_evidence(calls=replace(CALLS, scaler=True)),
+        torch_evidence(model=replace(MODEL, dtypes=("bfloat16", "float32"))),
+        # a GPU without 16-bit products
+        torch_evidence(device=GPU, machine=P100),
+        # called where no edit can reach
+        torch_evidence(flags=BF16_CPU, calls=replace(CALLS, forward=None)),
+        torch_evidence(flags=BF16_CPU, calls=None),
+        # nothing the step does matters
+        torch_evidence(flags=BF16_CPU, resident=0.002, input=0.099),
+        torch_evidence(flags=BF16_CPU, model=None),
+    ]
+    tries = [
+        # no probe, whatever the CPU
+        torch_evidence(flags=BF16_CPU),
+        torch_evidence(),
+        torch_evidence(flags=BF16_CPU, real=None, resident=None, input=None),
+        # a probe that says little, and one that says slower
+        torch_evidence(flags=BF16_CPU, probes={"autocast": probe(1.04)}),
+        torch_evidence(flags=BF16_CPU, probes={"autocast": probe(0.5)}),
+        # the backward is called by a library
+        torch_evidence(flags=BF16_CPU, calls=replace(CALLS, backward=None)),
+        # noise that would hide all the step
+        replace(torch_evidence(flags=BF16_CPU), times=NOISY),
+        # a GPU that waits for its kernels
+        torch_evidence(device=GPU, machine=A100, use=_busy(25)),
+    ]
+    examples = EXAMPLES
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a float32 model whose forward and backward are faster in 16 bits."""
+        dtype = _dtype(evidence)
+        if dtype is None or not _computes_in_float32(evidence):
+            return None
+        found = _gain(evidence, dtype)
+        if found is None or not worth(evidence, found[0]):
+            return None
+        title = f"The model computes in float32 on a {evidence.device.kind} "
+        return self._finding(evidence, f"{title}that is faster in {dtype}", dtype, *found)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try any float32 model; on a CPU without instructions for bfloat16 last of all."""
+        dtype, slow = _dtype(evidence), False
+        if evidence.device.kind == "CPU":
+            dtype, slow = "bfloat16", evidence.torch.flags.get("bf16_cpu") is False
+        if dtype is None or not _computes_in_float32(evidence):
+            return None
+        measured = taken_probe(evidence, "autocast")
+        bound, basis = to_try(evidence, "autocast")
+        if measured is None and slow:
+            bound, basis = 1.0, "this CPU has no instructions for bfloat16"
+        seen = _seen(measured, dtype) if measured is not None and bound is not None else ""
+        return self._finding(
+            evidence, "The model computes in float32 all through", dtype, bound, basis, seen
+        )
+
+    def _finding(
+        self,
+        evidence: Evidence,
+        title: str,
+        dtype: str,
+        bound: float | None,
+        basis: str,
+        seen: str,
+    ) -> Finding:
+        calls, model = evidence.torch.calls, evidence.torch.model
+        assert calls is not None
+        device = "cuda" if evidence.device.kind == "GPU" else "cpu"
+        where = _where(evidence, dtype)
+        scaler = ""
+        if dtype == "float16":
+            scaler = 'amp.GradScaler("cuda")' if _new_amp(evidence) else "cuda.amp.GradScaler()"
+        return self.finding(
+            title=title,
+            text=f"{model.cls} is float32 and its forward runs outside autocast. {seen}".strip(),
+            bound=bound,
+            bound_basis=basis,
+            where=where or tuple(site for site in (calls.forward or model.call,) if site),
+            advice="Put forward and loss under `torch.autocast`, the backward outside."
+            + (" Scale the loss with a `GradScaler`." if scaler else ""),
+            snippet=_snippet(device, dtype, scaler),
+            rewritable=bool(where),
+            data={
+                "device": device,
+                "dtype": dtype,
+                "scaler": scaler,
+                "clip": bool(scaler) and calls.clip is not None,
+            },
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put forward and loss under autocast; with float16 scale the loss as well."""
+        for each in (script.copy(), script):  # what cannot all be done is not begun
+            _rewrite(each, finding)
+
+
+def _rewrite(script: Script, finding: Finding) -> None:
+    data, where = finding.data, finding.where
+    backward = where[1] if len(where) > 1 else None
+    put_autocast(script, where[0], backward, data["device"], data["dtype"])
+    if data["scaler"]:
+        clip = where[2] if data["clip"] else None
+        put_scaler(script, where[1], where[-1], clip, data["scaler"])
+
+
+def _dtype(evidence: Evidence) -> str | None:
+    """The 16-bit type that this device multiplies fast, or None."""
+    if evidence.device.kind == "CPU":
+        return "bfloat16" if evidence.torch.flag("bf16_cpu") else None
+    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
+        return None
+    known = capability(evidence.machine.gpus[0])
+    if known is None or known < TENSOR_CORES_FROM:
+        return None
+    return "bfloat16" if known >= BFLOAT16_FROM else "float16"
+
+
+def _computes_in_float32(evidence: Evidence) -> bool:
+    """Whether the model is float32 and no mixed precision is on."""
+    calls = evidence.torch.calls
+    if calls is None or calls.autocast or calls.scaler:
+        return False
+    return set(evidence.torch.model.dtypes) == {"float32"}
+
+
+def _seen(measured: Probe, dtype: str) -> str:
+    return (
+        f"In {dtype} the same forward and backward ran {times(measured.ratio)} as fast "
+        f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+    )
+
+
+def _gain(evidence: Evidence, dtype: str) -> tuple[float, str, str] | None:
+    """The bound, what it rests on and a sentence on it; None if there is nothing to gain."""
+    measured = taken_probe(evidence, "autocast")
+    if measured is not None:
+        if measured.low < PROBE_LEAST:
+            return None
+        bound = bound_if_saved(evidence, _probed_seconds(evidence, measured))
+        return bound, PROBED, _seen(measured, dtype)
+    if evidence.device.kind != "GPU":
+        raise NotMeasured("the autocast probe was not run")
+    if evidence.torch.model.compiled:
+        raise NotMeasured("what 16 bits save a compiled model takes a probe to say")
+    gpu, busy, model = evidence.machine.gpus[0], gpu_busy(evidence), evidence.torch.model
+    peak = _peak_ratio(evidence)
+    products = count_of(model, (*CONVOLUTIONS, *DENSE, *RECURRENT))
+    if peak is None or not products or (busy is not None and busy < BUSY):
+        return None
+    ratio, now = peak
+    saved = _kernel_seconds(evidence) * (1 - 1 / ratio)
+    bound = min(ratio, bound_if_saved(evidence, saved))
+    share = "" if busy is None else f" Its kernels ran {percent(busy)} of the step."
+    seen = f"Peak {dtype} of {gpu.name} is {times(ratio)} its peak in {now}.{share}"
+    return bound, f"forward and backward at peak {dtype} over peak {now} of this GPU", seen
+
+
+def _peak_ratio(evidence: Evidence) -> tuple[float, str] | None:
+    """Peak 16-bit rate of the GPU over that of what it runs now, and its name.
+
+    PyTorch multiplies float32 matrices without TF32 unless told to; its convolutions
+    have TF32 by default, where the GPU has it. None if the rates are not known.
+    """
+    gpu, torch = evidence.machine.gpus[0], evidence.torch
+    row = peaks(gpu.name)
+    dense = count_of(torch.model, (*DENSE, *RECURRENT)) > count_of(torch.model, CONVOLUTIONS)
+    if row is not None and dense and torch.flags.get("matmul_precision") == "highest":
+        fast, slow = row["bf16_tensor_tflops"] or row["fp16_tensor_tflops"], row["fp32_tflops"]
+        if fast and slow:
+            return float(fast) / float(slow), "float32"
+    ratio = sixteen_bit_ratio(gpu)
+    tf32 = (capability(gpu) or 0.0) >= BFLOAT16_FROM
+    return None if ratio is None else (ratio, "TF32" if tf32 else "float32")
+
+
+def _probed_seconds(evidence: Evidence, measured: Probe) -> float:
+    """Seconds a step saves: all its forwards and backwards shrink as the probed ones do.
+
+    How long these take in a step the split says; without it, the probe, times the
+    backwards of a step.
+    """
+    calls = evidence.torch.calls
+    count = max(1.0, calls.backwards if calls else 1.0)
+    seconds = measured.base_s * count
+    try:
+        seconds = compute_seconds(evidence)
+    except NotMeasured:
+        pass
+    return min(seconds, step_seconds(evidence)) * (1 - 1 / measured.ratio)
+
+
+def _kernel_seconds(evidence: Evidence) -> float:
+    """Seconds of kernels in forward and backward; of the whole step if it was not split."""
+    try:
+        return kernel_seconds(evidence)
+    except NotMeasured:
+        busy = gpu_busy(evidence)
+        return step_seconds(evidence) * (1.0 if busy is None else min(1.0, busy))
+
+
+def _new_amp(evidence: Evidence) -> bool:
+    """Whether `torch.amp.GradScaler` is there; that of `torch.cuda.amp` always is."""
+    try:
+        return at_least(evidence.framework.version, 2, 3)
+    except NotMeasured:
+        return False
+
+
+def _where(evidence: Evidence, dtype: str) -> tuple[Site, ...]:
+    """The sites to be edited: forward, backward, for float16 clip and step; () if unsafe.
+
+    A backward that a library calls is left out: the source shows where the loss is made.
+    """
+    calls = evidence.torch.calls
+    assert calls is not None
+    if dtype != "float16":
+        found = [site for site in (calls.forward, calls.backward) if site is not None]
+        exact = calls.forward is not None and all(site.exact for site in found)
+        return tuple(found) if exact else ()
+    if calls.retains_graph or calls.closure or len(evidence.torch.optimizers) != 1:
+        return ()
+    sites = [calls.forward, calls.backward, *([calls.clip] if calls.clip else [])]
+    sites.append(calls.step or evidence.torch.optimizer.step_where)
+    known = [site for site in sites if site is not None and site.exact]
+    return tuple(known) if len(known) == len(sites) else ()
+
+
+def _snippet(device: str, dtype: str, scaler: str) -> str:
+    forward = (
+        f'with torch.autocast(device_type="{device}", dtype=torch.{dtype}):\n'
+        "    loss = criterion(model(inputs), targets)\n"
+    )
+    if not scaler:
+        return f"{forward}loss.backward()"
+    return (
+        f"scaler = torch.{scaler}  # once, before the loop\n\n{forward}"
+        "scaler.scale(loss).backward()\n"
+        "scaler.unscale_(optimizer)  # before gradients are clipped\n"
+        "scaler.step(optimizer)\nscaler.update()"
+    )

@@ -1,0 +1,119 @@
+"""float64 where float32 would do, in PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GPU, SITE
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
+from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, MIB, PASSES
+from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, TorchModel
+
+DOUBLE = replace(MODEL, dtypes=("float64",))
+BATCH = {"float64_batch": True}
+
+
+def _loop(batch_bytes: int | None) -> Loop:
+    return Loop("iterator", where=SITE, batch_bytes=batch_bytes, batch_dtypes=("float64",))
+
+
+class TorchFloat32(Fix):
+    """Use float32 in place of float64 in batches and weights.
+
+    ## Why it is slow
+    NumPy computes in float64 unless told otherwise, and `torch.from_numpy` keeps that.
+    Batches then have twice the bytes to be collated, copied and cast. A model made
+    `.double()` runs at half the speed on a CPU, and far below on most GPUs.
+
+    ## What changes
+    Half the bytes. Where the loop casts the batch to float32 in any case, only rounding
+    on the way can differ; a float64 model gets results of seven digits.
+
+    ## When not to
+    - Data that needs more than seven digits (timestamps, identifiers) before it is scaled.
+    - Scientific models that were found to need float64.
+    """
+
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        torch_evidence(),
+        # float64, but a few kilobytes of it: labels, small tables
+        torch_evidence(flags=BATCH, loop=_loop(40_000)),
+        # how much it is, is not known
+        torch_evidence(flags=BATCH, loop=_loop(None)),
+        torch_evidence(flags={"float64_batch": None}, loop=_loop(200 * MIB)),
+        # a float64 model that waits for its input, one whose passes were not timed
+        torch_evidence(model=DOUBLE, resident=0.004, input=0.098),
+        torch_evidence(model=DOUBLE, split=Missing("not timed")),
+        torch_evidence(model=None, flags={}, loop=_loop(200 * MIB)),
+    ]
+    fires = [
+        torch_evidence(flags=BATCH, loop=_loop(200 * MIB)),
+        torch_evidence(flags=BATCH, loop=_loop(200 * MIB), loader=None, model=None),
+        torch_evidence(model=DOUBLE),
+        torch_evidence(model=DOUBLE, device=GPU),
+        torch_evidence(
+            model=replace(DOUBLE, dtypes=("float32", "float64"), where=None),
+            split=split(forward=0.04, backward=0.05),
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find models that compute in float64, and batches of it that are large."""
+        doubled = [one for one in evidence.torch.models if one.trained and "float64" in one.dtypes]
+        if doubled:
+            return self._model(evidence, max(doubled, key=lambda one: one.parameters or 0))
+        size = evidence.loop.batch_bytes
+        if evidence.torch.flag("float64_batch") is not True or size is None:
+            return None
+        real = evidence.times.real
+        needless = min(size / 2 * PASSES / BYTES_PER_SECOND, real * (1 - 1 / LARGEST_RATIO))
+        bound = real / (real - needless)
+        if not worth(evidence, bound):
+            return None
+        loaders = evidence.torch.loaders
+        where = next((each.item for each in loaders if each.role == "training"), None)
+        where = where or evidence.loop.where
+        return self.finding(
+            title="The batches are float64",
+            text=f"Each batch has {size / MIB:.0f} MiB. Half of that, collated, copied and cast, "
+            f"takes up to about {ms(needless)} of each step ({percent(needless / real)}).",
+            bound=bound,
+            bound_basis="an estimate from the bytes of a batch",
+            where=(where,) if where else (),
+            advice="Make the items float32 in the dataset or its collate function.",
+            snippet="item = torch.from_numpy(array).float()",
+        )
+
+    def _model(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        parts = [
+            part.name
+            for part in evidence.torch.split
+            if part.name in ("forward", "backward", "optimizer")
+        ]
+        seconds = part_seconds(evidence, *parts)
+        bound = bound_if_saved(evidence, seconds * (1 - 1 / LARGEST_RATIO))
+        if not worth(evidence, bound):
+            return None
+        on_gpu = evidence.device.kind == "GPU"
+        partly = "Some of its" if len(model.dtypes) > 1 else "Its"
+        return self.finding(
+            title=f"{model.cls} computes in float64",
+            text=f"{partly} weights are float64, so they and their products have twice the bytes. "
+            f"Forward, backward and update take {ms(seconds)} of the {ms(evidence.times.real)} "
+            "step"
+            + (", and most GPUs do float64 at a small part of their speed." if on_gpu else "."),
+            bound=None if on_gpu else bound,
+            bound_basis="not measured" if on_gpu else "twice the lanes, half the bytes",
+            where=(model.where,) if model.where else (),
+            advice="Leave `.double()` and `set_default_dtype(torch.float64)` out, and make the "
+            "batches float32.",
+            snippet=f"{model.name or 'model'}.float()",
+        )

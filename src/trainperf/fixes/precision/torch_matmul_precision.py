@@ -1,0 +1,222 @@
+"""Matrix products in full float32 on a GPU that has TF32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, machine, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
+from trainperf.fixes.common.words import ms, times, worth
+from trainperf.fixes.precision._peaks import capability, peaks
+from trainperf.fixes.torch_step._source import refuse_if_named
+from trainperf.fixes.torch_step._step import (
+    CONVOLUTIONS,
+    DENSE,
+    PROBED,
+    bound_by_probe,
+    count_of,
+    gpu_busy,
+    kernel_seconds,
+    process_site,
+    taken_probe,
+    to_try,
+)
+from trainperf.model import Equivalence, Evidence, Finding, Gpu, Loop, PhaseUse
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+TF32_FROM = 8.0
+"""Compute capability of Ampere, the first with TF32 in its tensor cores."""
+
+BUSY = 0.50
+"""Utilisation of the GPU below which starting the kernels, not running them, takes time."""
+
+A100 = machine(gpus=(Gpu(0, "NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
+V100 = machine(gpus=(Gpu(0, "Tesla V100-SXM2-16GB", compute_capability="7.0"),))
+UNLISTED = machine(gpus=(Gpu(0, "NVIDIA X1", compute_capability="9.9"),))
+PERCEPTRON = replace(MODEL, modules={"Linear": 24, "LayerNorm": 12}, image_input=False)
+
+
+def _busy(value: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+
+
+class MatmulPrecision(Fix):
+    """Multiply float32 matrices in TF32: `torch.set_float32_matmul_precision("high")`.
+
+    ## Why it is slow
+    From Ampere on, tensor cores take float32 numbers with a shorter fraction (TF32), many
+    times as fast as the other cores take whole ones. PyTorch uses that for convolutions,
+    but by default ("highest") not for matrix products.
+
+    ## What changes
+    Matrix products round their factors to 10 bits of fraction instead of 23, and sum in
+    float32. Weights and activations stay float32. Losses differ by rounding.
+
+    ## When not to
+    - Where a network is part of a calculation that needs all digits (solvers, physics).
+    - Under autocast products are in 16 bits already, and gain nothing.
+    """
+
+    category = "model"
+    usual = 1.2
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        torch_evidence(model=PERCEPTRON),
+        # no TF32, or nothing known of the GPU
+        torch_evidence(device=GPU, machine=V100, model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=UNLISTED, model=PERCEPTRON),
+        # set already
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, flags={"matmul_precision": "high"}
+        ),
+        # 16 bits anyway
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, calls=replace(CALLS, autocast="bfloat16")
+        ),
+        torch_evidence(device=GPU, machine=A100, model=replace(PERCEPTRON, dtypes=("bfloat16",))),
+        # convolutions have it by default
+        torch_evidence(device=GPU, machine=A100),
+        # the GPU waits for its kernels to be started
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, use=_busy(25)),
+        # it was tried, and gave nothing
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, probes={"matmul_precision": probe(1.01)}
+        ),
+        # input-bound
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, resident=0.020, input=0.098),
+    ]
+    fires = [
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, use=_busy(97)),
+        torch_evidence(
+            device=GPU,
+            machine=UNLISTED,
+            model=PERCEPTRON,
+            probes={"matmul_precision": replace(probe(2.5), base_s=0.09)},
+        ),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, loader=None, resident=None, input=None
+        ),
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, loop=Loop("update")),
+    ]
+    tries_not = [
+        torch_evidence(model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=V100, model=PERCEPTRON),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, flags={"matmul_precision": "high"}
+        ),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, calls=replace(CALLS, autocast="bfloat16")
+        ),
+        torch_evidence(device=GPU, machine=A100, model=replace(MODEL, modules={"Conv2d": 3})),
+    ]
+    tries = [
+        torch_evidence(device=GPU, machine=A100),
+        torch_evidence(device=GPU, machine=UNLISTED, model=PERCEPTRON),
+        torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, use=_busy(25)),
+        torch_evidence(
+            device=GPU, machine=A100, model=PERCEPTRON, probes={"matmul_precision": probe(1.01)}
+        ),
+    ]
+    examples = [
+        Example(
+            before="import torch\n\nfor x, y in ▸loader◂:\n    step(x, y)\n",
+            after='import torch\n\ntorch.set_float32_matmul_precision("high")\n\n'
+            "for x, y in loader:\n    step(x, y)\n",
+        ),
+        Example(
+            before="from torch import nn\n\nfor x, y in ▸loader◂:\n    step(x, y)\n",
+            after="from torch import nn\nimport torch\n\n"
+            'torch.set_float32_matmul_precision("high")\n\n'
+            "for x, y in loader:\n    step(x, y)\n",
+        ),
+        Example(  # what the user set himself stays
+            before='import torch\n\ntorch.set_float32_matmul_precision("highest")\n▸run()◂\n',
+            after='import torch\n\ntorch.set_float32_matmul_precision("highest")\nrun()\n',
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find float32 matrix products on a GPU with TF32 that keep it busy."""
+        if not _applies(evidence):
+            return None
+        gpu = evidence.machine.gpus[0]
+        measured = taken_probe(evidence, "matmul_precision")
+        if measured is not None:
+            if measured.low < PROBE_LEAST:
+                return None
+            bound, basis = bound_by_probe(evidence, measured), PROBED
+            seen = (
+                f'With "high" the same computation ran {times(measured.ratio)} as fast '
+                f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+            )
+        else:
+            ratio, busy = tf32_ratio(gpu), gpu_busy(evidence)
+            if ratio is None or (busy is not None and busy < BUSY):
+                return None
+            saved = kernel_seconds(evidence) * (1 - 1 / ratio)
+            bound = min(ratio, bound_if_saved(evidence, saved))
+            basis = "forward and backward at peak TF32 over peak float32 of this GPU"
+            seen = f"Its peak in TF32 is {times(ratio)} that in float32."
+        return self._finding(evidence, bound, basis, seen) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it for any model that multiplies float32 matrices, convolutions or not."""
+        if not _has_tf32(evidence) or not count_of(evidence.torch.model, DENSE):
+            return None
+        return self._finding(evidence, *to_try(evidence, "matmul_precision"))
+
+    def _finding(
+        self, evidence: Evidence, bound: float | None, basis: str, seen: str = ""
+    ) -> Finding:
+        model, gpu, where = evidence.torch.model, evidence.machine.gpus[0], process_site(evidence)
+        return self.finding(
+            title="Matrix products run in full float32 on a GPU with TF32",
+            text=f'{model.cls} is float32, its matrix products run with precision "highest" on '
+            f"{gpu.name} (compute capability {gpu.compute_capability}). {seen}".strip(),
+            bound=bound,
+            bound_basis=basis,
+            where=(where,) if where else (),
+            advice="Allow TF32 before the first step.",
+            snippet='torch.set_float32_matmul_precision("high")',
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the precision after the imports."""
+        file = finding.where[0].file
+        for name in ("set_float32_matmul_precision", "allow_tf32", "fp32_precision"):
+            refuse_if_named(script, file, name)
+        torch = script.module_name(file, "torch")
+        script.insert_after_imports(file, f'{torch}.set_float32_matmul_precision("high")')
+
+
+def tf32_ratio(gpu: Gpu) -> float | None:
+    """Return peak TF32 over peak float32 rate, None if it is not known."""
+    row = peaks(gpu.name)
+    if row is None or not row["tf32_tflops"] or not row["fp32_tflops"]:
+        return None
+    return float(row["tf32_tflops"]) / float(row["fp32_tflops"])
+
+
+def _applies(evidence: Evidence) -> bool:
+    """Whether float32 products, not convolutions, are what a GPU with TF32 computes."""
+    model = evidence.torch.model
+    return _has_tf32(evidence) and count_of(model, DENSE) > count_of(model, CONVOLUTIONS)
+
+
+def _has_tf32(evidence: Evidence) -> bool:
+    """Whether a GPU with TF32 runs a float32 model without it."""
+    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
+        return False
+    known = capability(evidence.machine.gpus[0])
+    torch = evidence.torch
+    if known is None or known < TF32_FROM or torch.flag("matmul_precision") != "highest":
+        return False
+    return "float32" in torch.model.dtypes and not (torch.calls and torch.calls.autocast)

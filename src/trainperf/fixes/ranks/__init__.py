@@ -1,0 +1,1 @@
+"""Several ranks: stragglers, threads, writing, NCCL, whether they pay at all."""

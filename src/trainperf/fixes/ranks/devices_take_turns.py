@@ -1,0 +1,158 @@
+"""A model spread over devices of which one computes while the others wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.common.words import percent, worth
+from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence
+from trainperf.model import Equivalence, Evidence, Finding, Missing, PhaseUse
+
+ONE_BUSY = (0.70, 1.15)
+"""The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
+that keeps them all waiting; more, and they compute at once."""
+
+PART = 0.10
+"""A device that is busy for less of a step has no part of the model worth the name."""
+
+TORCH = """\
+from torch.distributed.pipelining import ScheduleGPipe
+
+schedule = ScheduleGPipe(stage, n_microbatches=8)  # one stage of the model in each rank
+"""
+
+TENSORFLOW = """\
+strategy = tf.distribute.MirroredStrategy()  # if the whole model fits on one device
+with strategy.scope():
+    model = make_model()
+"""
+
+
+def _busy(*percents: float | None) -> tuple[PhaseUse, ...]:
+    gpus = tuple({"index": index, "utilization_percent": one} for index, one in enumerate(percents))
+    return (PhaseUse("resident", 20, gpu=gpus), PhaseUse("real", 20, gpu=gpus))
+
+
+PLACED: dict[str, Any] = {"model_devices": {"model": "Net", "devices": {"cuda:0": 9, "cuda:1": 9}}}
+BY_TF: dict[str, Any] = {"devices_used": ["GPU:0", "GPU:1"]}
+
+
+class TakeTurns(Fix):
+    """Give every device something to compute at all times: micro-batches, or whole models.
+
+    ## Why it is slow
+    Layers were placed on several devices by hand. A batch passes from one to the next
+    and the gradients back, so one device computes and the others wait for it.
+
+    ## What changes
+    Cut into micro-batches, one part of the batch is on each device at a time (a
+    pipeline). Where the model fits on one device, a copy on each with a part of the
+    batch (data parallelism) keeps all of them busy, with less to exchange than it seems.
+
+    ## When not to
+    - Batch normalisation takes its statistics of each micro-batch.
+    - Parts that take unequally long leave devices idle still: balance them first.
+    - Very small batches cannot be cut.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.SEMANTICS
+    framework = "any"
+
+    silent = [
+        # nothing was placed by hand, or all on one device
+        torch_evidence(use=_busy(50, 48), **on_gpus()),
+        torch_evidence(
+            use=_busy(50, 48),
+            facts={"model_devices": {"model": "Net", "devices": {"cuda:0": 9}}},
+            **on_gpus(),
+        ),
+        # both compute at once
+        torch_evidence(use=_busy(85, 80), facts=PLACED, **on_gpus()),
+        # both wait for the host
+        torch_evidence(use=_busy(20, 25), facts=PLACED, **on_gpus()),
+        # the second holds next to nothing
+        torch_evidence(use=_busy(95, 4), facts=PLACED, **on_gpus()),
+        # how busy they are is not known
+        torch_evidence(facts=PLACED, **on_gpus()),
+        torch_evidence(use=_busy(50, None), facts=PLACED, **on_gpus()),
+        # weights on the host beside one GPU
+        torch_evidence(
+            use=_busy(90),
+            facts={"model_devices": {"model": "Net", "devices": {"cuda:0": 9, "cpu": 9}}},
+            **on_gpus(),
+        ),
+        # devices of a CPU
+        parallel_evidence("tensorflow", facts={"devices_used": ["CPU:0", "CPU:1"]}),
+        # replicas of a strategy
+        parallel_evidence("tensorflow", facts=BY_TF, use=_busy(50, 48), **on_gpus()),
+        # input-bound
+        torch_evidence(use=_busy(50, 48), facts=PLACED, resident=0.010, input=0.099, **on_gpus()),
+    ]
+    fires = [
+        torch_evidence(use=_busy(50, 48), facts=PLACED, **on_gpus()),
+        torch_evidence(use=_busy(60, 30), facts=PLACED, resident=None, **on_gpus()),
+        evidence(facts=BY_TF, use=_busy(52, 46), **on_gpus()),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find devices with a model placed over them, whose busy times add up to one."""
+        count = len(_gpus_of_model(evidence))
+        if count < 2 or _replicated(evidence):
+            return None
+        busy = [one for one in _utilizations(evidence) if one >= PART]
+        if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
+            return None
+        most = max(busy)
+        resident = evidence.times.resident_
+        step = evidence.times.real if isinstance(resident, Missing) else resident.seconds
+        bound = min(float(count), bound_if_saved(evidence, step * (1 - most)))
+        if not worth(evidence, bound):
+            return None
+        shares = ", ".join(percent(one) for one in busy)
+        where = evidence.loop.where
+        return self.finding(
+            title=f"{count} GPUs take turns: one computes while the others wait",
+            text=f"The model is placed over {count} GPUs, which are busy for {shares} of a step: "
+            f"{percent(sum(busy))} in all, so hardly ever two at once.",
+            bound=bound,
+            bound_basis=f"the busiest GPU, {percent(most)} of a step, at work all the time",
+            where=(where,) if where else (),
+            advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
+            "fits on one GPU, train a copy on each.",
+            snippet=TORCH if evidence.framework.name == "torch" else TENSORFLOW,
+        )
+
+
+def _gpus_of_model(evidence: Evidence) -> list[str]:
+    """The GPUs that hold weights of the trained model; empty if it was not looked at."""
+    placed = evidence.facts.get("model_devices")
+    names = placed.get("devices", {}) if isinstance(placed, dict) else {}
+    used = [*names, *(evidence.facts.get("devices_used") or ())]
+    return sorted({str(one) for one in used if str(one).lower().startswith(("cuda", "gpu"))})
+
+
+def _replicated(evidence: Evidence) -> bool:
+    """Whether each device holds a model of its own."""
+    try:
+        return evidence.parallel.replicas > 1
+    except NotMeasured:
+        return evidence.loop.replicas > 1
+
+
+def _utilizations(evidence: Evidence) -> list[float]:
+    """The share of time that each GPU was busy, by NVML; none unless known of all.
+
+    Of resident steps where there are samples of those: waiting for input is no turn.
+    """
+    try:
+        gpus = evidence.phase("resident").gpu
+    except NotMeasured:
+        gpus = evidence.phase("real").gpu
+    seen = [gpu.get("utilization_percent") for gpu in gpus]
+    return [] if None in seen else [float(one) / 100 for one in seen if one is not None]

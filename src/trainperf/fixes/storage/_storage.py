@@ -1,0 +1,227 @@
+"""What the fixes of storage share: evidence with files that are read, and what reading costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.words import ms
+from trainperf.model import Channel, Evidence, Loop, Reads, Volume
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+
+FROM_STORAGE = 0.10
+"""With less of its bytes from storage than this share, a step was fed from the kernel's cache."""
+
+REMOTE = ("efs", "lustre", "network", "nfs", "s3 mount")
+"""Volumes where each open is a request over the network, whatever the cache holds."""
+
+SMALL_FILE = 1 * MIB
+"""Mean bytes of a file below which a disk waits for each file more than for its bytes: gp3
+gives 125 MiB/s and answers in a millisecond, the time of 128 KiB; our choice."""
+
+LEAST_OPENS = 2.0
+"""Opens in each step: with less, a file serves many samples already."""
+
+LEAST_FILES = 100
+
+MANY = 1000
+"""Files of a channel in FastFile mode from which its mode is the matter; our choice."""
+
+VARYING = 1.25
+"""Cold reads in the run took up to so much longer than in the probe (measured under a limit
+of requests a second: 1.15 times); a bound must not be too low for that."""
+
+NEARLY_ALL = 0.9
+"""Share of a step's bytes that come from storage, from which its waiting may be for them."""
+
+REAL_PART = 0.2
+"""Share of the waiting that the probe must explain; our choice."""
+
+LEAST_SAMPLES = 3
+
+SHARD = "about 150 MB"
+"""What SageMaker's advice on input modes makes of small files."""
+
+EBS_VOLUME = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store")
+NVME_VOLUME = Volume("/scratch", "nvme", "xfs", "nvme2n1", "Amazon EC2 NVMe Instance Storage")
+EFS_VOLUME = Volume("/mnt/efs", "efs", "nfs4", "fs-1.efs.eu-west-1.amazonaws.com:/")
+
+
+LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=480)
+"""An epoch that reads the files of `reads` once."""
+
+
+def reads(volume: Volume = EBS_VOLUME, **fields: Any) -> Reads:
+    """64 files of 150 MB on a gp3 volume that gives 125 MiB/s, half of it read in the run."""
+    given: dict[str, Any] = {
+        "files": 64,
+        "opens": 640,
+        "seconds": 5.0,
+        "sizes": (140 * MIB, 150 * MIB, 160 * MIB),
+        "total_bytes": 64 * 150 * MIB,
+        "examples": (f"{volume.mount}/train-00001.tfrecord",),
+        "seen_by": "Python opened them",
+        "cold_bytes_s": 120.0 * MIB,
+        "cold_parallel_bytes_s": 125.0 * MIB,
+        "warm_bytes_s": 4000.0 * MIB,
+        "open_s": 0.0001,
+        "probed_files": 16,
+        "probed_bytes": 64 * MIB,
+        "cold_file_s": 0.033,
+        "warm_file_s": 0.001,
+        "cached_share": 0.5,
+        "opens_per_step": 0.2,
+        "bytes_per_step": 20.0 * MIB,
+        "stored_per_step": 18.0 * MIB,
+        "needed_bytes_s": 400.0 * MIB,
+    }
+    return Reads(volume, **{**given, **fields})
+
+
+def storing(*found: Reads, bound: bool = True, **fields: Any) -> Evidence:
+    """Evidence of a script that read `found`, waiting for its input unless not `bound`."""
+    fields = {"loop": LOOP, **fields}
+    if bound:
+        fields = {"real": 0.200, "resident": 0.050, "input": 0.200, **fields}
+    return evidence(reads=found or (reads(),), **fields)
+
+
+def small(volume: Volume = EFS_VOLUME, **fields: Any) -> Reads:
+    """100,000 files of 100 KiB, 32 opened in each step, 4 ms each."""
+    given: dict[str, Any] = {
+        "files": 100_000,
+        "opens": 3200,
+        "sizes": (80 * KIB, 100 * KIB, 120 * KIB),
+        "total_bytes": 100_000 * 100 * KIB,
+        "examples": (f"{volume.mount}/train/000001.jpg",),
+        "open_s": 0.002,
+        "cold_file_s": 0.004,
+        "warm_file_s": 0.003,
+        "whole_files": True,
+        "opens_per_step": 32.0,
+        "bytes_per_step": 32.0 * 100 * KIB,
+        "stored_per_step": 32.0 * 100 * KIB,
+        "needed_bytes_s": 64.0 * MIB,
+    }
+    return replace(reads(volume), **{**given, **fields})
+
+
+def from_storage(one: Reads) -> bool:
+    """Whether a step's bytes came from storage, rather than from the kernel's cache.
+
+    Raises `NotMeasured` where either is not known.
+    """
+    if one.stored_per_step is None or not one.bytes_per_step:
+        raise NotMeasured("what a step reads from storage is not known")
+    return one.stored_per_step >= FROM_STORAGE * one.bytes_per_step
+
+
+def by_file(one: Reads) -> bool:
+    """Whether each step opens many files so small that opening them is what costs."""
+    mean, opens = one.mean_bytes, one.opens_per_step
+    if mean is None or opens is None:
+        return False
+    return mean <= SMALL_FILE and opens >= LEAST_OPENS and one.files >= LEAST_FILES
+
+
+def epoch_bytes(one: Reads, evidence: Evidence) -> float:
+    """Bytes that an epoch reads there: of the files seen, or of all its steps if that is more.
+
+    Raises `NotMeasured` where there are more files than were seen, and an epoch's length is
+    not known.
+    """
+    steps = evidence.loop.epoch_steps
+    if steps and one.bytes_per_step:
+        return max(float(one.total_bytes), steps * one.bytes_per_step)
+    if one.at_least:
+        raise NotMeasured("not all files were seen")
+    return float(one.total_bytes)
+
+
+def through(one: Reads, channel: Channel) -> bool:
+    """Whether files of a volume came by way of a channel."""
+    inside = channel.path.rstrip("/") + "/"
+    return any(path.startswith(inside) for path in one.examples)
+
+
+def at_most(one: Reads, seconds: float, evidence: Evidence) -> float:
+    """Seconds of a step that storage takes at most, where the probe says `seconds`.
+
+    Where nearly all bytes came from storage, and the probe explains a real part of it, that
+    is all the waiting in which nothing was computed: a volume with a burst that had been
+    used up is slower in the run than in a probe after a pause (measured: four times).
+    """
+    most = VARYING * seconds
+    idle = _idle_s(evidence)
+    from_there = (one.stored_per_step or 0.0) >= NEARLY_ALL * (one.bytes_per_step or 0.0) > 0
+    return max(most, idle) if from_there and seconds >= REAL_PART * idle else most
+
+
+def slower_said(most: float, seconds: float) -> str:
+    """Say that the run's reads may have been slower than the probe's; "" where they were not."""
+    if most <= VARYING * seconds:
+        return ""
+    return (
+        f" In the run {ms(most)} of a step passed without computing: reads may have been slower "
+        "then than in the probe, which came after a pause."
+    )
+
+
+def _idle_s(evidence: Evidence) -> float:
+    """Seconds of a step's waiting in which no process of the script computed; 0 if not known."""
+    try:
+        use = evidence.phase("real")
+    except NotMeasured:
+        return 0.0
+    if use.cpu_cores is None or use.samples < LEAST_SAMPLES:
+        return 0.0
+    real = evidence.times.real
+    return max(0.0, min(real - evidence.times.resident, real * (1 - use.cpu_cores)))
+
+
+def waits(seconds: float, most: float, what: str) -> dict[str, Any]:
+    """What the verdict says of storage: seconds of a step by the probe, and for what they go.
+
+    `waits_most_s` is the waiting in the run where that was longer.
+    """
+    longer = most if most > VARYING * seconds else seconds
+    return {"waits_s": seconds, "waits_most_s": longer, "waits_for": what}
+
+
+def folder(one: Reads, otherwise: str = "/data") -> str:
+    """The folder of the files that were seen, to stand in a snippet."""
+    return (one.examples[0].rpartition("/")[0] if one.examples else "") or otherwise
+
+
+def readers(evidence: Evidence) -> int:
+    """How many read at once at least: the workers of a PyTorch loader, else one."""
+    try:
+        return max(1, evidence.torch.loader.workers)
+    except NotMeasured:
+        return 1
+
+
+def size(value: float) -> str:
+    """Say a number of bytes: "96 KiB", "150 MiB", "9.4 GiB"."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1000 or unit == "GiB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if value >= 99.5 or unit == "bytes" else f"{value:.2g} {unit}"
+
+
+def rate(value: float) -> str:
+    """Say a rate: "125 MiB/s"."""
+    return f"{size(value)}/s"
+
+
+def place(volume: Volume) -> str:
+    """Say where files lie: "/data (EBS, nvme1n1)"."""
+    names = {"ebs": "EBS", "nvme": "local NVMe", "efs": "EFS", "nfs": "NFS", "lustre": "Lustre"}
+    kind = names.get(volume.kind, volume.kind) or volume.filesystem
+    device = volume.device if volume.kind in ("ebs", "nvme", "disk") else ""
+    inside = ", ".join(filter(None, (kind, device)))
+    return f"{volume.mount or 'an unknown mount'} ({inside})" if inside else volume.mount

@@ -1,0 +1,1 @@
+"""`tf.distribute`: strategies, scopes, how data is dealt out."""

@@ -1,0 +1,191 @@
+"""Files that cannot be shared out evenly among the workers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.words import percent, worth
+from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks, strategy
+from trainperf.fixes.strategies._source import bindings
+from trainperf.model import Equivalence, Evidence, Finding, Site, Strategy
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+BY_FILE = ("AUTO", "FILE")
+"""Policies that share out whole files, where the dataset reads files."""
+
+OPTIONS = "sharding"
+"""What the edit calls its `tf.data.Options`."""
+
+SNIPPET = """\
+options = tf.data.Options()
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+dataset = dataset.with_options(options)
+"""
+
+DATASET_SITE = Site("train.py", 14, "main", col=14, end_line=14, end_col=60)
+
+
+def _workers(count: int, files: int | None, policy: str = "AUTO", **fields: object) -> Evidence:
+    """Evidence of so many workers of one replica each."""
+    made = strategy(
+        cls="MultiWorkerMirroredStrategy",
+        workers=count,
+        replicas=count,
+        files=files,
+        auto_shard=policy,
+        dataset_where=DATASET_SITE,
+        **fields,
+    )
+    job = {"processes": ranks(count), "expected": count, "replicas": count}
+    return parallel_evidence("tensorflow", strategy=made, parallel=job)
+
+
+class ShardByData(Fix):
+    """Share out samples among the workers instead of files: `AutoShardPolicy.DATA`.
+
+    ## Why it is slow
+    A dataset that reads files is shared out by whole files. Where there are few, some
+    workers get more files than others, or none at all: an epoch lasts as long as the
+    worker with most, and the others wait or compute on nothing.
+
+    ## What changes
+    With `AutoShardPolicy.DATA` each of n workers takes every n-th sample. All have the
+    same number; which worker computes which sample changes.
+
+    ## When not to
+    - Every worker then reads all files and throws away what is not its own. Where
+      reading is what takes long, write the data into more files instead: a multiple of
+      the number of workers.
+    - When the dataset is sharded by hand (`shard`, an `InputContext`).
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+    between_epochs = True
+
+    silent = [
+        # one worker
+        parallel_evidence("tensorflow"),
+        parallel_evidence("tensorflow", strategy=strategy(files=1)),
+        # as many files as workers, or so many that one more does not matter
+        _workers(2, 2),
+        _workers(4, 8),
+        _workers(4, 402),
+        # no files, or not known
+        _workers(4, 0),
+        _workers(4, None),
+        # shared out otherwise
+        _workers(4, 3, "DATA"),
+        _workers(4, 3, "OFF"),
+    ]
+    fires = [
+        _workers(4, 3),
+        _workers(2, 1, "FILE"),
+        _workers(4, 5),
+    ]
+    examples = [
+        Example(
+            before="import tensorflow as tf\n\n"
+            "data = ▸tf.data.TFRecordDataset(files).batch(64)◂\n"
+            "parts = strategy.experimental_distribute_dataset(data)\n",
+            after="import tensorflow as tf\n\n"
+            "sharding = tf.data.Options()\n"
+            "sharding.experimental_distribute.auto_shard_policy = "
+            "tf.data.experimental.AutoShardPolicy.DATA\n"
+            "data = tf.data.TFRecordDataset(files).batch(64).with_options(sharding)\n"
+            "parts = strategy.experimental_distribute_dataset(data)\n",
+        ),
+        Example(  # the call that distributes it
+            before="import tensorflow as tf\n\n"
+            "parts = ▸strategy.experimental_distribute_dataset(data)◂\n",
+            after="import tensorflow as tf\n\n"
+            "sharding = tf.data.Options()\n"
+            "sharding.experimental_distribute.auto_shard_policy = "
+            "tf.data.experimental.AutoShardPolicy.DATA\n"
+            "parts = strategy.experimental_distribute_dataset(data.with_options(sharding))\n",
+        ),
+        Example(  # a function of the user's shards by hand
+            before="import tensorflow as tf\n\n"
+            "parts = ▸strategy.distribute_datasets_from_function(make)◂\n",
+            after="import tensorflow as tf\n\n"
+            "parts = strategy.distribute_datasets_from_function(make)\n",
+        ),
+        Example(  # the file sets it elsewhere
+            before="import tensorflow as tf\n\n"
+            "options = tf.data.Options()\n"
+            "options.experimental_distribute.auto_shard_policy = policy\n"
+            "data = ▸tf.data.TFRecordDataset(files)◂.with_options(options)\n",
+            after="import tensorflow as tf\n\n"
+            "options = tf.data.Options()\n"
+            "options.experimental_distribute.auto_shard_policy = policy\n"
+            "data = tf.data.TFRecordDataset(files).with_options(options)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find files shared out among workers, of which some get clearly more than others."""
+        found = evidence.parallel.strategy
+        if found is None or found.workers < 2 or not found.files:
+            return None
+        if found.auto_shard not in BY_FILE:
+            return None
+        bound = math.ceil(found.files / found.workers) * found.workers / found.files
+        if not worth(evidence, bound):
+            return None
+        site = found.dataset_where
+        return self.finding(
+            title=f"{found.files} files are too few for {found.workers} workers"
+            if found.files > 1
+            else f"One file is too little for {found.workers} workers",
+            text=_text(found),
+            bound=bound,
+            bound_basis="whole epochs, if the files are equally long and reading is not what "
+            "the workers wait for",
+            where=(site,) if site else (),
+            advice="Set AutoShardPolicy.DATA, or write the data into more files.",
+            snippet=SNIPPET,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the dataset options of its own, in a statement before it is made."""
+        for site in finding.where:
+            text, file = script.expression(site), script._file(site.file).source
+            if "auto_shard_policy" in file.text:
+                raise CannotRewrite(f"{file.name} sets the policy itself")
+            if "distribute_datasets_from_function" in text or "with_options" in text:
+                raise CannotRewrite("the dataset has options, or is sharded by hand")
+            if OPTIONS in set(bindings(file.tree.body)) or f" {OPTIONS} = " in file.text:
+                raise CannotRewrite(f"{file.name} has something else named {OPTIONS}")
+            tf = script.module_name(site.file, "tensorflow", site)
+            script.insert_before(
+                site,
+                f"{OPTIONS} = {tf}.data.Options()\n"
+                f"{OPTIONS}.experimental_distribute.auto_shard_policy = "
+                f"{tf}.data.experimental.AutoShardPolicy.DATA",
+            )
+            if "distribute_dataset(" in text:
+                script.wrap_argument(site, 0, f"{{}}.with_options({OPTIONS})")
+            else:
+                script.append_call(site, f".with_options({OPTIONS})")
+
+
+def _text(found: Strategy) -> str:
+    files, workers = found.files or 0, found.workers
+    most = math.ceil(files / workers)
+    text = (
+        f"The {found.cls} shares out whole files (AutoShardPolicy.{found.auto_shard}), and there "
+        f"are {files} for {workers} workers"
+        if files > 1
+        else f"The {found.cls} shares out whole files (AutoShardPolicy.{found.auto_shard}), and "
+        f"there is one for {workers} workers"
+    )
+    if files < workers:
+        left = workers - files
+        return f"{text}: {left} of them get{'s' if left == 1 else ''} none."
+    idle = 1 - files / workers / most
+    return f"{text}: some get {most}, others fewer, and {percent(idle)} of an epoch is waiting."

@@ -1,0 +1,204 @@
+"""Gradients that replicas exchange by other means than the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.step import at_most, step_can_matter
+from trainperf.fixes.common.words import worth
+from trainperf.fixes.ranks._exchange import (
+    AT_MOST_ALL,
+    WORTH_CHANGING,
+    bound_by_share,
+    exchange_said,
+    exchange_share,
+)
+from trainperf.fixes.ranks._parallel_cases import exchange, on_gpus, parallel_evidence, strategy
+from trainperf.fixes.strategies._source import called
+from trainperf.model import Equivalence, Evidence, Finding, Strategy
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+POSITION = 1
+"""Where `cross_device_ops` stands among the arguments of `MirroredStrategy`."""
+
+COLLECTIVE = "CollectiveAllReduce"
+"""TensorFlow's own choice (2.21); over NCCL where all devices are GPUs."""
+
+FAST = ("NcclAllReduce", COLLECTIVE)
+
+DEAR = {"exchange": exchange(0.040, method="MirroredStrategy", backend="ReductionToOneDevice")}
+
+GPUS = strategy(
+    devices=("GPU:0", "GPU:1"),
+    cross_device_ops="HierarchicalCopyAllReduce",
+    cross_device_ops_given=True,
+)
+
+GIVEN = strategy(cross_device_ops="ReductionToOneDevice", cross_device_ops_given=True)
+
+
+class CrossDeviceOps(Fix):
+    """Exchange gradients by the fastest `cross_device_ops` of these devices.
+
+    ## Why it is slow
+    `ReductionToOneDevice` gathers all gradients on one device and sends the sums back;
+    `HierarchicalCopyAllReduce` copies them along the links of one machine of its time.
+    NCCL knows the links between GPUs and uses all of them at once. On devices of a CPU
+    TensorFlow's own choice, a collective, packs small gradients together.
+
+    ## What changes
+    `cross_device_ops` of the strategy: NCCL on GPUs, TensorFlow's own choice elsewhere.
+    The sums are the same; they are added up in another order, so the last digits differ.
+
+    ## When not to
+    - NCCL is for NVIDIA GPUs under Linux only.
+    - When it was set because NCCL hangs or fails on this machine.
+    """
+
+    category = "sync"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        # the exchange is a small part, was not timed, or none was seen
+        parallel_evidence("tensorflow"),
+        parallel_evidence("tensorflow", parallel={"exchange": exchange(None)}),
+        parallel_evidence("tensorflow", parallel={"exchange": None}),
+        # NCCL already, or TensorFlow's own choice on GPUs
+        parallel_evidence(
+            "tensorflow",
+            parallel=DEAR,
+            strategy=replace(GPUS, cross_device_ops="NcclAllReduce"),
+            **on_gpus(),
+        ),
+        parallel_evidence(
+            "tensorflow",
+            parallel=DEAR,
+            strategy=replace(GPUS, cross_device_ops=f"{COLLECTIVE} (NCCL)"),
+            **on_gpus(),
+        ),
+        # TensorFlow's own choice on devices of the CPU
+        parallel_evidence("tensorflow", parallel=DEAR),
+        # several workers: their exchange is chosen by other options
+        parallel_evidence(
+            "tensorflow",
+            parallel=DEAR,
+            strategy=strategy(cls="MultiWorkerMirroredStrategy", workers=2),
+        ),
+        # one replica
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=strategy(replicas=1)),
+    ]
+    fires = [
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=GPUS, **on_gpus()),
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=GIVEN),
+        # built where no edit can reach
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=replace(GIVEN, where=None)),
+    ]
+    tries_not = [
+        parallel_evidence("tensorflow"),
+        parallel_evidence("tensorflow", parallel=DEAR, strategy=strategy(replicas=1)),
+        parallel_evidence("tensorflow", strategy=replace(GIVEN, where=None)),
+    ]
+    tries = [
+        parallel_evidence("tensorflow", strategy=GIVEN),
+        parallel_evidence("tensorflow", parallel={"exchange": None}, strategy=GIVEN),
+    ]
+    examples = [
+        Example(
+            before="import tensorflow as tf\n\n"
+            "strategy = ▸tf.distribute.MirroredStrategy(\n"
+            "    cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()\n)◂\n",
+            after="import tensorflow as tf\n\n"
+            "strategy = tf.distribute.MirroredStrategy(\n"
+            "    cross_device_ops=tf.distribute.NcclAllReduce()\n)\n",
+            data={"ops": "NcclAllReduce"},
+        ),
+        Example(
+            before='strategy = ▸MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=ops)◂\n',
+            after='strategy = MirroredStrategy(["CPU:0", "CPU:1"])\n',
+            data={"ops": ""},
+        ),
+        Example(
+            before="strategy = ▸MirroredStrategy(devices, ReductionToOneDevice())◂\n",
+            after="strategy = MirroredStrategy(devices, None)\n",
+            data={"ops": ""},
+        ),
+        Example(  # a function of the user's
+            before="import tensorflow as tf\n\nstrategy = ▸make_strategy(2)◂\n",
+            after="import tensorflow as tf\n\nstrategy = make_strategy(2)\n",
+            data={"ops": "NcclAllReduce"},
+        ),
+        Example(  # it may be among what cannot be seen
+            before="import tensorflow as tf\n\n"
+            "strategy = ▸tf.distribute.MirroredStrategy(**settings)◂\n",
+            after="import tensorflow as tf\n\n"
+            "strategy = tf.distribute.MirroredStrategy(**settings)\n",
+            data={"ops": "NcclAllReduce"},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a `MirroredStrategy` whose exchange takes a share and could be made otherwise."""
+        found = _slow(evidence)
+        if found is None or exchange_share(evidence) < WORTH_CHANGING:
+            return None
+        bound = bound_by_share(evidence)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, found, f"{exchange_said(evidence)}; ", bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try other means of exchange wherever the script asks for slow ones."""
+        found = _slow(evidence)
+        if found is None or not step_can_matter(evidence):
+            return None
+        return self._finding(evidence, found, "", at_most(evidence))
+
+    def _finding(
+        self, evidence: Evidence, found: Strategy, said: str, bound: float | None
+    ) -> Finding:
+        gpus = evidence.device.kind == "GPU"
+        better = "tf.distribute.NcclAllReduce()" if gpus else "None"
+        return self.finding(
+            title=f"{found.cross_device_ops} exchanges the gradients",
+            text=f"{said}{found.replicas} "
+            f"{'GPUs' if gpus else 'devices of the CPU'} exchange them by the "
+            f"{found.cross_device_ops} that the script asks for.",
+            bound=bound,
+            bound_basis=AT_MOST_ALL,
+            where=(found.where,) if found.where else (),
+            advice="Exchange gradients by NCCL."
+            if gpus
+            else "Leave cross_device_ops out: TensorFlow's own choice suits these devices.",
+            snippet=f"strategy = tf.distribute.MirroredStrategy(cross_device_ops={better})",
+            data={"ops": "NcclAllReduce" if gpus else ""},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the keyword in the call that builds the strategy, or take it out."""
+        for site in finding.where:
+            name = called(script, site)
+            if name != "MirroredStrategy":
+                raise CannotRewrite(f"the strategy is built by {name}, not by MirroredStrategy")
+            if finding.data["ops"]:
+                tf = script.module_name(site.file, "tensorflow", site)
+                value = f"{tf}.distribute.{finding.data['ops']}()"
+                script.set_keyword(site, "cross_device_ops", value, position=POSITION)
+            elif "cross_device_ops" in script.call_keywords(site):
+                script.remove_keyword(site, "cross_device_ops")
+            else:
+                script.replace_argument(site, POSITION, "None")
+
+
+def _slow(evidence: Evidence) -> Strategy | None:
+    """The strategy of several replicas that is told to exchange by other than the fastest."""
+    found = evidence.parallel.strategy
+    if found is None or found.cls != "MirroredStrategy" or found.replicas < 2:
+        return None
+    if not found.cross_device_ops_given or found.cross_device_ops.partition(" ")[0] in FAST:
+        return None
+    return found

@@ -1,0 +1,1 @@
+"""`tf.data` and other inputs of Keras: stages, caches, generators."""

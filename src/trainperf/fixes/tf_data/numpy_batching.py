@@ -1,0 +1,152 @@
+"""A loop that makes its own batches while the model waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Loop,
+    ModelFacts,
+    Site,
+    is_taken,
+)
+
+REAL_SHARE = 0.10
+"""The share of a step below which a function is not worth moving, as for pipeline stages."""
+
+ENOUGH = 30
+"""Stack samples of a function below which its share is a guess."""
+
+TRAINING = {
+    "fit", "train_on_batch", "test_on_batch", "predict_on_batch", "evaluate", "predict",
+    "gradient", "apply_gradients", "apply", "minimize", "__call__", "error_handler",
+    "op_dispatch_handler", "numpy", "_numpy", "__array__", "__float__", "block_on",
+}  # fmt: skip
+"""A function mostly found in these is the training itself, not the making of a batch.
+`error_handler` and `op_dispatch_handler` are what Keras and TensorFlow wrap calls in;
+`numpy` waits for a result."""
+
+_CALL = Loop("call", where=SITE, batch_size=32, input_kind="arrays in the loop")
+
+
+def _found(*functions: FunctionCost, loop: Loop = _CALL, **fields: Any) -> Evidence:
+    fields.setdefault("resident", None)
+    return evidence(real=0.1, input=None, loop=loop, functions=functions, **fields)
+
+
+class NumpyBatching(Fix):
+    """Make the next batch while the model computes, with tf.data.
+
+    ## Why it is slow
+    The loop makes each batch in Python and NumPy between two steps.
+    The model waits for it, and then Python waits for the model.
+
+    ## What changes
+    The function moves into a `tf.data.Dataset` that ends in `prefetch`: it runs in a
+    thread of its own, ahead of the step.
+    Written with TensorFlow ops in a `map` it also runs on several cores.
+
+    ## When not to
+    When the next batch depends on the result of this one, as in reinforcement learning.
+    When the function shares a random generator with the loop: draws come in another order.
+    """
+
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        _found(),
+        _found(FunctionCost("get_batch", "train.py", 116, 0.05, "main", 20, "")),
+        _found(FunctionCost("get_batch", "train.py", 116, 0.4, "main", 9, "")),
+        # the step itself
+        _found(FunctionCost("train", "train.py", 90, 0.8, "main", 300, "train_on_batch")),
+        _found(FunctionCost("step", "train.py", 90, 0.8, "main", 300, "error_handler")),
+        # not on the thread that trains
+        _found(FunctionCost("load", "train.py", 30, 0.8, "worker", 300, "")),
+        # tf.data feeds it
+        _found(
+            FunctionCost("on_batch_end", "train.py", 30, 0.4, "main", 300, "load_img"),
+            loop=Loop("fit", where=SITE, input_kind="tf.data"),
+        ),
+        # resident steps are no faster: the time is in what the loop does with results
+        _found(FunctionCost("log", "train.py", 116, 0.4, "main", 300, "load_img"), resident=0.099),
+    ]
+    fires = [
+        _found(FunctionCost("get_batch", "train.py", 116, 0.38, "main", 300, "load_img")),
+        _found(
+            FunctionCost("train", "train.py", 90, 0.4, "main", 400, "train_on_batch"),
+            FunctionCost("augment", "train.py", 30, 0.15, "main", 120),
+            FunctionCost("<module>", "train.py", 116, 0.38, "main", 300, ""),
+            resident=0.05,
+            models=(ModelFacts("model", "Sequential"),),
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a function of the user's that makes batches between the steps."""
+        if evidence.loop.kind != "call":
+            return None
+        making = [each for each in evidence.functions if _makes_batches(each)]
+        if not making:
+            return None
+        function = max(making, key=lambda each: each.share)
+        share = min(1.0, sum(each.share for each in making))
+        saved = share * evidence.times.real
+        if is_taken(evidence.times.resident_):
+            bound = evidence.bound_if_input_saves(saved)
+        else:
+            bound = evidence.bound_if_step_saves(saved)
+        if not worth(evidence, bound):
+            return None
+        named = not function.name.startswith("<")
+        name = f"`{function.name}`" if named else "The loop's own code"
+        beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
+        others = f"; with what else makes batches, {percent(share)}" if len(making) > 1 else ""
+        site = Site(function.file, function.line, function.name)
+        return self.finding(
+            title="The model waits while the loop makes its batch",
+            text=(
+                f"{name} ({_place(function)}) takes {percent(function.share)} of each "
+                f"{ms(evidence.times.real)} step{beneath}{others}. The model waits for it."
+            ),
+            bound=bound,
+            bound_basis="making batches fully overlapped with the step",
+            where=(site,),
+            advice="Feed the loop from a `tf.data.Dataset` that makes batches ahead of the step.",
+            snippet=_snippet(making),
+        )
+
+
+def _makes_batches(function: FunctionCost) -> bool:
+    seen = function.samples >= ENOUGH and function.share >= REAL_SHARE
+    return function.thread == "main" and seen and function.calls_into not in TRAINING
+
+
+def _place(function: FunctionCost) -> str:
+    return at(Site(function.file, function.line))
+
+
+def _snippet(making: list[FunctionCost]) -> str:
+    names = [each.name for each in making if each.name.isidentifier()]
+    name = next((each for each in names if "batch" in each.lower()), "make_batch")
+    return f"""\
+def batches():
+    while True:
+        # what your loop calls for a batch, with its arguments
+        yield tuple({name}())
+
+
+like = tuple(tf.TensorSpec(a.shape, a.dtype) for a in next(batches()))
+dataset = tf.data.Dataset.from_generator(batches, output_signature=like)
+dataset = dataset.prefetch(tf.data.AUTOTUNE)  # while the model computes
+
+for batch in dataset.take(steps):
+    model.train_on_batch(*batch)
+"""

@@ -1,0 +1,131 @@
+"""Batches shuffled in place of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import OTHER_SITE, SITE, stage
+from trainperf.fixes.common.words import at
+from trainperf.fixes.tf_data._input_cases import starved
+from trainperf.fixes.tf_data._moves import change_places
+from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+CHAINED = Site("train.py", 12, "main", col=5, end_line=12, end_col=28)
+"""The inner of two calls of one chain: it starts where the outer one starts."""
+
+OUTER = Site("train.py", 12, "main", col=5, end_line=12, end_col=41)
+
+
+class BatchBeforeShuffle(Fix):
+    """Shuffle samples before they are batched, not whole batches.
+
+    ## Why it is slow
+    It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole
+    batches: the same samples stay together in every epoch, so gradients vary less than
+    they should. The buffer holds k batches: n times the memory, n times the time to fill.
+
+    ## What changes
+    The two calls change places: `.shuffle(k).batch(n)`.
+    `k` counts samples then, not batches; choose it again if it is smaller than the data.
+    Batches hold other samples than before, so losses differ from the first step on.
+
+    ## When not to
+    When samples were shuffled earlier, in a list of files for example.
+    When batches are made by length or by class on purpose.
+    """
+
+    category = "practice"
+    equivalence = Equivalence.SEMANTICS
+
+    silent = [
+        starved(stage("shuffle", 0.01), stage("batch", 0.09)),
+        # taken apart again in between
+        starved(stage("batch", 0.09), stage("unbatch", 0.01), stage("shuffle", 0.0)),
+        # shuffled as samples already
+        starved(stage("shuffle", 0.01), stage("batch", 0.08), stage("shuffle", 0.01)),
+        # a library's batches, such as image_dataset_from_directory
+        starved(stage("batch", 0.09, where=None, by_user=False), stage("shuffle", 0.01)),
+        # batches by length
+        starved(stage("bucket_by_sequence_length", 0.09), stage("shuffle", 0.01)),
+        starved(stage("batch", 0.09)),
+    ]
+    fires = [
+        starved(stage("batch", 0.09, where=CHAINED), stage("shuffle", 0.01, where=OUTER)),
+        starved(
+            stage("padded_batch", 0.05, where=SITE),
+            stage("map", 0.01),
+            stage("shuffle", 0.01, where=OTHER_SITE, arguments={"buffer_size": 100}),
+        ),
+    ]
+    examples = [
+        Example(
+            before="ds = ▸▸files.map(load).batch(32)◂.shuffle(1000)◂.prefetch(1)\n",
+            after="ds = files.map(load).shuffle(1000).batch(32).prefetch(1)\n",
+        ),
+        Example(
+            before="ds = ▸ds.batch(32)◂\nds = ▸ds.shuffle(1000)◂\n",
+            after="ds = ds.shuffle(1000)\nds = ds.batch(32)\n",
+        ),
+        Example(  # a chain over lines: calls are seen to start at their names
+            before="ds = (\n    files.map(load)\n    .▸batch(32)◂\n    .▸shuffle(1000)◂\n)\n",
+            after="ds = (\n    files.map(load)\n    .shuffle(1000)\n    .batch(32)\n)\n",
+        ),
+        Example(
+            before="ds = files.▸batch(32)◂.map(f).▸shuffle(9)◂\n",
+            after="ds = files.batch(32).map(f).shuffle(9)\n",
+        ),
+        Example(  # more than the two calls would have to move
+            before="batches = ▸ds.batch(32)◂\nds = ▸batches.shuffle(1000)◂\n",
+            after="batches = ds.batch(32)\nds = batches.shuffle(1000)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a shuffle of whole batches, with no shuffle of samples before them."""
+        pair = _pair(evidence.stages)
+        if pair is None:
+            return None
+        batch, shuffle = pair
+        buffer = shuffle.arguments.get("buffer_size")
+        size = batch.arguments.get("batch_size")
+        held = ""
+        if isinstance(buffer, int) and isinstance(size, int) and buffer > 0:
+            held = f" Its buffer of {buffer} batches holds {buffer * size} samples."
+        chain = evidence.stages
+        adjacent = chain.index(shuffle) - chain.index(batch) == 1
+        where = tuple(each.where for each in (shuffle, batch) if each.where is not None)
+        return self.finding(
+            title="Whole batches are shuffled, not samples",
+            text=(
+                f"`shuffle` ({at(shuffle.where)}) comes after `{batch.op}` ({at(batch.where)}): "
+                f"the same samples share a batch in every epoch.{held}"
+            ),
+            bound=None,
+            bound_basis="it changes what is learned per step, not the time of a step",
+            where=where,
+            advice="Call `shuffle` before `batch`; its buffer counts samples then.",
+            snippet="dataset = dataset.shuffle(buffer_size).batch(batch_size)",
+            rewritable=adjacent and len(where) == 2 and all(site.exact for site in where),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Let the two calls, or the two statements they stand in, change places."""
+        one, other = finding.where
+        change_places(script, one, other)
+
+
+def _pair(stages: tuple[Stage, ...]) -> tuple[Stage, Stage] | None:
+    """The batch and the shuffle that follows it, where nothing was shuffled before."""
+    batch: Stage | None = None
+    for each in stages:
+        if each.op in ("unbatch", "rebatch"):
+            batch = None
+        elif each.op in ("batch", "padded_batch") and each.by_user and each.where is not None:
+            batch = batch or each
+        elif each.op == "shuffle":
+            return (batch, each) if batch is not None and each.by_user else None
+    return None

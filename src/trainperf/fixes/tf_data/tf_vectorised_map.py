@@ -1,0 +1,129 @@
+"""A cheap function called once for every sample."""
+
+from __future__ import annotations
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import stage
+from trainperf.fixes.common.pipeline import (
+    costly,
+    function_name,
+    opening,
+    pipeline_seconds,
+    sites,
+    upper,
+)
+from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.tf_data._input_cases import fed, starved
+from trainperf.model import Equivalence, Evidence, Finding, Function, Stage
+
+CHEAP = 50e-6
+"""Seconds per call below which the call itself (about 10 µs) is a real part of the cost."""
+
+FEWEST = 16
+"""Calls per step below which there is little to put together."""
+
+PER_ELEMENT = ("ReadFile", "Decode", "WholeFileReader", "SampleDistortedBoundingBox")
+"""Ops, by the start of their names, that take one file or image and no batch of them."""
+
+BATCHING = ("batch", "padded_batch", "ragged_batch")
+
+NORMALISE = Function("normalise", "train.py", 9)
+_MANY = {"function": NORMALISE, "elements_per_step": 512.0, "ops": ("Cast", "RealDiv")}
+
+
+class VectorisedMap(Fix):
+    """Batch first and map whole batches, when the function is cheap.
+
+    ## Why it is slow
+    Each call of a mapped function costs about 10 µs besides its work.
+    Scaling one row of numbers takes less than that; called for each sample of a batch,
+    the calls cost more than the arithmetic.
+
+    ## What changes
+    `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch.
+    The function sees one more axis in front and has to be written for it.
+
+    ## When not to
+    When the function decodes files or images, which have different sizes.
+    When it draws one random number per sample: it would draw one per batch.
+    When it reduces over an axis counted from the front.
+    """
+
+    category = "input"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        fed(stage("map", 0.02, **_MANY), stage("batch", 0.06)),
+        # not cheap
+        starved(stage("map", 0.09, **{**_MANY, "elements_per_step": 32.0}), stage("batch", 0.01)),
+        # few calls
+        starved(
+            stage("map", 0.0004, **{**_MANY, "elements_per_step": 8.0}),
+            stage("batch", 0.0001),
+            real=0.001,
+            resident=0.0002,
+        ),
+        # batched already
+        starved(stage("batch", 0.09), stage("map", 0.01, **_MANY)),
+        # work on single files, random draws, Python
+        starved(
+            stage("map", 0.02, **{**_MANY, "ops": ("DecodeJpeg", "Cast")}), stage("batch", 0.07)
+        ),
+        starved(stage("map", 0.02, stateful_random=True, **_MANY), stage("batch", 0.07)),
+        starved(stage("map", 0.02, python=True, **_MANY), stage("batch", 0.07)),
+        # something else stands between
+        starved(stage("map", 0.02, **_MANY), stage("shuffle", 0.02), stage("batch", 0.05)),
+        # what it does is not known
+        starved(stage("map", 0.02, **{**_MANY, "ops": ()}), stage("batch", 0.07)),
+    ]
+    fires = [
+        starved(stage("map", 0.02, **_MANY), stage("batch", 0.07)),
+        starved(stage("map", 0.02, **_MANY), stage("prefetch", 0.0), stage("padded_batch", 0.07)),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find cheap per-sample maps directly ahead of a batch."""
+        chain = evidence.stages
+        found = costly(evidence, lambda stage: _cheap(stage) and _batched_next(chain, stage))
+        if not found:
+            return None
+        dearest = found[0]
+        bound = evidence.bound_if_input_saves(dearest.seconds_per_step)
+        calls = dearest.elements_per_step
+        if calls is None or not worth(evidence, bound):
+            return None
+        name = function_name(dearest, "function")
+        return self.finding(
+            title="A cheap function is called for every sample",
+            text=(
+                f"{opening(dearest)} is called {calls:.0f} times a step for "
+                f"{ms(dearest.seconds_per_step / calls)} each: {ms(dearest.seconds_per_step)} of "
+                f"the {ms(pipeline_seconds(evidence))} the pipeline needs. Much of that is the "
+                f"call, not the work."
+            ),
+            bound=bound,
+            bound_basis=upper(evidence, "the calls cost nothing"),
+            where=sites((dearest,)),
+            advice="Batch first, and let the function work on whole batches.",
+            snippet=(
+                f"# {name} now gets batches: one more axis in front\n"
+                "dataset = dataset.batch(batch_size)\n"
+                f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"
+            ),
+        )
+
+
+def _cheap(stage: Stage) -> bool:
+    calls = stage.elements_per_step
+    if stage.op != "map" or calls is None or calls < FEWEST:
+        return False
+    whole = not any(op.startswith(PER_ELEMENT) for op in stage.ops)
+    unknown = stage.stateful_random or stage.python or not stage.ops
+    return whole and not unknown and stage.seconds_per_step / calls < CHEAP
+
+
+def _batched_next(chain: tuple[Stage, ...], stage: Stage) -> bool:
+    """Whether the next stage is a batch, a prefetch between them not counted."""
+    behind = (each for each in chain[chain.index(stage) + 1 :] if each.op != "prefetch")
+    following = next(behind, None)
+    return following is not None and following.op in BATCHING

@@ -1,0 +1,1 @@
+"""The step of Keras and TensorFlow: graphs, retracing, callbacks, recurrent kernels."""

@@ -1,0 +1,153 @@
+"""A callback's method that does its work less often, where all it does is observe."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.bodies import (
+    COLLECTS,
+    Function,
+    assigned,
+    keeps_state,
+    parameters,
+    root,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+EVERY = 100
+"""Batches between two times that a callback of the user's own still does its work."""
+
+COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
+
+CHANGES = frozenset(
+    [
+        "apply",
+        "apply_gradients",
+        "assign",
+        "assign_add",
+        "assign_sub",
+        "compile",
+        "evaluate_and_stop",
+        "exit",
+        "fit",
+        "load_weights",
+        "minimize",
+        "reset_state",
+        "reset_states",
+        "set_value",
+        "set_weights",
+        "train_on_batch",
+    ]
+)
+"""Methods and functions that change the model, the optimizer or the run."""
+
+PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})
+"""Functions and methods that cost nothing, as a counter or a list of losses needs them."""
+
+
+def work_seldom(script: Script, site: Site, every: int) -> None:
+    """Have the method whose head is at `site` return at once, but in every so many batches.
+
+    Raises `CannotRewrite` where it does more than observe.
+    """
+    method = script.definition(site)
+    more = does_more(method, script.methods(site))
+    if more:
+        raise CannotRewrite(f"{method.name} does more than observe: {more}")
+    guard = f"{COMMENT.format(every)}\nif {parameters(method)[1]} % {every}:\n    return"
+    script.insert_first(site, guard, after=head(method))
+
+
+def head(function: Function) -> int:
+    """Return how many first statements keep count: they are to run in every batch.
+
+    Counters and lists of numbers (`self.seen += 1`, `self.losses.append(logs["loss"])`)
+    at the top of the method, with what they need; the docstring is not counted.
+    """
+    count = 0
+    for index, statement in enumerate(body(function)):
+        if not _is_plain(statement):
+            break
+        if keeps_state([statement]):
+            count = index + 1
+    return count
+
+
+def body(function: Function) -> list[ast.stmt]:
+    """Return the statements of a function without its docstring."""
+    return function.body[1:] if ast.get_docstring(function) is not None else function.body
+
+
+def does_more(function: Function, methods: dict[str, Function]) -> str:
+    """Say what a method does beside observing; '' if nothing is to be seen.
+
+    What `head` leaves alone does not count. `methods` are those of its class.
+    """
+    if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
+        return "it is no plain method"
+    if len(parameters(function)) < 2:
+        return "it does not name the batch"
+    batch = parameters(function)[1]
+    statements = body(function)[head(function) :]
+    if not statements:
+        return "it only keeps count"
+    return _chooses(body(function), batch) or _changes(statements, methods, frozenset())
+
+
+def _chooses(statements: list[ast.stmt], batch: str) -> str:
+    """Whether the method picks its batches itself, or sees to it that training ends."""
+    for node in walk(statements):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            if not isinstance(node.left, ast.Constant | ast.JoinedStr):
+                return f"it chooses its batches itself: {ast.unparse(node)}"
+        elif isinstance(node, ast.Name) and node.id == batch and isinstance(node.ctx, ast.Store):
+            return f"it changes {batch}"
+        elif isinstance(node, ast.Yield | ast.YieldFrom):
+            return "it is a generator"
+    return ""
+
+
+def _changes(statements: list[ast.stmt], methods: dict[str, Function], seen: frozenset[str]) -> str:
+    state = keeps_state(statements)
+    if state:
+        return f"it changes {state} in every batch"
+    for node in walk(statements):
+        if isinstance(node, ast.Raise):
+            return "it may end the training"
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else root(node.func)
+        if name in CHANGES or name == "super":
+            return f"it calls {ast.unparse(node.func)}()"
+        own = root(node.func) == "self" and ast.unparse(node.func) == f"self.{name}"
+        if own and name in methods and name not in seen:
+            found = _changes(methods[name].body, methods, seen | {name})
+            if found:
+                return f"{found}, in {name}()"
+    return ""
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """Whether a statement is one of those that keep count, or names something for them."""
+    kept = (ast.Assign, ast.AugAssign, ast.Expr)
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr not in COLLECTS or root(call.func) != "self":
+            return False
+        calls.remove(call)
+    deep = any(ast.unparse(target).count(".") > 1 for target in assigned(statement))
+    return isinstance(statement, kept) and not deep and all(_is_cheap(call) for call in calls)
+
+
+def _is_cheap(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else root(call.func)
+    return name in PLAIN

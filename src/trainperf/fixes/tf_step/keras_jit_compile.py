@@ -1,0 +1,208 @@
+"""A Keras model that runs without XLA though XLA makes its step faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import SITE, evidence, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, saved_by, step_can_matter
+from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Probe
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+MODEL = ModelFacts(
+    "model",
+    "Functional",
+    jit_requested="auto",
+    jit=False,
+    jit_blocker='jit_compile="auto" leaves XLA off where there is no GPU',
+    compile_where=SITE,
+)
+FASTER = {"jit_compile": probe(1.6, one_off_s=4.0)}
+LSTM_BLOCKS = replace(
+    MODEL, jit_blocker="the layer lstm does not support XLA", jit_blocking_layers=("lstm",)
+)
+
+
+class CompileWithXla(Fix):
+    """Compile the step with XLA: `jit_compile=True`.
+
+    ## Why it is slow
+    Without XLA each operation of the step is a kernel of its own that reads its
+    input from memory and writes its result back. XLA fuses them. Keras turns it on by
+    itself (`jit_compile="auto"`), but off again, without a word, on hosts without a
+    GPU, under `tf.distribute`, with op determinism, and for the whole model as soon as
+    one layer does not support it.
+
+    ## What changes
+    The step is compiled as a whole before the first batch, which takes seconds to
+    minutes once. The mathematics is the same, rounding differs.
+
+    ## When not to
+    - Batches of changing shape are compiled anew for each shape.
+    - Runs too short to earn the compilation back (the report gives the number of steps).
+    - LSTM and GRU on a GPU: cuDNN is often faster than XLA. Measure both.
+    """
+
+    category = "model"
+    usual = 1.2
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        evidence(),
+        evidence(model=replace(MODEL, jit=True), probes=FASTER),
+        evidence(model=replace(MODEL, jit=None), probes=FASTER),
+        evidence(model=MODEL, probes={"jit_compile": probe(0.85, one_off_s=4.0)}),
+        # the interval reaches down to no gain
+        evidence(model=MODEL, probes={"jit_compile": probe(1.2, spread=0.15)}),
+        # input-bound
+        evidence(model=MODEL, resident=0.010, input=0.098, probes=FASTER),
+        # the run is over before the compilation has paid
+        evidence(
+            model=MODEL,
+            loop=Loop("fit", where=SITE, epochs=1, epoch_steps=100),
+            probes={"jit_compile": probe(1.6, one_off_s=40.0)},
+        ),
+        # run_eagerly excludes XLA, and has a finding of its own
+        evidence(model=replace(MODEL, run_eagerly=True), probes=FASTER),
+    ]
+    fires = [
+        evidence(model=MODEL, probes=FASTER),
+        evidence(model=replace(MODEL, jit_requested=False, jit_blocker=""), probes=FASTER),
+        evidence(model=LSTM_BLOCKS, probes=FASTER),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=replace(MODEL, jit=True)),
+        evidence(model=replace(MODEL, run_eagerly=True)),
+        # Keras refuses
+        evidence(model=LSTM_BLOCKS),
+        evidence(model=replace(MODEL, compile_where=None)),
+        # the run is over before the compilation has paid
+        evidence(
+            model=MODEL,
+            loop=Loop("fit", where=SITE, epochs=1, epoch_steps=100),
+            probes={"jit_compile": probe(1.6, one_off_s=40.0)},
+        ),
+        # whatever the step takes, the input takes as long
+        evidence(model=MODEL, resident=0.010, input=0.100),
+    ]
+    tries = [
+        evidence(model=MODEL),
+        evidence(model=MODEL, resident=None, input=None),
+        evidence(model=MODEL, real=None, resident=None, input=None),
+        evidence(model=MODEL, probes={"jit_compile": Missing("no time was left")}),
+        evidence(model=MODEL, probes={"jit_compile": probe(0.85, one_off_s=4.0)}),
+        evidence(model=MODEL, probes={"jit_compile": probe(1.2, spread=0.15)}),
+    ]
+    examples = [
+        Example(
+            before='▸model.compile(optimizer="adam", loss="mse")◂\n',
+            after='model.compile(optimizer="adam", loss="mse", jit_compile=True)\n',
+        ),
+        Example(
+            before='▸model.compile("adam", "mse", jit_compile=False)◂\n',
+            after='model.compile("adam", "mse", jit_compile=True)\n',
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a model without XLA whose step ran faster with it, and says what it costs."""
+        model = evidence.model
+        if model.jit is not False or model.run_eagerly:
+            return None
+        probe = evidence.probe("jit_compile")
+        bound = bound_by(evidence, probe)
+        if probe.low < PROBE_LEAST or not worth(evidence, bound) or _too_late(evidence, probe):
+            return None
+        steps = _break_even(probe.one_off_s, saved_by(evidence, probe))
+        text = (
+            f"Compiled with XLA, the same step ran {times(probe.ratio)} as fast in this run "
+            f"({ms(probe.base_s)} → {ms(probe.candidate_s)}). Compiling took "
+            f"{ms(probe.one_off_s)}, which {steps:,} steps earn back."
+        )
+        basis = "measured by a probe of the step in this run"
+        return self._finding(model, text, bound, basis, {"break_even_steps": steps})
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a model without XLA, whatever a probe said, unless the run is too short for it."""
+        model = evidence.model
+        if model.jit is not False or model.run_eagerly or not step_can_matter(evidence):
+            return None
+        made = evidence.probes.get("jit_compile")
+        if isinstance(made, Probe) and _too_late(evidence, made):
+            return None
+        bound, basis = left_by(evidence, "jit_compile")
+        text = "Keras runs the compiled step without XLA, each operation as a kernel of its own."
+        return self._finding(model, text, bound, basis, {})
+
+    def _finding(
+        self, model: ModelFacts, text: str, bound: float | None, basis: str, data: dict[str, int]
+    ) -> Finding:
+        where = model.compile_where
+        refused = bool(model.jit_blocking_layers) or "determinis" in model.jit_blocker.lower()
+        advice, snippet = _advice(model, refused)
+        return self.finding(
+            title=f"XLA is off{_why(model)}",
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=(where,) if where else (),
+            advice=advice,
+            snippet=snippet,
+            rewritable=where is not None and where.exact and not refused,
+            data=data,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the keyword in the call of `compile`."""
+        script.set_keyword(finding.where[0], "jit_compile", "True")
+
+
+def _why(model: ModelFacts) -> str:
+    if model.jit_requested is False:
+        place = f" ({at(model.compile_where)})" if model.compile_where else ""
+        return f": compile was given jit_compile=False{place}"
+    return f": {model.jit_blocker}" if model.jit_blocker else ""
+
+
+def _break_even(one_off_s: float, saved_s: float) -> int:
+    """Steps after which compiling has paid; both in seconds."""
+    return round(one_off_s / max(saved_s, 1e-9)) + 1
+
+
+def _too_late(evidence: Evidence, probe: Probe) -> bool:
+    """Whether the run is over before compiling has paid."""
+    planned = _planned(evidence.loop)
+    saved = saved_by(evidence, probe)
+    return planned is not None and saved > 0 and _break_even(probe.one_off_s, saved) >= planned
+
+
+def _planned(loop: Loop) -> int | None:
+    """Steps of the whole run, or None if they are not known."""
+    if loop.epochs is None or loop.epoch_steps is None:
+        return None
+    return loop.epochs * loop.epoch_steps
+
+
+def _advice(model: ModelFacts, refused: bool) -> tuple[str, str]:
+    """What to do, in words and in code."""
+    advice = "Set jit_compile=True in compile."
+    snippet = "model.compile(..., jit_compile=True)"
+    if model.jit_blocking_layers:
+        names = ", ".join(model.jit_blocking_layers)
+        advice = (
+            f"Keras refuses XLA because of {names}. If those are LSTM or GRU layers, build them "
+            "with use_cudnn=False, then set jit_compile=True."
+        )
+        snippet = f"keras.layers.LSTM(..., use_cudnn=False)\n{snippet}"
+    elif refused:
+        advice = (
+            "Op determinism excludes XLA. Turn it off if runs need not repeat exactly, then set "
+            "jit_compile=True."
+        )
+    return advice, snippet

@@ -1,0 +1,142 @@
+"""A Keras model that is told to run eagerly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import SITE, evidence, probe
+from trainperf.fixes.common.step import (
+    PROBE_LEAST,
+    bound_by,
+    left_by,
+    step_can_matter,
+    step_may_matter,
+)
+from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.model import Equivalence, Evidence, Finding, Missing, ModelFacts
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+
+def _model(**fields: Any) -> ModelFacts:
+    fields.setdefault("run_eagerly", True)
+    return ModelFacts("model", "Functional", compile_where=SITE, **fields)
+
+
+class RunAsGraph(Fix):
+    """Take `run_eagerly=True` out of `compile`.
+
+    ## Why it is slow
+    `run_eagerly=True` is meant for debugging. Keras then runs `train_step` in Python,
+    operation by operation, instead of as one compiled graph, and XLA is off.
+
+    ## What changes
+    `fit` traces the step once and runs the graph. The mathematics is the same;
+    rounding and the stream of random numbers may differ.
+
+    ## When not to
+    - A `train_step` or layer that uses `.numpy()`, NumPy or Python lists on tensors
+      needs eager mode. Rewrite that part in TensorFlow operations first.
+    - While debugging: breakpoints and `print` inside layers work only eagerly.
+    """
+
+    category = "host"
+    usual = 5.0
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        evidence(),
+        evidence(model=_model(run_eagerly=False), probes={"compiled": probe(3.0)}),
+        evidence(model=_model(), probes={"compiled": probe(1.01)}),
+        evidence(model=_model(), probes={"compiled": probe(1.30, spread=0.25)}),
+        # the input takes nearly all of the step
+        evidence(model=_model(), resident=0.004, input=0.098, probes={"compiled": probe(3.0)}),
+        # every tf.function is switched off: another finding
+        evidence(model=_model(), facts={"functions_run_eagerly": True}),
+        evidence(models=()),
+    ]
+    fires = [
+        evidence(model=_model(), probes={"compiled": probe(3.0)}),
+        # what it would give could not be measured: said, without a bound
+        evidence(model=_model(), probes={"compiled": Missing("tracing it failed")}),
+        evidence(model=_model()),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=_model(run_eagerly=False)),
+        evidence(model=_model(), facts={"functions_run_eagerly": True}),
+        evidence(model=_model(), resident=0.010, input=0.100),
+    ]
+    tries = [
+        evidence(model=_model(), probes={"compiled": probe(1.01)}),
+        evidence(model=_model(), probes={"compiled": probe(1.30, spread=0.25)}),
+    ]
+    examples = [
+        Example(
+            before="""\
+import keras
+
+model = build()
+▸model.compile(optimizer="adam", loss="mse", run_eagerly=True)◂
+model.fit(dataset)
+""",
+            after="""\
+import keras
+
+model = build()
+model.compile(optimizer="adam", loss="mse")
+model.fit(dataset)
+""",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a model with `run_eagerly`, unless compiling it was tried in vain."""
+        model = evidence.model
+        # Keras 2 says `run_eagerly` for this as well; `tf_function` tells it.
+        if not model.run_eagerly or evidence.facts.get("functions_run_eagerly"):
+            return None
+        taken = evidence.probes.get("compiled", Missing("compiling the step was not tried"))
+        bound: float | None = None
+        if isinstance(taken, Missing):
+            if not step_may_matter(evidence):
+                return None
+            text = f"What a compiled step would give was not measured: {taken.reason}."
+            basis = "not measured"
+        else:
+            bound = bound_by(evidence, taken)
+            if taken.low < PROBE_LEAST or not worth(evidence, bound):
+                return None
+            text = (
+                f"As a graph, the same step ran {times(taken.ratio)} as fast in this run "
+                f"({ms(taken.base_s)} → {ms(taken.candidate_s)})."
+            )
+            basis = "measured by a probe of the step in this run"
+        return self._finding(model, text, bound, basis)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a model with `run_eagerly` as a graph, whatever a probe said."""
+        model = evidence.model
+        on = model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
+        if not on or not step_can_matter(evidence):
+            return None
+        return self._finding(model, "run_eagerly is for debugging.", *left_by(evidence, "compiled"))
+
+    def _finding(self, model: ModelFacts, text: str, bound: float | None, basis: str) -> Finding:
+        where = model.compile_where
+        place = f" ({at(where)})" if where else ""
+        return self.finding(
+            title=f"The model is compiled with run_eagerly=True{place}",
+            text=f"Keras runs the step in Python, operation by operation. {text}",
+            bound=bound,
+            bound_basis=basis,
+            where=(where,) if where else (),
+            advice="Leave run_eagerly out of compile, and out of every assignment to the model.",
+            snippet="model.compile(..., run_eagerly=False)",
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Remove the keyword from the call of `compile`."""
+        script.remove_keyword(finding.where[0], "run_eagerly")

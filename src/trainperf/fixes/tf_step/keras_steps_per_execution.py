@@ -1,0 +1,245 @@
+"""Steps so short that starting them costs as much as running them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import SITE, evidence, probe
+from trainperf.fixes.common.step import PROBE_LEAST, at_most, bound_if_saved, step_can_matter
+from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.model import (
+    CallbackCost,
+    Equivalence,
+    Evidence,
+    Finding,
+    Loop,
+    Missing,
+    ModelFacts,
+    Probe,
+    is_taken,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+STEPS = 16
+"""Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
+
+STARTED_WITHIN_S = 0.005
+"""What handing a batch to the compiled step and starting it takes at most, Keras's callbacks and
+bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
+
+DOES_SOMETHING_S = 5e-6
+"""A callback that takes longer than this per batch does something in its batch hooks."""
+
+MODEL = ModelFacts("model", "Functional", compile_where=SITE)
+LOOP = Loop("fit", where=SITE, batch_size=32, epochs=10, epoch_steps=1000, input_kind="tf.data")
+TINY = {"steps_per_execution": probe(1.8)}
+
+
+class StepsPerExecution(Fix):
+    """Let Keras run several steps per call with `steps_per_execution`.
+
+    ## Why it is slow
+    For each step Keras returns to Python, starts the compiled function, hands the
+    batch over and runs the callbacks. When a step takes only a few milliseconds,
+    that is a large part of it.
+
+    ## What changes
+    One call runs 16 steps in a loop inside the graph. The numbers stay the same.
+    Callbacks, the progress bar and `on_train_batch_end` run once in 16 steps.
+
+    ## When not to
+    - Callbacks that must see every batch (a learning rate set per batch, a log of each
+      loss, a checkpoint every few batches).
+    - Steps longer than about 20 ms: there is little to gain.
+    - The first call traces and compiles a larger graph.
+    """
+
+    category = "host"
+    usual = 2.5
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        evidence(),
+        evidence(model=MODEL, host=None, probes=TINY),
+        evidence(model=MODEL, probes={"steps_per_execution": probe(1.02)}),
+        # the interval reaches down to no gain
+        evidence(model=MODEL, probes={"steps_per_execution": probe(1.25, spread=0.2)}),
+        # set already
+        evidence(model=MODEL, loop=replace(LOOP, steps_per_execution=8), probes=TINY),
+        # not driven by Keras
+        evidence(model=MODEL, loop=replace(LOOP, kind="call"), probes=TINY),
+        # the step is short, but the input is not
+        evidence(model=MODEL, real=0.010, resident=0.002, input=0.0098, probes=TINY),
+        # debugging mode has a finding of its own
+        evidence(model=replace(MODEL, run_eagerly=True), probes=TINY),
+        # an epoch of a single step cannot be run several at a time
+        evidence(model=MODEL, loop=replace(LOOP, epoch_steps=1), probes=TINY),
+    ]
+    fires = [
+        evidence(model=MODEL, real=0.002, resident=0.0019, input=0.0003, host=0.0004, probes=TINY),
+        # the compiled step gains nothing, but Keras spends a third of it in Python
+        evidence(
+            model=MODEL,
+            real=0.0012,
+            resident=0.0012,
+            input=0.0003,
+            host=0.0004,
+            probes={"steps_per_execution": probe(1.0)},
+        ),
+        evidence(
+            model=MODEL,
+            real=0.002,
+            resident=0.0019,
+            input=0.0003,
+            host=0.0004,
+            loop=replace(LOOP, epoch_steps=10),
+            callbacks=(CallbackCost("LossLog", 20e-6, 30, where=SITE),),
+            probes=TINY,
+        ),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=MODEL, loop=replace(LOOP, steps_per_execution=8)),
+        evidence(model=MODEL, loop=replace(LOOP, kind="call")),
+        evidence(model=replace(MODEL, run_eagerly=True)),
+        evidence(model=MODEL, loop=replace(LOOP, epoch_steps=1)),
+        evidence(model=MODEL, real=0.010, resident=0.002, input=0.010),
+    ]
+    tries = [
+        evidence(model=MODEL),
+        evidence(model=MODEL, real=0.004, resident=0.004, input=0.0003, probes={}),
+        evidence(model=MODEL, real=0.004, resident=None, input=None, host=None),
+        evidence(model=MODEL, host=None, probes=TINY),
+        evidence(model=MODEL, probes={"steps_per_execution": Missing("no time was left")}),
+        evidence(model=MODEL, probes={"steps_per_execution": probe(0.9)}),
+    ]
+    examples = [
+        Example(
+            before="""\
+model = build()
+▸model.compile(optimizer="adam", loss="mse")◂
+""",
+            after="""\
+model = build()
+model.compile(optimizer="adam", loss="mse", steps_per_execution=16)
+""",
+            data={"steps": 16},
+        ),
+        Example(
+            before="""\
+▸model.compile(
+    optimizer="adam",
+    loss="mse",
+    steps_per_execution=1,
+)◂
+""",
+            after="""\
+model.compile(
+    optimizer="adam",
+    loss="mse",
+    steps_per_execution=10,
+)
+""",
+            data={"steps": 10},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a `fit` whose steps ran faster several per call."""
+        loop, model = evidence.loop, evidence.model
+        if loop.kind != "fit" or loop.steps_per_execution > 1 or model.run_eagerly:
+            return None
+        steps = min(STEPS, loop.epoch_steps or STEPS)
+        probe = evidence.probe("steps_per_execution")
+        step = evidence.times.resident
+        least = step / (step - _saved(evidence, probe, probe.low, steps))
+        bound = bound_if_saved(evidence, _saved(evidence, probe, probe.ratio, steps))
+        if steps < 2 or least < PROBE_LEAST or not worth(evidence, bound):
+            return None
+        return self._finding(
+            evidence,
+            f"Steps of {ms(evidence.times.real)} are too short to be started one by one",
+            f"With {STEPS} steps per call, the compiled step took {ms(probe.candidate_s)} "
+            f"instead of {ms(probe.base_s)} ({times(probe.ratio)}). What Keras does in Python "
+            f"between steps, {ms(_between(evidence))} now, then comes once in {steps} steps, as do "
+            f"callbacks.",
+            bound,
+            "a probe of the step in this run, and the Python time between steps",
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try several steps per call, whatever a probe said; long steps have least to gain."""
+        loop, model = evidence.loop, evidence.model
+        alone = loop.kind == "fit" and loop.steps_per_execution <= 1 and not model.run_eagerly
+        if not alone or loop.epoch_steps == 1 or not step_can_matter(evidence):
+            return None
+        return self._finding(
+            evidence,
+            "Keras starts each step by itself",
+            "One call of the compiled function runs one step, and Keras's callbacks and "
+            "bookkeeping run after each.",
+            _most(evidence),
+            "what stands between steps, and starting them",
+        )
+
+    def _finding(
+        self, evidence: Evidence, title: str, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        loop, where = evidence.loop, evidence.model.compile_where
+        steps = min(STEPS, loop.epoch_steps or STEPS)
+        return self.finding(
+            title=title,
+            text=text + _seen_by(evidence),
+            bound=bound,
+            bound_basis=basis,
+            where=(where,) if where else (),
+            advice=f"Set steps_per_execution={steps} in compile.",
+            snippet=f"model.compile(..., steps_per_execution={steps})",
+            data={"steps": steps},
+            # Where the length of an epoch is not known, Keras 3 counts one optimizer
+            # iteration too many at its end with one step per call, and not with more.
+            equivalence=None if loop.epoch_steps else Equivalence.NUMERICS,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Set the keyword in the call of `compile`."""
+        steps = finding.data.get("steps", STEPS)
+        script.set_keyword(finding.where[0], "steps_per_execution", str(steps))
+
+
+def _most(evidence: Evidence) -> float | None:
+    """What could be gained at most: nothing is left of Python, and of starting a step."""
+    times = evidence.times
+    if not is_taken(times.real_) or not is_taken(times.host_):
+        return at_most(evidence)
+    inside = times.real - times.host - STARTED_WITHIN_S
+    return at_most(evidence, times.real / inside) if inside > 0 else at_most(evidence)
+
+
+def _between(evidence: Evidence) -> float:
+    """Seconds of Keras's own Python work per step; callbacks have a finding of their own."""
+    callbacks = sum(callback.batch_s for callback in evidence.callbacks if not callback.builtin)
+    return max(0.0, evidence.times.host - callbacks)
+
+
+def _saved(evidence: Evidence, probe: Probe, ratio: float, steps: int) -> float:
+    """Seconds saved per step if the compiled step gained `ratio`."""
+    between = _between(evidence)
+    inside = max(0.0, evidence.times.resident - evidence.times.host)
+    return inside * (1 - 1 / ratio) + between * (1 - 1 / steps)
+
+
+def _seen_by(evidence: Evidence) -> str:
+    """Name the user's callbacks that would be called less often."""
+    names = [
+        f"{callback.name} ({at(callback.where)})" if callback.where else callback.name
+        for callback in evidence.callbacks
+        if not callback.builtin and callback.batch_s > DOES_SOMETHING_S
+    ]
+    if not names:
+        return ""
+    return f" Check that this suits what acts on every batch: {', '.join(names)}."

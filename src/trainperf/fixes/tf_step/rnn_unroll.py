@@ -1,0 +1,194 @@
+"""Recurrent layers that are unrolled into one copy per time step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence
+from trainperf.fixes.common.step import at_most, step_can_matter, step_may_matter
+from trainperf.fixes.common.words import at, ms, percent
+from trainperf.fixes.tf_step.rnn_cudnn import CUDNN_LAYERS, UNROLL, why_not
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    LayerFacts,
+    Loop,
+    ModelFacts,
+    Site,
+    StartUp,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+LONG_TRACING_S = 10.0
+"""Tracing that takes longer than this is felt at every start of the script."""
+
+RUN_SHARE = 0.20
+"""Share of the whole planned run that tracing must take before it outweighs the steps.
+
+Without a GPU an unrolled LSTM runs faster, step for step, than one in a loop: about
+1.35 times at 20 to 100 time steps, measured on two CPU cores with Keras 3.15.
+"""
+
+SHORT_RUN = Loop("fit", where=SITE, batch_size=32, epochs=2, epoch_steps=100)
+SLOW_START = StartUp(50.0, tracing_s=40.0)
+
+
+def _model(*sites: Site, cls: str = "LSTM", **config: Any) -> ModelFacts:
+    config.setdefault("unroll", True)
+    layers = tuple(LayerFacts(f"layer_{n}", cls, config, site) for n, site in enumerate(sites))
+    return ModelFacts("model", "Sequential", recurrent=layers)
+
+
+class RollUp(Fix):
+    """Take `unroll=True` out of recurrent layers.
+
+    ## Why it is slow
+    An unrolled layer puts one copy of its cell into the graph for each time step. The
+    graph of a long sequence takes minutes to trace and compile, and much memory. On a
+    GPU it also keeps an LSTM or GRU from using the cuDNN kernel.
+
+    ## What changes
+    The same cell runs in a loop, or in cuDNN on a GPU. The numbers are the same, to
+    rounding.
+
+    ## When not to
+    - Without a GPU, and for sequences of a few dozen steps at most, the unrolled layer
+      runs faster once it is traced. Long runs are then better off with it.
+    """
+
+    category = "model"
+    usual = 1.3
+    equivalence = Equivalence.EXACT
+
+    silent = [
+        evidence(),
+        evidence(device=GPU, model=_model(SITE, unroll=False), startup=SLOW_START),
+        # on a CPU: traced quickly
+        evidence(model=_model(SITE), startup=StartUp(6.0, tracing_s=3.0), loop=SHORT_RUN),
+        # on a CPU: traced slowly, but the run is long and the steps are faster for it
+        evidence(
+            model=_model(SITE),
+            startup=SLOW_START,
+            loop=Loop("fit", where=SITE, epochs=100, epoch_steps=1000),
+        ),
+        # on a CPU: how long the run will be is not known
+        evidence(model=_model(SITE), startup=SLOW_START, loop=Loop("fit", where=SITE)),
+        # on a GPU, but another argument excludes cuDNN as well, and tracing is short
+        evidence(device=GPU, model=_model(SITE, recurrent_dropout=0.2)),
+        # on a GPU, input-bound, and traced quickly
+        evidence(device=GPU, model=_model(SITE), resident=0.004, input=0.098),
+    ]
+    fires = [
+        evidence(device=GPU, model=_model(SITE)),
+        evidence(device=GPU, model=_model(SITE, OTHER_SITE, cls="SimpleRNN"), startup=SLOW_START),
+        evidence(model=_model(SITE), startup=SLOW_START, loop=SHORT_RUN),
+    ]
+    tries_not = [
+        evidence(),
+        evidence(model=_model(SITE, unroll=False)),
+        evidence(model=_model()),
+        evidence(model=_model(SITE), resident=0.004, input=0.1),
+    ]
+    tries = [
+        evidence(model=_model(SITE)),
+        evidence(model=_model(SITE), startup=StartUp(6.0, tracing_s=3.0), loop=SHORT_RUN),
+        evidence(device=GPU, model=_model(SITE, recurrent_dropout=0.2)),
+    ]
+    examples = [
+        Example(
+            before="x = ▸keras.layers.LSTM(64, unroll=True)◂(x)\n",
+            after="x = keras.layers.LSTM(64)(x)\n",
+        ),
+        Example(
+            before="""\
+a = ▸layers.GRU(64, return_sequences=True, unroll=True)◂(x)
+b = ▸layers.GRU(64, unroll=True)◂(a)
+""",
+            after="""\
+a = layers.GRU(64, return_sequences=True)(x)
+b = layers.GRU(64)(a)
+""",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find unrolled layers that miss cuDNN for it, or make the start too long."""
+        layers = _unrolled(evidence)
+        if not layers:
+            return None
+        tracing = evidence.startup.tracing_s if evidence.startup else None
+        on_gpu = evidence.device.kind == "GPU"
+        kept_off = on_gpu and step_may_matter(evidence)
+        kept_off = kept_off and any(why_not(layer) == [UNROLL] for layer in layers)
+        if not kept_off and not _start_matters(evidence, tracing):
+            return None
+        consequences = _consequences(kept_off, on_gpu, tracing, evidence)
+        return self._finding(layers, consequences, None, kept_off)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try the layers rolled up, though without a GPU their steps may be slower then."""
+        layers = _unrolled(evidence)
+        if not layers or not step_can_matter(evidence):
+            return None
+        return self._finding(layers, "", at_most(evidence), evidence.device.kind == "GPU")
+
+    def _finding(
+        self, layers: list[LayerFacts], consequences: str, bound: float | None, kept_off: bool
+    ) -> Finding:
+        names = ", ".join(
+            f"{layer.cls} {layer.name}{f' ({at(layer.where)})' if layer.where else ''}"
+            for layer in layers
+        )
+        return self.finding(
+            title="Recurrent layers are unrolled into one copy per time step",
+            text=f"unroll=True on {names}.{consequences}",
+            bound=bound,
+            bound_basis="not measured: the layer would have to be built anew",
+            where=tuple(layer.where for layer in layers if layer.where),
+            advice="Leave unroll out.",
+            snippet=f"keras.layers.{layers[0].cls}(units)",
+            equivalence=Equivalence.NUMERICS if kept_off else Equivalence.EXACT,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Remove the keyword from each layer's constructor."""
+        for site in finding.where:
+            script.remove_keyword(site, "unroll")
+
+
+def _unrolled(evidence: Evidence) -> list[LayerFacts]:
+    return [layer for layer in evidence.model.recurrent if layer.config.get("unroll")]
+
+
+def _start_matters(evidence: Evidence, tracing: float | None) -> bool:
+    """Whether tracing is long: on a CPU, long against the whole planned run."""
+    if tracing is None or tracing < LONG_TRACING_S:
+        return False
+    if evidence.device.kind == "GPU":
+        return True
+    share = _share_of_run(evidence, tracing)
+    return share is not None and share >= RUN_SHARE
+
+
+def _share_of_run(evidence: Evidence, tracing: float) -> float | None:
+    loop = evidence.loop
+    if loop.epochs is None or loop.epoch_steps is None:
+        return None
+    return tracing / (tracing + loop.epochs * loop.epoch_steps * evidence.times.real)
+
+
+def _consequences(kept_off: bool, on_gpu: bool, tracing: float | None, evidence: Evidence) -> str:
+    text = ""
+    if kept_off:
+        text += f" It is all that keeps an {' or '.join(CUDNN_LAYERS)} layer from using cuDNN."
+    if tracing is not None and tracing >= LONG_TRACING_S:
+        text += f" Tracing the step took {ms(tracing)}"
+        share = _share_of_run(evidence, tracing)
+        text += f", {percent(share)} of the planned run." if share is not None else "."
+        if not on_gpu:
+            text += " Without a GPU the steps themselves may get slower by up to a third."
+    return text

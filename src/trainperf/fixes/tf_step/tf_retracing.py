@@ -1,0 +1,258 @@
+"""A training function that is traced again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.common.bodies import Function
+from trainperf.fixes.common.cases import OTHER_SITE, SITE, evidence
+from trainperf.fixes.common.step import at_most, bound_if_saved, step_can_matter
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.tf_step._retracing_examples import EXAMPLES
+from trainperf.fixes.tf_step._traced_bodies import (
+    acts_once,
+    becomes_float,
+    may_overflow,
+    needs_number,
+    needs_shape,
+)
+from trainperf.model import ChangingNumber, Equivalence, Evidence, Finding, Retracing, is_taken
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+RECURRING = 3
+"""Tracings after the first from which they recur.
+
+One more is normal (the smaller last batch), two happen with a smaller last batch in
+validation as well.
+"""
+
+
+EVERY_STEP = 0.9
+"""Tracings per step from which no step was seen without: what one takes is not known."""
+
+
+def _retracing(
+    count: int, seconds: float, cause: str = "the shape of x", **fields: Any
+) -> Retracing:
+    return Retracing("train_step", count, 60, seconds, cause, SITE, **fields)
+
+
+WEIGHT = ChangingNumber(OTHER_SITE, 1, "weight", "float32")
+
+
+class StopRetracing(Fix):
+    """Stop the training function from being traced again.
+
+    ## Why it is slow
+    A `tf.function` is traced for each new combination of shapes, types and Python
+    values of its arguments. Each trace runs the Python code again, builds a new graph
+    and costs as much as hundreds of steps.
+
+    ## What changes
+    Tensors in place of Python numbers, one signature for all shapes, or batches of one
+    shape: then one trace serves every call. The numbers stay the same, except that
+    `drop_remainder=True` leaves the smaller last batch of an epoch out.
+
+    ## When not to
+    - A few traces at the start (one per bucket of lengths) are the price of less
+      padding, and end by themselves.
+    - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
+    - A number that Python itself needs, in `range`, an index or an `if`, stays one.
+    - What Python does while tracing (`print`, counters, lists) was done in every step,
+      and is done once after this: no edit is written for such a function.
+    """
+
+    category = "host"
+    usual = 3.0
+    counted = True
+    equivalence = Equivalence.NUMERICS
+    lasting = False  # a shape or a number may stop changing
+
+    silent = [
+        evidence(),
+        # the smaller last batch
+        evidence(retracing=_retracing(1, 0.9)),
+        # the last batch, and that of validation
+        evidence(retracing=_retracing(2, 2.0)),
+        # recurring, but cheap
+        evidence(retracing=_retracing(4, 0.02)),
+        evidence(real=None, retracing=_retracing(20, 3.0)),
+        # one trace per bucket of lengths, all before the steps were timed
+        evidence(retracing=_retracing(8, 3.0)),
+        evidence(retracing=_retracing(8, 12.0)),
+    ]
+    fires = [
+        evidence(resident=0.045, retracing=_retracing(20, 3.0)),
+        # a number that changes is traced anew with a replayed batch as well
+        evidence(retracing=_retracing(60, 4.0, "a Python int among the arguments changes")),
+        evidence(
+            retracing=_retracing(60, 4.0, "the Python number `weight`", numbers=(WEIGHT,)),
+        ),
+        evidence(resident=0.045, retracing=Retracing("train_function", 12, 60, 3.0)),
+        # relaxed already, or compiled by XLA: only advice
+        evidence(resident=0.045, retracing=_retracing(20, 3.0, relaxed=True)),
+        evidence(resident=0.045, retracing=_retracing(20, 3.0, jit=True)),
+    ]
+    tries_not = [
+        evidence(),
+        # the smaller last batch
+        evidence(retracing=_retracing(1, 0.9)),
+        # relaxed already, or compiled by XLA
+        evidence(retracing=_retracing(8, 3.0, relaxed=True)),
+        evidence(retracing=_retracing(8, 3.0, jit=True)),
+        # Keras's own function
+        evidence(retracing=Retracing("train_function", 12, 60, 3.0)),
+        evidence(resident=0.010, input=0.1, retracing=_retracing(8, 3.0)),
+    ]
+    tries = [
+        evidence(retracing=_retracing(2, 2.0)),
+        evidence(retracing=_retracing(4, 0.02)),
+        evidence(real=None, retracing=_retracing(20, 3.0)),
+        evidence(retracing=_retracing(8, 12.0, "the Python number `weight`", numbers=(WEIGHT,))),
+    ]
+    examples = EXAMPLES
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find recurring traces whose time, spread over the steps, stands out."""
+        seen = evidence.retracing
+        if seen is None or seen.count < RECURRING or seen.steps <= 0:
+            return None
+        per_step = seen.seconds / seen.steps
+        real = evidence.times.real
+        if per_step >= real:  # they fell into the warm-up, and had ended when steps were timed
+            return None
+        bound = bound_if_saved(evidence, per_step)
+        if "python" not in seen.cause.lower() and is_taken(evidence.times.resident_):
+            # One batch replayed has one shape, so the resident step has no tracings.
+            bound = min(bound, max(1.0, real / evidence.times.resident))
+        if not worth(evidence, bound):
+            return None
+        place = f" ({at(seen.where)})" if seen.where else ""
+        cause = f" What changed: {seen.cause}." if seen.cause else ""
+        share = per_step / real
+        known = seen.count < EVERY_STEP * seen.steps
+        if not known:
+            cause += " The first run of each new graph costs more on top: TensorFlow optimises it."
+        advice, snippet, equivalence = _advice(seen)
+        return self.finding(
+            title=f"`{seen.function}`{place} is traced again and again",
+            text=f"{seen.count} tracings in {seen.steps} steps took {ms(seen.seconds)}: "
+            f"{ms(per_step)} of each step on average ({percent(share)}).{cause}",
+            bound=bound if known else None,
+            bound_basis="the time of the tracings seen; those that end by themselves included"
+            if known
+            else "no step ran without tracing; more than the tracings take",
+            advice=advice,
+            snippet=snippet,
+            equivalence=equivalence,
+            **_edit(seen),
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it on whatever was traced more than once again, whenever and for how long."""
+        seen = evidence.retracing
+        if seen is None or seen.count < 2 or seen.steps <= 0 or not step_can_matter(evidence):
+            return None
+        place = f" ({at(seen.where)})" if seen.where else ""
+        advice, snippet, equivalence = _advice(seen)
+        return self.finding(
+            title=f"`{seen.function}`{place} was traced {1 + seen.count} times",
+            text=f"{seen.count} tracings after the first took {ms(seen.seconds)} in all."
+            + (f" What changed: {seen.cause}." if seen.cause else ""),
+            bound=at_most(evidence),
+            bound_basis="a step that costs nothing: what a trace costs a step is not known",
+            advice=advice,
+            snippet=snippet,
+            equivalence=equivalence,
+            **_edit(seen),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Turn the numbers into tensors where they are given, or relax the decorator."""
+        head = finding.where[0]
+        function = script.definition(head)
+        reasons = [acts_once(function)]
+        numbers = finding.data.get("numbers", [])
+        for number in numbers:
+            reasons.append(needs_number(function, number["parameter"]))
+            if _dtype(function, number) == "int32":
+                reasons.append(may_overflow(function, number["parameter"]))
+        if not numbers:
+            reasons.append(needs_shape(function))
+        for reason in filter(None, reasons):
+            raise CannotRewrite(f"{function.name} needs it as it is: {reason}")
+        for number in numbers:
+            site = finding.where[number["site"]]
+            tensorflow = script.module_name(site.file, "tensorflow", site)
+            template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
+            script.wrap_argument(site, number["argument"], template)
+        if not numbers:
+            tensorflow = script.module_name(head.file, "tensorflow", head)
+            decorator = f"{tensorflow}.function"
+            script.set_decorator_keyword(head, decorator, "reduce_retracing", "True")
+
+
+def _dtype(function: Function, number: dict[str, Any]) -> str:
+    """The dtype that goes together with what the function reckons the number with."""
+    floats = number["dtype"] == "int32" and becomes_float(function, number["parameter"])
+    return "float32" if floats else str(number["dtype"])
+
+
+def _edit(seen: Retracing) -> dict[str, Any]:
+    """The places and what is to be done there, as far as what ran tells."""
+    if seen.where is None:
+        return {"rewritable": False}
+    if not seen.numbers:
+        relaxes = "shape" in seen.cause.lower() and not seen.relaxed and not seen.jit
+        return {"where": (seen.where,), "rewritable": relaxes}
+    calls = list(dict.fromkeys(number.where for number in seen.numbers))
+    numbers = [
+        {
+            "site": 1 + calls.index(each.where),
+            "argument": each.argument,
+            "parameter": each.parameter,
+            "dtype": each.dtype,
+        }
+        for each in seen.numbers
+    ]
+    known = all(each.parameter and each.dtype and each.where.exact for each in seen.numbers)
+    return {"where": (seen.where, *calls), "data": {"numbers": numbers}, "rewritable": known}
+
+
+def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
+    """What to do, in words and code, and what that may change, by what changed."""
+    cause = seen.cause.lower()
+    if "python" in cause:
+        return (
+            "Pass numbers that change as tensors: each new Python value is traced anew.",
+            f"{seen.function}(..., {_constant(seen)})",
+            Equivalence.NUMERICS,
+        )
+    if "dtype" in cause or "type of" in cause:
+        return (
+            "Cast the inputs to one dtype before the call.",
+            "x = tf.cast(x, tf.float32)",
+            Equivalence.NUMERICS,
+        )
+    if seen.where is not None and not seen.relaxed and not seen.jit:
+        return (
+            "Let one trace serve all shapes.",
+            f"@tf.function(reduce_retracing=True)\ndef {seen.function}(...):",
+            Equivalence.NUMERICS,
+        )
+    return (
+        "Make batches of one shape: drop the smaller last batch, pad sequences to a few lengths.",
+        "dataset = dataset.batch(batch_size, drop_remainder=True)",
+        Equivalence.SEMANTICS,
+    )
+
+
+def _constant(seen: Retracing) -> str:
+    for number in seen.numbers:
+        if number.parameter and number.dtype:
+            return f"tf.constant({number.parameter}, tf.{number.dtype})"
+    return "tf.constant(value)"

@@ -1,0 +1,108 @@
+"""What statements of a PyTorch script change, as far as the source shows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.bodies import Function, keeps_state, root, walk
+from trainperf.fixes.torch_step import _loop_source as source
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+CHANGES = frozenset(
+    [
+        "all_gather",
+        "all_reduce",
+        "backward",
+        "barrier",
+        "broadcast",
+        "eval",
+        "exit",
+        "load_state_dict",
+        "manual_seed",
+        "next",
+        "reduce",
+        "seed",
+        "setattr",
+        "step",
+        "terminate",
+        "train",
+        "unscale_",
+        "update_parameters",
+        "zero_grad",
+    ]
+)
+"""Functions and methods that change the model, the optimizer, other ranks or the run.
+
+Those whose name ends in `_` change a tensor, by PyTorch's own convention.
+"""
+
+TRAINS = ("backward", "step")
+
+
+def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
+    """Have the loop at `anchor` look at what is read at `site` only every so many steps.
+
+    That is the statement around `site`, or the calls of the function it stands in.
+    Raises `CannotRewrite` where they do more than observe, or nothing counts the steps.
+    """
+    tree = script.module(site.file)
+    loop = source.innermost_loop(script, anchor)
+    if site.file == anchor.file and loop in script.around(site):
+        found = [source.call_around(script, site)]
+        more = changes(tree, [found[0][0]])
+    else:
+        function = source.function_around(script, site)
+        if function is None:
+            raise CannotRewrite("what reads the number stands outside the loop")
+        more = does_more(tree, function)
+        found = source.calls_in(loop, function.name)
+    if more:
+        raise CannotRewrite(f"it does more than observe: {more}")
+    step = source.counter(loop)
+    for _, call in found:
+        call_site = source.site_of(script, call, anchor)
+        script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
+
+
+def does_more(tree: ast.Module, function: Function) -> str:
+    """Say what a function does beside observing, as far as its file shows; '' if nothing."""
+    if isinstance(function, ast.AsyncFunctionDef):
+        return "it is no plain function"
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(function.body)):
+        return "it is a generator"
+    return changes(tree, function.body)
+
+
+def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
+    """Say what statements change that outlives them, functions of the file followed."""
+    body = list(body)
+    state = keeps_state(body)
+    if state:
+        return f"it changes {state} in every step"
+    for node in walk(body):
+        if isinstance(node, ast.Raise | ast.NamedExpr | ast.Await):
+            return f"it has {ast.unparse(node)}"
+        if not isinstance(node, ast.Call):
+            continue
+        name = source.called(node)
+        if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
+            return f"it calls {ast.unparse(node.func)}()"
+        if name in seen or root(node.func) not in (name, "self"):
+            continue
+        for each in ast.walk(tree):
+            if isinstance(each, Function) and each.name == name:
+                found = changes(tree, each.body, seen | {name})
+                if found:
+                    return f"{found}, in {name}()"
+    return ""
+
+
+def trains(body: Iterable[ast.stmt]) -> bool:
+    """Say whether statements call a backward or an update."""
+    return any(isinstance(node, ast.Call) and source.called(node) in TRAINS for node in walk(body))

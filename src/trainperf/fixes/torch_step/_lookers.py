@@ -1,0 +1,144 @@
+"""What a PyTorch loop does in each step only to look on, and what that takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainperf.fixes.torch_step._step import gpu_busy, part_seconds, step_seconds
+from trainperf.model import Evidence, FunctionCost, Site, SyncPoint, is_taken
+
+EACH_STEP = 0.5
+"""Calls per step from which the work is one of every step."""
+
+STEERING = ("bool", "index", "int")
+"""Reads of a number that a program decides by: no mere looking on."""
+
+MAKES_BATCHES = re.compile(r"batch|sampl|load|data|collate|transform|augment", re.IGNORECASE)
+"""Names of functions that read numbers to make the input of a step."""
+
+WRITERS = frozenset(
+    [
+        "add_histogram",
+        "add_image",
+        "add_images",
+        "add_scalar",
+        "add_scalars",
+        "debug",
+        "dump",
+        "dumps",
+        "flush",
+        "info",
+        "log",
+        "print",
+        "save",
+        "savefig",
+        "set_description",
+        "set_postfix",
+        "warning",
+        "write",
+        "writerow",
+    ]
+)
+"""Functions of libraries that put something on record."""
+
+SELDOM, DETACH = "seldom", "detach"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one function, or one place of the loop itself, does only to look on."""
+
+    name: str  # "" in the loop itself
+    where: Site
+    seconds: float
+    reads: float
+    edit: str
+
+
+def lookers(evidence: Evidence) -> list[Work]:
+    """What looks on, by function; each place of the loop's own function by itself."""
+    loop, evaluates = _loop_functions(evidence), _evaluating(evidence)
+    found: list[Work] = []
+    groups: dict[tuple[str, str], list[SyncPoint]] = {}
+    for sync in evidence.torch.syncs:
+        if sync.what in STEERING:
+            continue
+        key = _key(sync.where.file, sync.where.function)
+        if key in loop:
+            if sync.calls >= EACH_STEP:
+                edit = SELDOM if sync.printed or sync.what != "item" else DETACH
+                found.append(Work("", sync.where, sync.seconds, sync.calls, edit))
+        elif not MAKES_BATCHES.search(key[1]) and key not in evaluates:
+            groups.setdefault(key, []).append(sync)
+    costs = _costs(evidence)
+    for key, syncs in groups.items():
+        cost = costs.pop(key, None)
+        seconds = sum(sync.seconds for sync in syncs)
+        if cost is not None:
+            seconds = max(seconds, cost.share * evidence.times.real)
+        reads = sum(sync.calls for sync in syncs)
+        found.append(Work(key[1], syncs[0].where, seconds, reads, SELDOM))
+    for key, cost in costs.items():
+        if cost.calls_into in WRITERS and key not in loop and not MAKES_BATCHES.search(key[1]):
+            where = Site(cost.file, cost.line, key[1])
+            seconds = cost.share * evidence.times.real
+            found.append(Work(key[1], where, seconds, 0.0, SELDOM))
+    return found
+
+
+def _costs(evidence: Evidence) -> dict[tuple[str, str], FunctionCost]:
+    """The functions found on the main thread's stacks."""
+    return {
+        _key(cost.file, cost.name): cost for cost in evidence.functions if cost.thread == "main"
+    }
+
+
+def _key(file: str, function: str) -> tuple[str, str]:
+    """A function as sites and stack samples both name it: without its class."""
+    return os.path.basename(file), function.rpartition(".")[2]
+
+
+def _evaluating(evidence: Evidence) -> set[tuple[str, str]]:
+    """The functions that evaluate the model: more than looking on."""
+    works = (work for work in evidence.own_work if work.kind == "evaluation")
+    return {_key(work.where.file, work.where.function) for work in works if not work.statement}
+
+
+def _loop_functions(evidence: Evidence) -> set[tuple[str, str]]:
+    """The functions that train: they hold the loop, a forward, a backward or an update."""
+    calls = evidence.torch.calls
+    sites = [evidence.loop.where]
+    if calls is not None:
+        sites += [calls.forward, calls.backward, calls.step, calls.zero_grad]
+    return {_key(site.file, site.function) for site in sites if site is not None}
+
+
+def step_site(evidence: Evidence) -> Site | None:
+    """Return where the loop updates the weights, else where it runs the backward."""
+    calls = evidence.torch.calls
+    return None if calls is None else calls.step or calls.backward
+
+
+def own_seconds(evidence: Evidence, found: Iterable[Work]) -> float:
+    """Seconds of a step that the works take: none of it is in the model's own parts."""
+    seconds = sum(work.seconds for work in found)
+    if not is_taken(evidence.torch.split_):
+        return seconds
+    outside = [part.name for part in evidence.torch.split if part.name in ("rest", "sync")]
+    return min(seconds, part_seconds(evidence, *outside)) if outside else 0.0
+
+
+def gap_seconds(evidence: Evidence) -> float:
+    """Seconds of a step in which the GPU ran nothing; 0 without a GPU, or if unknown."""
+    busy = gpu_busy(evidence)
+    if evidence.device.kind != "GPU" or busy is None:
+        return 0.0
+    return step_seconds(evidence) * max(0.0, 1 - busy)
+
+
+def places_of(found: Iterable[Work]) -> tuple[Site, ...]:
+    """Return where each work stands."""
+    return tuple(work.where for work in found)

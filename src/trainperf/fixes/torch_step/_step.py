@@ -1,0 +1,142 @@
+"""What the parts of a PyTorch step take, and what probes of them save."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.common.step import bound_if_saved, gpu_utilization, step_may_matter
+from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
+from trainperf.model.torch import Part
+
+PROBED = "measured by a probe of this step in this run"
+
+UNTRIED = "only trying it tells"
+"""What a finding to be tried rests on where nothing limits what it could give."""
+
+WIDE = 1.25
+"""High end over low end of a probe's interval, above which it limits nothing: on a machine
+with other processes 0.62 to 1.27 was read of what gives 1.4 (nanoGPT in bfloat16)."""
+
+CONVOLUTIONS = (
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+)
+DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
+"""Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
+
+RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+def step_seconds(evidence: Evidence) -> float:
+    """Seconds of one step: the resident one, else the real one; raises `NotMeasured`."""
+    times = evidence.times
+    return times.resident if is_taken(times.resident_) else times.real
+
+
+def part_seconds(evidence: Evidence, *names: Part) -> float:
+    """Seconds of a real step that the named parts take; raises `NotMeasured`.
+
+    Steps that were taken apart are slower than real ones, so their parts shrink
+    until they fit into a real step.
+    """
+    parts = evidence.torch.split
+    total = sum(part.seconds for part in parts)
+    named = sum(evidence.torch.part(name).seconds for name in names)
+    return named * min(1.0, evidence.times.real / max(total, 1e-9))
+
+
+def compute_seconds(evidence: Evidence) -> float:
+    """Seconds of a real step in forward and backward; raises `NotMeasured`.
+
+    On a GPU the host only starts their kernels there and waits for them elsewhere, so
+    its waits ("sync") count as well.
+    """
+    seconds = part_seconds(evidence, "forward", "backward")
+    if evidence.device.kind == "GPU":
+        seconds += sum(
+            part_seconds(evidence, "sync") for part in evidence.torch.split if part.name == "sync"
+        )
+    return seconds
+
+
+def taken_probe(evidence: Evidence, name: str) -> Probe | None:
+    """Return the probe `name`, None if it was not taken."""
+    probe = evidence.probes.get(name)
+    return None if probe is None or isinstance(probe, Missing) else probe
+
+
+def saved_by_probe(evidence: Evidence, probe: Probe) -> float:
+    """Seconds that a step saves if what was probed runs as the candidate did.
+
+    What was probed is a part of the step, or all of it, but never more.
+    """
+    return min(probe.base_s, step_seconds(evidence)) * (1 - 1 / probe.ratio)
+
+
+def bound_by_probe(evidence: Evidence, probe: Probe) -> float:
+    """Upper bound of the speed-up of the loop by what `probe` saves in each step."""
+    return bound_if_saved(evidence, saved_by_probe(evidence, probe))
+
+
+def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
+    """Return what a change of the step that is to be tried could give at most, and by what.
+
+    A probe of it counts at the high end of its interval, below 1 where all of that is
+    slower. Without one, or where noise left it wide, nothing limits it (None). Raises
+    `NotMeasured` where not even a step that takes no time would matter.
+    """
+    kind = replace(evidence, times=evidence.times.waiting_least())
+    if not step_may_matter(kind):
+        raise NotMeasured("the loop waits for its input, whatever the step takes")
+    measured = taken_probe(evidence, probe)
+    if measured is not None and measured.high <= 1:
+        return measured.high, PROBED
+    if measured is None or measured.high > WIDE * measured.low:
+        return None, UNTRIED
+    return bound_by_probe(kind, replace(measured, ratio=measured.high)), PROBED
+
+
+def gpu_busy(evidence: Evidence) -> float | None:
+    """Share of a step in which the GPU ran a kernel; None if unknown."""
+    resident = gpu_utilization(evidence, "resident")
+    return gpu_utilization(evidence, "real") if resident is None else resident
+
+
+def kernel_seconds(evidence: Evidence) -> float:
+    """Seconds of a step in which kernels of forward and backward ran; raises `NotMeasured`."""
+    busy = gpu_busy(evidence)
+    return compute_seconds(evidence) * (1.0 if busy is None else min(1.0, busy))
+
+
+def count_of(model: TorchModel, classes: tuple[str, ...]) -> int:
+    """Count the submodules of the named classes."""
+    return sum(model.modules.get(name, 0) for name in classes)
+
+
+def process_site(evidence: Evidence) -> Site | None:
+    """Return a place in the file that a setting for the whole process should stand in."""
+    model = evidence.torch.models and evidence.torch.model
+    places = [evidence.loop.where, *([model.call, model.where] if model else [])]
+    exact = [site for site in places if site is not None and site.exact]
+    return next(iter(exact), next((site for site in places if site is not None), None))
+
+
+def planned_steps(evidence: Evidence) -> int | None:
+    """Steps of the whole run, None if they are not known."""
+    loop = evidence.loop
+    if loop.epochs is None or loop.epoch_steps is None:
+        return None
+    return loop.epochs * loop.epoch_steps
+
+
+def at_least(version: str, major: int, minor: int) -> bool:
+    """Say whether a version such as "2.13.0+cpu" is not older; raises `NotMeasured`."""
+    found = version.split(".")[:2]
+    if len(found) < 2 or not all(part.isdigit() for part in found):
+        raise NotMeasured("the version of PyTorch is not known")
+    return (int(found[0]), int(found[1])) >= (major, minor)

@@ -1,0 +1,361 @@
+"""A PyTorch model that starts many small kernels one by one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, SITE, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.torch_cases import CALLS, MODEL, split, torch_evidence
+from trainperf.fixes.common.words import ms, percent, times, worth
+from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
+from trainperf.fixes.torch_step._step import (
+    PROBED,
+    at_least,
+    bound_by_probe,
+    compute_seconds,
+    gpu_busy,
+    planned_steps,
+    saved_by_probe,
+    step_seconds,
+    taken_probe,
+    to_try,
+)
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Framework,
+    Loop,
+    Operator,
+    PhaseUse,
+    Probe,
+    TorchModel,
+    Trace,
+    is_taken,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+MANY_CALLS = 30
+"""Kernels of one forward below which there is little to fuse."""
+
+MOSTLY = 0.70
+"""Share of the operators' time outside `PRODUCT` from which a CPU is worth compiling for
+without a probe. Below, compiled code is often slower there: a small GPT, with half of its
+time in products, ran at 0.90 of its speed."""
+
+PRODUCT = re.compile(
+    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
+    r"|scatter|sort|topk|fft|cholesky|solve",
+    re.IGNORECASE,
+)
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups."""
+
+BUSY = 0.70
+"""Utilisation of the GPU above which the kernels, not starting them, take the time."""
+
+MOST_SHAPES = 3
+"""Input shapes up to which compiling one by one, or once for all, is soon over."""
+
+IN_PLACE_FROM = (2, 2)
+"""The version of PyTorch from which `Module.compile()` compiles a module in place."""
+
+SMALL = replace(MODEL, modules={"Linear": 4}, image_input=False, graph_calls=240)
+FASTER = replace(probe(1.8, one_off_s=12.0), base_s=0.09)
+COMPILER = {"cpp_compiler": True}
+SHORT = Loop("iterator", where=SITE, epochs=1, epoch_steps=100)
+SLOW_TO_PAY = replace(probe(1.6, one_off_s=40.0), base_s=0.09)
+
+
+TINY = (Operator("aten::mul", 60, 0.030), Operator("aten::add_", 60, 0.030))
+TRACE = Trace("cpu", 3, (*TINY, Operator("aten::addmm", 6, 0.005)), 0.010, 240)
+CHAIN = replace(TRACE, operators=(*TINY, Operator("aten::addmm", 24, 0.060)))
+
+
+def _busy(value: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+
+
+class Compile(Fix):
+    """Compile the model with `torch.compile`, so that small operations are fused.
+
+    ## Why it is slow
+    Without it Python starts each operation by itself. Each reads its input from memory
+    and writes its result back, and starting one takes as long as a small one runs. A GPU
+    then waits for its next kernel.
+
+    ## What changes
+    The model is compiled in place (`model.compile()`) at its first call, which takes
+    seconds to minutes once. The mathematics is the same, rounding differs. A model that is
+    one of PyTorch's own classes, such as `Sequential`, is wrapped instead
+    (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
+
+    ## When not to
+    - Inputs of many shapes are compiled again and again.
+    - Runs too short to earn the compilation back.
+    - Large convolutions or matrix products on a CPU: compiled code is often slower there.
+    - Losses that need gradients of gradients (`create_graph=True`): they raise.
+    - On a CPU it needs a C++ compiler.
+    """
+
+    category = "model"
+    usual = 1.0
+    starts_slowly = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        torch_evidence(),
+        # few kernels
+        torch_evidence(device=GPU, model=replace(SMALL, graph_calls=20), use=_busy(31)),
+        # compiled already
+        torch_evidence(model=replace(SMALL, compiled=True), probes={"compile": FASTER}),
+        # a shape for nearly every batch
+        torch_evidence(model=replace(SMALL, shapes=12), probes={"compile": FASTER}),
+        # many kernels on a CPU say nothing of the time they take
+        torch_evidence(model=SMALL),
+        # matrix products take much of the time; a trace, and no compiler
+        torch_evidence(model=SMALL, torch={"trace": CHAIN}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}, flags={"cpp_compiler": False}),
+        # the GPU waits for something else
+        torch_evidence(
+            device=GPU,
+            model=SMALL,
+            use=_busy(31),
+            split=split(forward=0.001, backward=0.001, rest=0.096),
+        ),
+        # the GPU has its kernels in time, or nobody knows
+        torch_evidence(device=GPU, model=SMALL, use=_busy(94)),
+        torch_evidence(device=GPU, model=SMALL),
+        # it ran slower compiled, or not surely faster
+        torch_evidence(model=SMALL, probes={"compile": probe(0.7)}),
+        torch_evidence(model=SMALL, probes={"compile": probe(1.2, spread=0.2)}),
+        # the run is over before it has paid
+        torch_evidence(model=SMALL, loop=SHORT, probes={"compile": SLOW_TO_PAY}),
+        # input-bound
+        torch_evidence(model=SMALL, probes={"compile": FASTER}, resident=0.020, input=0.098),
+        # compiled code has no gradients of gradients
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, calls=replace(CALLS, retains_graph=True)
+        ),
+        # too old
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, framework=Framework("torch", "1.13.1")
+        ),
+    ]
+    fires = [
+        torch_evidence(device=GPU, model=SMALL, use=_busy(31)),
+        torch_evidence(model=SMALL, probes={"compile": FASTER}),
+        torch_evidence(model=SMALL, torch={"trace": TRACE}),
+        # a loop without a DataLoader
+        torch_evidence(
+            model=SMALL, probes={"compile": FASTER}, loader=None, resident=None, input=None
+        ),
+        torch_evidence(model=replace(SMALL, cls="Sequential", name=""), probes={"compile": FASTER}),
+    ]
+    tries_not = [
+        # nothing to compile it with, or nobody looked
+        torch_evidence(model=SMALL, flags={"cpp_compiler": False}),
+        torch_evidence(model=SMALL),
+        # compiled already
+        torch_evidence(model=replace(SMALL, compiled=True), flags=COMPILER),
+        # a shape for nearly every batch
+        torch_evidence(model=replace(SMALL, shapes=12), flags=COMPILER),
+        torch_evidence(model=SMALL, flags=COMPILER, calls=replace(CALLS, retains_graph=True)),
+        torch_evidence(model=SMALL, flags=COMPILER, framework=Framework("torch", "1.13.1")),
+        # built where no edit can reach
+        torch_evidence(model=replace(SMALL, where=None), flags=COMPILER),
+        # nothing the step does matters
+        torch_evidence(model=SMALL, flags=COMPILER, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(model=SMALL, flags=COMPILER),
+        torch_evidence(flags=COMPILER),
+        torch_evidence(model=SMALL, flags=COMPILER, probes={"compile": probe(0.7)}),
+        torch_evidence(device=GPU, model=SMALL),
+        torch_evidence(device=GPU, model=SMALL, use=_busy(94)),
+    ]
+    examples = [
+        Example(
+            before="from net import Net\n\nmodel = ▸Net(10)◂.to(device)\nrun(model)\n",
+            after="from net import Net\n\nmodel = Net(10).to(device)\nmodel.compile()\n"
+            "run(model)\n",
+            data={"cls": "Net"},
+        ),
+        Example(
+            before="class Task:\n    def __init__(self):\n        self.net = ▸Net()◂\n",
+            after="class Task:\n    def __init__(self):\n        self.net = Net()\n"
+            "        self.net.compile()\n",
+            data={"cls": "Net"},
+        ),
+        Example(  # its forward is PyTorch's
+            before="import torch\nfrom torch import nn\n\n"
+            "model = ▸nn.Sequential(nn.Linear(4, 4), nn.ReLU())◂\n",
+            after="import torch\nfrom torch import nn\n\n"
+            "model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())\n"
+            "model = torch.compile(model)\n",
+            data={"cls": "Sequential"},
+        ),
+        Example(  # so is this one's
+            before="import torch\nfrom torch import nn\n\n\n"
+            "class Stack(nn.Sequential):\n    pass\n\n\nmodel = ▸Stack(nn.ReLU())◂\n",
+            after="import torch\nfrom torch import nn\n\n\n"
+            "class Stack(nn.Sequential):\n    pass\n\n\nmodel = Stack(nn.ReLU())\n"
+            "model = torch.compile(model)\n",
+            data={"cls": "Stack"},
+        ),
+        Example(  # the names in its checkpoint would change
+            before="import torch\nfrom torch import nn\n\nmodel = ▸nn.Sequential(nn.ReLU())◂\n"
+            "torch.save(model.state_dict(), path)\n",
+            after="import torch\nfrom torch import nn\n\nmodel = nn.Sequential(nn.ReLU())\n"
+            "torch.save(model.state_dict(), path)\n",
+            data={"cls": "Sequential"},
+        ),
+        Example(  # no name
+            before="trainer.fit(▸Net()◂)\n", after="trainer.fit(Net())\n", data={"cls": "Net"}
+        ),
+        Example(  # what is named is not the model
+            before="weights = list(▸Net()◂.parameters())\n",
+            after="weights = list(Net().parameters())\n",
+            data={"cls": "Net"},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find a model whose step ran faster compiled, or a GPU that waits for its kernels."""
+        if not _compilable(evidence):
+            return None
+        measured = taken_probe(evidence, "compile")
+        if measured is not None:
+            return self._probed(evidence, evidence.torch.model, measured)
+        if evidence.device.kind == "GPU":
+            return self._gaps(evidence, evidence.torch.model)
+        return self._small_operators(evidence, evidence.torch.model)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try any model that can be compiled; on a CPU it is often slower, so late."""
+        if not _compilable(evidence):
+            return None
+        if evidence.device.kind != "GPU" and not evidence.torch.flag("cpp_compiler"):
+            return None
+        bound, basis = to_try(evidence, "compile")
+        measured, model = taken_probe(evidence, "compile"), evidence.torch.model
+        text = f"Python starts each operation of {model.cls} by itself."
+        if measured is not None and bound is not None:
+            text += f" {_seen(measured)}"
+        return self._finding(evidence, model, text, bound, basis)
+
+    def _probed(self, evidence: Evidence, model: TorchModel, measured: Probe) -> Finding | None:
+        if measured.low < PROBE_LEAST:
+            return None
+        saved = saved_by_probe(evidence, measured)
+        steps = round(measured.one_off_s / max(saved, 1e-9)) + 1
+        planned = planned_steps(evidence)
+        if planned is not None and steps >= planned:
+            return None
+        text = _seen(measured)
+        if measured.one_off_s:
+            text += f" Compiling took {ms(measured.one_off_s)}, which {steps:,} steps earn back."
+        bound = bound_by_probe(evidence, measured)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, model, text, bound, PROBED)
+
+    def _gaps(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a GPU that waits for kernels: at most all gaps between them can go.
+
+        No more of them than forward and backward take, where that was timed.
+        """
+        busy, calls = gpu_busy(evidence), model.graph_calls
+        if busy is None or calls is None or busy >= BUSY or calls < MANY_CALLS:
+            return None
+        step = step_seconds(evidence)
+        text = (
+            f"One forward starts {calls:,} kernels one by one, and kernels ran for only "
+            f"{percent(busy)} of a step of {ms(step)}: the GPU waits for the next."
+        )
+        basis = "no time left in which the GPU runs no kernel"
+        gaps = step * (1 - busy)
+        if is_taken(evidence.torch.split_):
+            gaps = min(gaps, compute_seconds(evidence))
+        bound = bound_if_saved(evidence, gaps)
+        return (
+            self._finding(evidence, model, text, bound, basis) if worth(evidence, bound) else None
+        )
+
+    def _small_operators(self, evidence: Evidence, model: TorchModel) -> Finding | None:
+        """Judge a CPU by the time of its operators: at most all of it outside products can go."""
+        trace = evidence.torch.trace
+        if trace is None:
+            raise NotMeasured("what compiling saves on a CPU takes a probe or a trace to say")
+        total = trace.others_s + sum(one.seconds for one in trace.operators)
+        products = sum(one.seconds for one in trace.operators if PRODUCT.search(one.name))
+        share = 1 - products / max(total, 1e-9)
+        if share < MOSTLY:
+            return None
+        compute = compute_seconds(evidence)
+        text = (
+            f"Forward and backward take {ms(compute)} of the {ms(evidence.times.real)} step. "
+            f"When they were traced, {percent(share)} of their operators' time was in others than "
+            "products, convolutions and look-ups, which compiling can put together."
+        )
+        bound = bound_if_saved(evidence, compute * share)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, model, text, bound, "no time left in these operators")
+
+    def _finding(
+        self, evidence: Evidence, model: TorchModel, text: str, bound: float | None, basis: str
+    ) -> Finding:
+        name = model.name or "model"
+        wrapped = model.cls in OF_TORCH
+        compiler = "" if evidence.device.kind == "GPU" else " It needs a C++ compiler."
+        return self.finding(
+            title=f"{model.cls} is not compiled",
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=(model.where,) if model.where else (),
+            advice="Compile the model right after it is built; its first step then takes seconds "
+            f"to minutes.{compiler}",
+            snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
+            data={"cls": model.cls},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Compile the model on the line after the one that builds it."""
+        site = finding.where[0]
+        name, cls = model_target(script, site), finding.data["cls"]
+        text = file_text(script, site.file)
+        if not (cls in OF_TORCH or inherits_forward(text, cls)):
+            script.insert_after(site, f"{name}.compile()")
+            return
+        if "state_dict" in text or "torch.save" in text:
+            raise CannotRewrite(f"wrapping {cls} would change the names in its checkpoints")
+        torch = script.module_name(site.file, "torch", site)
+        script.insert_after(site, f"{name} = {torch}.compile({name})")
+
+
+def _compilable(evidence: Evidence) -> bool:
+    """Whether the model is not compiled and can be, without doing so again and again."""
+    torch = evidence.torch
+    if torch.model.compiled or torch.model.shapes > MOST_SHAPES:
+        return False
+    if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
+        return False
+    if evidence.device.kind != "GPU" and torch.flags.get("cpp_compiler") is False:
+        return False
+    return at_least(evidence.framework.version, *IN_PLACE_FROM)
+
+
+def _seen(measured: Probe) -> str:
+    return (
+        f"Compiled, the same computation ran {times(measured.ratio)} as fast in this run "
+        f"({ms(measured.base_s)} → {ms(measured.candidate_s)})."
+    )

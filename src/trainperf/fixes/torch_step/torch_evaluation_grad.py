@@ -1,0 +1,243 @@
+"""An evaluation for which autograd keeps what nobody asks for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.bodies import Function, walk
+from trainperf.fixes.common.cases import SITE
+from trainperf.fixes.common.torch_cases import FORWARD_SITE, torch_evidence
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.fixes.torch_step._changes import trains
+from trainperf.model import BetweenEpochs, Equivalence, Evaluation, Evidence, Finding, Loop, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+CALL = Site("train.py", 40, "validate", col=18, end_line=40, end_col=31)
+RECORDED = Evaluation(where=CALL, loop=Site("train.py", 36, "validate"), grad=True, calls=20)
+EPOCHS = Loop("iterator", where=SITE, epoch_steps=100)
+MAY_TRAIN = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
+
+
+class EvaluationGrad(Fix):
+    """Evaluate under `torch.no_grad()`.
+
+    ## Why it is slow
+    A forward outside `no_grad` records the graph for a backward that never comes. Each
+    operation allocates a node, and all activations stay in memory until the output is
+    dropped.
+
+    ## What changes
+    The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
+    under `with torch.no_grad():`. The outputs are the same.
+
+    ## When not to
+    - Where gradients of the outputs are asked for (saliency, adversarial examples).
+    - `torch.inference_mode()` saves a little more, but its tensors can never take part
+      in training.
+    """
+
+    category = "model"
+    counted = True
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+
+    silent = [
+        torch_evidence(),
+        torch_evidence(torch={"evaluation": Evaluation(where=CALL, grad=False, calls=20)}),
+        # short against an epoch
+        torch_evidence(
+            torch={"evaluation": RECORDED},
+            loop=EPOCHS,
+            between_epochs=BetweenEpochs(0.2, 2, 100, validation_s=0.1),
+        ),
+        torch_evidence(torch={"evaluation": Evaluation(where=None, grad=True, calls=0)}),
+    ]
+    fires = [
+        torch_evidence(torch={"evaluation": RECORDED}),
+        torch_evidence(torch={"evaluation": Evaluation(where=None, grad=True, calls=3)}),
+        torch_evidence(
+            torch={"evaluation": RECORDED},
+            loop=EPOCHS,
+            between_epochs=BetweenEpochs(4.0, 2, 100, validation_s=3.5),
+        ),
+        # the call is that of training, too
+        torch_evidence(torch={"evaluation": Evaluation(where=FORWARD_SITE, grad=True, calls=3)}),
+    ]
+    examples = [
+        Example(
+            before="""\
+import torch
+
+
+def validate(model, loader):
+    model.eval()
+    for x, y in loader:
+        right(▸model(x)◂, y)
+    model.train()
+""",
+            after="""\
+import torch
+
+
+@torch.no_grad()
+def validate(model, loader):
+    model.eval()
+    for x, y in loader:
+        right(model(x), y)
+    model.train()
+""",
+            data={"trains_in": "main"},
+        ),
+        Example(  # in the function that trains
+            before="""\
+import torch
+
+
+def main():
+    for epoch in range(9):
+        train_epoch(model)
+        for x in valid:
+            for y in x:
+                show(▸model(y)◂)
+""",
+            after="""\
+import torch
+
+
+def main():
+    for epoch in range(9):
+        train_epoch(model)
+        with torch.no_grad():
+            for x in valid:
+                for y in x:
+                    show(model(y))
+""",
+            data={"trains_in": "train_epoch"},
+        ),
+        Example(  # on the module's level
+            before="import torch\n\nfor x in valid:\n    show(▸model(x)◂)\n",
+            after="import torch\n\nwith torch.no_grad():\n    for x in valid:\n"
+            "        show(model(x))\n",
+            data={"trains_in": "main"},
+        ),
+        Example(  # a function that both call
+            before="import torch\n\n\ndef run(x):\n    return ▸model(x)◂\n",
+            after="import torch\n\n\ndef run(x):\n    return model(x)\n",
+            data={"trains_in": "run"},
+        ),
+        Example(  # it trains by another function
+            before="import torch\n\n\ndef go(x):\n    update(x)\n    return ▸model(x)◂\n\n\n"
+            "def update(x):\n    model(x).backward()\n",
+            after="import torch\n\n\ndef go(x):\n    update(x)\n    return model(x)\n\n\n"
+            "def update(x):\n    model(x).backward()\n",
+            data={"trains_in": "update"},
+        ),
+        Example(  # a generator leaves its caller under no_grad
+            before="import torch\n\n\ndef outputs(x):\n    yield ▸model(x)◂\n",
+            after="import torch\n\n\ndef outputs(x):\n    yield model(x)\n",
+            data={"trains_in": "main"},
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find an evaluation whose forwards autograd records."""
+        seen = evidence.torch.evaluation
+        if seen is None or not seen.grad or not seen.calls:
+            return None
+        epoch = _epoch(evidence)
+        bound = None
+        text = "Autograd records the forwards of the evaluation, and no backward follows."
+        if epoch is not None:
+            validation, epoch_s = epoch
+            bound = epoch_s / max(epoch_s - validation, 1e-9)
+            if not worth(evidence, bound):
+                return None
+            text += (
+                f" The evaluation takes {ms(validation)} of each epoch of {ms(epoch_s)} "
+                f"({percent(validation / epoch_s)})."
+            )
+        elif seen.seconds >= 1e-6:
+            text += f" One such forward takes {ms(seen.seconds)}."
+        forward = evidence.torch.calls.forward if evidence.torch.calls else None
+        where, shared = seen.where, False
+        if where is not None and forward is not None:
+            shared = (where.file, where.line) == (forward.file, forward.line)
+        name = where.function if where is not None and where.function.isidentifier() else ""
+        place = f" ({at(where)})" if where is not None else ""
+        return self.finding(
+            title=f"The evaluation{place} runs with gradients on",
+            text=text,
+            bound=bound,
+            bound_basis="not measured" if bound is None else "at most all of the evaluation",
+            where=(where,) if where is not None else (),
+            advice="Evaluate under torch.no_grad().",
+            snippet=f"@torch.no_grad()\ndef {name}(...):"
+            if name
+            else "with torch.no_grad():\n    output = model(x)",
+            rewritable=where is not None and where.exact and not shared,
+            data={"trains_in": forward.function if forward is not None else ""},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Decorate the function that evaluates, else put its loop under `no_grad`."""
+        site = finding.where[0]
+        tree = script.module(site.file)
+        function = source.function_around(script, site)
+        if function is not None and any(
+            isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function.body)
+        ):
+            raise CannotRewrite(f"{function.name} is a generator")
+        torch = script.module_name(site.file, "torch", site)
+        shared = function is not None and function.name == finding.data["trains_in"]
+        if function is not None and not shared and not _may_train(tree, function.body):
+            head = Site(site.file, function.lineno, function.name)
+            script.decorate(head, f"{torch}.no_grad()")
+            return
+        for node in script.around(site):
+            own = function is None or function.lineno < node.lineno
+            if own and isinstance(node, source.Loop) and not _may_train(tree, [node]):
+                head = Site(site.file, node.lineno, site.function)
+                script.wrap_statements(head, head, f"with {torch}.no_grad():")
+                return
+        raise CannotRewrite("what evaluates stands in what trains")
+
+
+def _epoch(evidence: Evidence) -> tuple[float, float] | None:
+    """Seconds of the evaluation after an epoch, and of the epoch with it; None if unknown."""
+    pause = evidence.between_epochs
+    if pause is None or not pause.sure or pause.validation_s is None:
+        return None
+    steps = pause.epoch_steps or evidence.loop.epoch_steps
+    if not steps:
+        return None
+    return pause.validation_s, steps * evidence.times.real + pause.seconds
+
+
+def _may_train(
+    tree: ast.Module, body: Sequence[ast.stmt], seen: frozenset[str] = frozenset()
+) -> bool:
+    """Whether statements train, by themselves or by functions of the file or of that name."""
+    if trains(body):
+        return True
+    for node in walk(body):
+        if not isinstance(node, ast.Call):
+            continue
+        method = isinstance(node.func, ast.Attribute)
+        name = source.called(node)
+        if MAY_TRAIN.search(name) and not (method and name == "train"):
+            return True
+        if name in seen:
+            continue
+        for each in ast.walk(tree):
+            named = isinstance(each, Function) and each.name == name
+            if named and _may_train(tree, each.body, seen | {name}):  # type: ignore[attr-defined]
+                return True
+    return False

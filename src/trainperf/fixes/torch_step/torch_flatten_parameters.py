@@ -1,0 +1,87 @@
+"""Recurrent layers whose weights lie scattered in GPU memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GPU
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
+from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_seconds
+from trainperf.model import Evidence, Finding, Missing
+
+SCATTERED = replace(MODEL, modules={"LSTM": 2, "Linear": 1}, image_input=False)
+WARNED = {"rnn_weights_warning": True}
+
+
+class FlattenParameters(Fix):
+    """Put the weights of recurrent layers into one piece of memory: `flatten_parameters()`.
+
+    ## Why it is slow
+    cuDNN wants all weights of an `LSTM`, `GRU` or `RNN` side by side. When they are not,
+    after `copy.deepcopy`, `DataParallel` or weights that were set by hand, PyTorch copies
+    them together in each forward. It warns once that they are "not part of single
+    contiguous chunk of memory".
+
+    ## What changes
+    `flatten_parameters()` copies them once. Values and results stay the same.
+
+    ## When not to
+    Under `DataParallel` each forward gets scattered copies of the weights anew, so the
+    call belongs into `forward`, and `DistributedDataParallel` is the real repair.
+    """
+
+    category = "model"
+    framework = "torch"
+
+    silent = [
+        # PyTorch did not warn
+        torch_evidence(device=GPU, model=SCATTERED),
+        torch_evidence(device=GPU, model=SCATTERED, facts={"rnn_weights_warning": False}),
+        # no cuDNN
+        torch_evidence(model=SCATTERED, facts=WARNED),
+        # the forward is short
+        torch_evidence(
+            device=GPU,
+            model=SCATTERED,
+            facts=WARNED,
+            split=split(forward=0.002, backward=0.090, rest=0.006),
+        ),
+        # input-bound
+        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED, resident=0.020, input=0.098),
+        # nothing was timed
+        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED, split=Missing("not split")),
+    ]
+    fires = [
+        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED),
+        torch_evidence(
+            device=GPU, model=SCATTERED, facts=WARNED, loader=None, resident=None, input=None
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find the warning that PyTorch gave about scattered weights of recurrent layers."""
+        if not evidence.fact("rnn_weights_warning") or evidence.device.kind != "GPU":
+            return None
+        forward = part_seconds(evidence, "forward")
+        bound = bound_if_saved(evidence, forward)
+        if not worth(evidence, bound):
+            return None
+        model = evidence.torch.model
+        layers = count_of(model, RECURRENT)
+        whose = f" of {model.cls}'s {layers} recurrent layers" if layers > 1 else ""
+        return self.finding(
+            title="The weights of a recurrent layer lie scattered in GPU memory",
+            text=f"PyTorch warned that the weights{whose} are not in one piece of memory, so each "
+            f"forward copies them together. Forward takes {ms(forward)} of the "
+            f"{ms(evidence.times.real)} step.",
+            bound=bound,
+            bound_basis="at most all of forward",
+            where=(model.where,) if model.where else (),
+            advice="Call flatten_parameters() on the layer after the model is on the GPU, or first "
+            "in forward.",
+            snippet="self.rnn.flatten_parameters()\noutput, state = self.rnn(x)",
+            rewritable=False,
+        )

@@ -1,0 +1,258 @@
+"""Work in every step that only looks at the training: logs, prints, sums of losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import GPU
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.torch_step._changes import log_seldom
+from trainperf.fixes.torch_step._logging_examples import EXAMPLES
+from trainperf.fixes.torch_step._lookers import (
+    DETACH,
+    EACH_STEP,
+    Work,
+    gap_seconds,
+    lookers,
+    own_seconds,
+    places_of,
+    step_site,
+)
+from trainperf.fixes.torch_step._sums import summed_on_device
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Loop,
+    Missing,
+    OwnWork,
+    PhaseUse,
+    Site,
+    SyncPoint,
+    is_taken,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+EVERY = 50
+"""Steps between two that are still logged: PyTorch's tuning guide only says "not each"."""
+
+HEAVY = 0.02
+"""Share of a step below which one place is not named."""
+
+BATCH_SITE = Site("train.py", 40, "get_batch", col=12, end_line=40, end_col=25)
+LOG_SYNC = SyncPoint(
+    "item", Site("train.py", 30, "log", col=12, end_line=30, end_col=25), 53, 0.004
+)
+SUM_SYNC = SyncPoint("item", Site("train.py", 24, "main", col=17, end_line=24, end_col=28), 1, 0.0)
+EVALUATES = OwnWork("evaluation", Site("train.py", 31, "log"), 0.5, 200)
+LOG = FunctionCost("log", "train.py", 31, 0.5, "main", 200, calls_into="")
+PARTS = split(forward=0.015, backward=0.025, optimizer=0.005, rest=0.052)
+
+
+def _gpu(percent: float) -> tuple[PhaseUse, ...]:
+    return (PhaseUse("resident", 20, gpu=({"utilization_percent": percent},)),)
+
+
+class SeldomLogging(Fix):
+    """Log every 50 steps, not in each; keep sums of losses on the device.
+
+    ## Why it is slow
+    Python formats and writes while the model waits. Each `.item()`, `.cpu()` or
+    `print` of a tensor waits until the GPU has computed it; the GPU then has nothing
+    to do until Python has started the next kernels.
+
+    ## What changes
+    The statement that logs stands under `if step % 50 == 0:`; training computes the
+    same, the log has fewer lines. `total += loss.item()` becomes
+    `total += loss.detach().float()`: the sum stays on the device and is read where it
+    is used, with the rounding of float32.
+
+    ## When not to
+    - A log that steers the training (early stopping, schedules) or keeps averages: no
+      edit is written for it.
+    - Where every step must be on record.
+    """
+
+    category = "sync"
+    usual = 1.2
+    equivalence = Equivalence.SEMANTICS
+    framework = "torch"
+
+    silent = [
+        # nothing is read, nothing logged
+        torch_evidence(split=PARTS),
+        # a number of a CPU's tensor costs nothing
+        torch_evidence(torch={"syncs": (SUM_SYNC,)}),
+        torch_evidence(functions=(replace(LOG, share=0.02),), torch={"syncs": (LOG_SYNC,)}),
+        # it decides by the number
+        torch_evidence(
+            split=PARTS, functions=(LOG,), torch={"syncs": (replace(LOG_SYNC, what="bool"),)}
+        ),
+        # the user's own function, which may do anything
+        torch_evidence(split=PARTS, functions=(LOG,)),
+        # it makes the batch
+        torch_evidence(
+            split=PARTS,
+            functions=(replace(LOG, name="get_batch"),),
+            torch={"syncs": (replace(LOG_SYNC, where=BATCH_SITE),)},
+        ),
+        # in a worker thread
+        torch_evidence(functions=(replace(LOG, thread="worker", calls_into="dumps"),)),
+        # it evaluates the model, and reads what that gave
+        torch_evidence(split=PARTS, torch={"syncs": (LOG_SYNC,)}, own_work=(EVALUATES,)),
+        # the function that trains
+        torch_evidence(functions=(replace(LOG, name="main", calls_into="add_scalar"),)),
+        # the GPU is busy, and so it is with the loss printed seldom
+        torch_evidence(device=GPU, use=_gpu(98), torch={"syncs": (SUM_SYNC,)}),
+        torch_evidence(device=GPU, use=_gpu(50), torch={"syncs": (replace(SUM_SYNC, calls=0.02),)}),
+        # input-bound: the loop cannot be faster than its input
+        torch_evidence(input=0.099, split=PARTS, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+        torch_evidence(real=None, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+    ]
+    fires = [
+        torch_evidence(split=PARTS, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+        # the parts were not timed
+        torch_evidence(split=Missing("not"), functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
+        # a method of a class; what was found on the stacks only
+        torch_evidence(
+            split=PARTS, functions=(replace(LOG, name="Log.write", calls_into="dumps"),)
+        ),
+        # waiting for a GPU
+        torch_evidence(device=GPU, use=_gpu(60), torch={"syncs": (SUM_SYNC,)}),
+        torch_evidence(
+            device=GPU,
+            use=_gpu(60),
+            split=PARTS,
+            torch={"syncs": (replace(SUM_SYNC, printed=True, seconds=0.001),)},
+        ),
+        # a loop without a DataLoader, in no known place
+        torch_evidence(
+            loader=None,
+            resident=None,
+            input=None,
+            calls=None,
+            loop=Loop("update"),
+            split=PARTS,
+            functions=(LOG,),
+            torch={"syncs": (LOG_SYNC,)},
+        ),
+        # several at once
+        torch_evidence(
+            device=GPU,
+            use=_gpu(40),
+            split=PARTS,
+            functions=(LOG,),
+            torch={"syncs": (LOG_SYNC, SUM_SYNC)},
+        ),
+    ]
+    examples = EXAMPLES
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find what reads numbers or logs in each step, and what of the step it takes."""
+        found = sorted(lookers(evidence), key=lambda work: -work.seconds)
+        if not found:
+            return None
+        saved = own_seconds(evidence, found)
+        gaps = gap_seconds(evidence) if any(work.reads >= EACH_STEP for work in found) else 0.0
+        bound = max(_bound(evidence, saved), bound_if_saved(evidence, gaps))
+        if not worth(evidence, bound):
+            return None
+        least = HEAVY * evidence.times.real
+        named = [work for work in found if work.seconds >= least or work.reads >= EACH_STEP]
+        named = [work for work in named if gaps > 0 or work.seconds >= least] or found[:1]
+        loop = evidence.loop.where or step_site(evidence)
+        edits = [work.edit for work in named]
+        exact = loop is not None and all(site.exact for site in (loop, *places_of(named)))
+        waits = gaps > saved
+        return self.finding(
+            title=_title(evidence, named[0], waits),
+            text=_text(evidence, named, gaps, saved),
+            bound=bound,
+            bound_basis="no time left in which the GPU runs no kernel"
+            if waits
+            else "no time left for this in a step",
+            where=places_of(named) + ((loop,) if loop is not None else ()),
+            advice=_advice(named[0]),
+            snippet=_snippet(named[0]),
+            equivalence=Equivalence.NUMERICS if set(edits) == {DETACH} else None,
+            rewritable=exact,
+            data={"edits": edits, "loop": len(edits)},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put what logs under an `if`, and leave sums of losses on the device.
+
+        What can be edited is, unless nothing can.
+        """
+        places = list(finding.where)
+        loop = places.pop(finding.data["loop"])
+        refused: list[CannotRewrite] = []
+        edited = False
+        for site, edit in zip(places, finding.data["edits"], strict=True):
+            try:
+                if edit == DETACH:
+                    summed_on_device(script, site)
+                else:
+                    log_seldom(script, site, loop, EVERY)
+                edited = True
+            except CannotRewrite as error:
+                refused.append(error)
+        if refused and not edited:
+            raise refused[0]
+
+
+def _bound(evidence: Evidence, seconds: float) -> float:
+    """Upper bound of the speed-up if the real step took `seconds` less, its input no less."""
+    bound = evidence.bound_if_step_saves(seconds)
+    if is_taken(evidence.times.input_):
+        bound = min(bound, evidence.times.real / max(evidence.times.input, 1e-9))
+    return max(1.0, bound)
+
+
+def _title(evidence: Evidence, work: Work, waits: bool) -> str:
+    if work.name and not waits:
+        share = percent(min(1.0, work.seconds / evidence.times.real))
+        return f"`{work.name}` ({at(work.where)}) takes {share} of every step"
+    return f"Every step waits at {at(work.where)} to read a number"
+
+
+def _text(evidence: Evidence, works: list[Work], gaps: float, saved: float) -> str:
+    named = []
+    for work in works[:3]:
+        name = f"`{work.name}` ({at(work.where)})" if work.name else at(work.where)
+        took = f" takes {ms(work.seconds)}" if work.seconds >= 1e-6 else ""
+        reads = f" reads {work.reads:,.0f} numbers" if work.reads >= 2 else ""
+        if not reads and work.reads >= EACH_STEP:
+            reads = " reads a number"
+        named.append(f"{name}{took}{' and' if took and reads else ''}{reads}")
+    text = f"In each step of {ms(evidence.times.real)}, {', '.join(named)}."
+    if evidence.device.kind == "GPU" and gaps > 0:
+        text += (
+            f" The GPU runs nothing for {ms(gaps)} of a step: after each read it waits until "
+            "Python has started the next kernel."
+        )
+    elif evidence.device.kind == "GPU":
+        text += " Some of that may be waiting for the GPU to end the step."
+    return text
+
+
+def _advice(work: Work) -> str:
+    if work.edit == DETACH:
+        return "Add up `loss.detach()`, and call `.item()` once, after the loop."
+    name = f"`{work.name}`" if work.name else "what shows the number"
+    return f"Call {name} every {EVERY} steps."
+
+
+def _snippet(work: Work) -> str:
+    if work.edit == DETACH:
+        return "total_loss += loss.detach()"
+    called = f"{work.name}(...)" if work.name.isidentifier() else "print(loss.item())"
+    return f"if step % {EVERY} == 0:\n    {called}"

@@ -1,0 +1,164 @@
+"""Gradients that are filled with zeros, to be added to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, SITE
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
+from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
+from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+ADDED = 3
+"""Passes over the gradients that the backward makes to add to zeros: two reads, a write.
+
+Without old gradients it keeps the new ones as they are. Filling with zeros is one more.
+"""
+
+ZEROED = replace(OPTIMIZER, set_to_none=False, zero_grad_where=SITE)
+DEAR = split(forward=0.02, backward=0.05, optimizer=0.01, zero_grad=0.008, rest=0.01)
+
+
+class SetToNone(Fix):
+    """Let `zero_grad` drop the gradients, not fill them with zeros.
+
+    ## Why it is slow
+    `zero_grad(set_to_none=False)` writes zeros into every gradient. The backward then
+    reads and adds to them, where it could simply keep what it has computed.
+
+    ## What changes
+    Gradients are `None` until the backward makes new ones. That is PyTorch's default
+    since 2.0; the numbers are the same.
+
+    ## When not to
+    - Weights that get no gradient in some steps: with zeros, momentum and weight decay
+      still change them, with `None` the optimizer passes them over.
+    - Code that reads `.grad` between `zero_grad` and the backward.
+    """
+
+    category = "model"
+    equivalence = Equivalence.EXACT
+    framework = "torch"
+
+    silent = [
+        # PyTorch's default
+        torch_evidence(split=DEAR),
+        # never called, as far as was seen
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, set_to_none=None)),
+        torch_evidence(split=DEAR, optimizer=None),
+        # nothing to save
+        torch_evidence(split=split(forward=0.09, zero_grad=0.0002), optimizer=ZEROED),
+        # it was not timed
+        torch_evidence(split=Missing("not timed"), optimizer=ZEROED),
+        torch_evidence(split=split(forward=0.09), optimizer=ZEROED),
+        # input-bound
+        torch_evidence(split=DEAR, optimizer=ZEROED, resident=0.020, input=0.099),
+    ]
+    fires = [
+        torch_evidence(split=DEAR, optimizer=ZEROED),
+        torch_evidence(split=DEAR, optimizer=ZEROED, device=GPU),
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
+    ]
+    tries_not = [
+        torch_evidence(split=DEAR),
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, set_to_none=None)),
+        torch_evidence(split=DEAR, optimizer=None),
+        torch_evidence(split=DEAR, optimizer=replace(ZEROED, zero_grad_where=None)),
+        torch_evidence(split=DEAR, optimizer=ZEROED, resident=0.002, input=0.099),
+    ]
+    tries = [
+        torch_evidence(split=split(forward=0.09, zero_grad=0.0002), optimizer=ZEROED),
+        torch_evidence(split=Missing("not timed"), optimizer=ZEROED),
+    ]
+    examples = [
+        Example(
+            before="▸optimizer.zero_grad(set_to_none=False)◂\n", after="optimizer.zero_grad()\n"
+        ),
+        Example(before="▸optimizer.zero_grad(False)◂\n", after="optimizer.zero_grad(True)\n"),
+        Example(  # the user chooses it elsewhere
+            before="▸optimizer.zero_grad(set_to_none=args.drop)◂\n",
+            after="optimizer.zero_grad(set_to_none=args.drop)\n",
+        ),
+        Example(  # another function calls it
+            before="▸clear(optimizer)◂\n",
+            after="clear(optimizer)\n",
+        ),
+    ]
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find optimizers whose gradients are filled with zeros at a price."""
+        if not _filled(evidence):
+            return None
+        part, bound = _bound(evidence)
+        if not worth(evidence, bound):
+            return None
+        return self._finding(evidence, part, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it wherever zeros are written."""
+        if not _filled(evidence):
+            return None
+        to_try(evidence)  # raises where no step matters
+        try:
+            return self._finding(evidence, *_bound(evidence))
+        except NotMeasured:
+            return self._finding(evidence, None, None)
+
+    def _finding(self, evidence: Evidence, part: float | None, bound: float | None) -> Finding:
+        filled = _filled(evidence)
+        where = tuple(one.zero_grad_where for one in filled if one.zero_grad_where is not None)
+        tensors = sum(one.tensors for one in filled)
+        text = f"Gradients of {tensors} tensors are filled with zeros, and the backward "
+        if part is not None:
+            text = (
+                f"Filling the gradients of {tensors} tensors with zeros takes {ms(part)} of the "
+                f"{ms(evidence.times.real)} step, and the backward "
+            )
+        return self.finding(
+            title="Gradients are filled with zeros in every step",
+            text=f"{text}adds to them.",
+            bound=bound,
+            bound_basis=UNTRIED
+            if bound is None
+            else "no zeros written, and none added to in the backward",
+            where=where,
+            advice="Call `zero_grad()` without `set_to_none=False`.",
+            snippet="optimizer.zero_grad(set_to_none=True)",
+            rewritable=len(where) == len(filled) and all(site.exact for site in where),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Take `set_to_none=False` out of each call."""
+        for site in dict.fromkeys(finding.where):
+            given = script.argument(site, 0, "set_to_none")
+            if given is None or script.expression(given) != "False":
+                raise CannotRewrite("set_to_none is chosen elsewhere")
+            if "set_to_none" in script.call_keywords(site):
+                script.remove_keyword(site, "set_to_none")
+            else:
+                script.replace_argument(site, 0, "True")
+
+
+def _filled(evidence: Evidence) -> list[TorchOptimizer]:
+    """The optimizers whose gradients are filled with zeros."""
+    return [one for one in evidence.torch.optimizers if one.set_to_none is False]
+
+
+def _bound(evidence: Evidence) -> tuple[float, float]:
+    """Seconds of a step that fill gradients, and the bound without; raises `NotMeasured`."""
+    part = part_seconds(evidence, "zero_grad")
+    return part, bound_if_saved(evidence, part + min(ADDED * part, _backward(evidence)))
+
+
+def _backward(evidence: Evidence) -> float:
+    """Seconds of a step in the backward, 0 where it was not seen by itself."""
+    seen = any(part.name == "backward" for part in evidence.torch.split)
+    return part_seconds(evidence, "backward") if seen else 0.0

@@ -6,13 +6,10 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from trainperf.linting.names import canonical
 from trainperf.linting.scopes import FUNCTIONS, LOOPS, Binding, Function, Loop, Scope, read_tree
-
-if TYPE_CHECKING:
-    from trainperf.linting.project import Project
 
 _DEEPEST = 12
 """How many assignments a name is followed through."""
@@ -23,6 +20,13 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
+
+
+class Definitions(Protocol):
+    """What finds definitions in other files."""
+
+    def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
+        """Return what `name`, as imported in the file `path`, stands for, and its file."""
 
 
 class Module:
@@ -36,7 +40,7 @@ class Module:
         root: ast.Module,
         source: str,
         path: Path | None = None,
-        project: Project | None = None,
+        project: Definitions | None = None,
     ) -> None:
         self.source = source
         self._path, self._project = path, project

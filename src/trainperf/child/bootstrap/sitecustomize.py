@@ -23,6 +23,7 @@ def _start() -> None:
             sys.modules.setdefault("sitecustomize", ours)
     if not os.environ.get("TRAINPERF_RUN"):
         return
+    from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
     package = os.path.dirname(here)
@@ -36,7 +37,7 @@ def _start() -> None:
     child = module_from_spec(spec)
     sys.modules["_trainperf_child"] = child
     spec.loader.exec_module(child)
-    child.start()
+    import_module("_trainperf_child.start").start(os.environ["TRAINPERF_RUN"])
 
 
 try:

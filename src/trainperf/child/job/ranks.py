@@ -15,13 +15,13 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .boards import Board, board
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..process.process import Process
 
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
@@ -152,20 +152,23 @@ class Agreement:
         return int(self._board.get(f"{self._name}-at") or 0)
 
 
-def find(observer: Observer) -> World | None:
+def find(
+    process: Process, before: World | None, told: Callable[[], dict[str, Any] | None]
+) -> World | None:
     """The job that this process trains in, None if it trains by itself.
 
     What is known of the rank is recorded, also where its launcher says that it is one of
-    several but nothing ties it to the others.
+    several but nothing ties it to the others. `told` asks the framework for its place;
+    `before` is the job as it was known of an earlier loop.
     """
-    found = _torch() or _tensorflow(observer)
+    found = told()
     announced = _announced()
     if found is None and announced is None:
         return None
     place = {**(announced or {}), **(found or {})}
     if "rank" not in place:
         return None
-    observer.record.write(
+    process.record.write(
         "rank",
         **place,
         host=socket.gethostname(),
@@ -177,28 +180,11 @@ def find(observer: Observer) -> World | None:
     if found is None or found["world_size"] < 2:
         return None
     settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
-    observer.fact("nccl_environment", settings)
-    world = World(int(found["rank"]), int(found["world_size"]), board(observer.settings))
-    if observer.world is not None:
-        world.follow(observer.world)
+    process.fact("nccl_environment", settings)
+    world = World(int(found["rank"]), int(found["world_size"]), board(process.settings))
+    if before is not None:
+        world.follow(before)
     return world
-
-
-def _torch() -> dict[str, Any] | None:
-    if "torch" not in sys.modules:
-        return None
-    from ..torch.exchange import exchange
-
-    return exchange.world()
-
-
-def _tensorflow(observer: Observer) -> dict[str, Any] | None:
-    if "tensorflow" not in sys.modules:
-        return None
-    from ..tensorflow.strategies import scopes
-
-    found: dict[str, Any] | None = scopes.world(observer)
-    return found
 
 
 LAUNCHERS = (

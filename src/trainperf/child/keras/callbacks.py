@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..process import frames
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 
@@ -15,9 +14,6 @@ CALLBACK_HOOKS = (
     "on_epoch_end",
 )
 
-OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
-"""What Keras's own hooks call, for callbacks written before they had these names."""
-
 
 def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
     """Time every callback's hooks by standing in for them while the list runs them."""
@@ -25,11 +21,11 @@ def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
     def make_init(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            if not loops.observer.off:
+            if not loops.process.off:
                 try:
                     self.callbacks = [_timed(loops, callback) for callback in self.callbacks]
                 except Exception as error:
-                    loops.observer.failed("callbacks", error)
+                    loops.process.failed("callbacks", error)
 
         return __init__
 
@@ -52,7 +48,7 @@ def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
 
 
 def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
-    clock = loops.observer.clock
+    clock = loops.process.clock
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         began = clock()
@@ -61,7 +57,7 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
         finally:
             seconds = clock() - began
             entry = costs.setdefault(name, [0, 0.0, 0.0])
-            driver = loops.observer.driver
+            driver = loops.training.driver
             if driver is not None and ("epoch" in name or driver.counts_callbacks()):
                 entry[0] += 1
                 entry[1] += seconds
@@ -69,16 +65,3 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
 
     timed._trainperf_original = method  # type: ignore[attr-defined]
     return timed
-
-
-def definitions(cls: type) -> dict[str, dict[str, Any]]:
-    """Where the user's own source defines a callback's hooks per batch, by hook."""
-    found = {}
-    for name, older in OLDER.items():
-        for each in (name, older):
-            code = getattr(getattr(cls, each, None), "__code__", None)
-            # a decorator's inner function has another name, and takes other arguments
-            if code is not None and code.co_name == each and frames.is_users(code.co_filename):
-                found[name] = frames.definition(code)
-                break
-    return found

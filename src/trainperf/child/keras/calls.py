@@ -8,7 +8,6 @@ from typing import Any
 from ..process import frames
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
-from ..tensorflow.strategies.scopes import strategies_of
 
 VALIDATION = "_use_cached_eval_dataset"
 """What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
@@ -20,12 +19,12 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
     def make(original: Any) -> Any:
         def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
             key = (name, id(self))
-            if not loops.observer.off and key not in loops.sites:
+            if not loops.process.off and key not in loops.sites:
                 try:
                     loops.sites[key] = frames.here(skip_self=self)
                     weakref.finalize(self, loops.sites.pop, key, None).atexit = False
                 except Exception as error:
-                    loops.observer.failed(f"site of {name}", error)
+                    loops.process.failed(f"site of {name}", error)
             return original(self, *args, **kwargs)
 
         return remembering
@@ -44,12 +43,12 @@ def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
 
     def make(original: Any) -> Any:
         def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-            began = loops.observer.clock()
+            began = loops.process.clock()
             try:
                 return original(self, *args, **kwargs)
             finally:
-                seconds = loops.observer.clock() - began
-                loops.observer.record.write("evaluate", s=began, seconds=seconds)
+                seconds = loops.process.clock() - began
+                loops.process.record.write("evaluate", s=began, seconds=seconds)
                 if not kwargs.get(VALIDATION):
                     loops.calls.add("evaluate", seconds)
 
@@ -63,7 +62,7 @@ def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
 
     def make(original: Any) -> Any:
         def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loops.observer.off:
+            if not loops.process.off:
                 loops.sites["compile", id(self)] = frames.here(skip_self=self)
                 loops.compile_arguments[id(self)] = kwargs
             return original(self, *args, **kwargs)
@@ -78,19 +77,19 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
     def make(original: Any) -> Any:
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.observer.off:
+            if loops.process.off:
                 return original(self, *args, **kwargs)
-            driver = loops.observer.driver
+            driver = loops.training.driver
             if driver is not None and driver.cycles is not None:
                 driver.cycles.fit_begins()
             loops.fit_call = (frames.here(), args, kwargs)
-            strategies_of(loops.observer).write()  # `fit` may fail under it
+            loops.strategies.write()  # `fit` may fail under it
             result = original(self, *args, **kwargs)
-            driver = loops.observer.driver
+            driver = loops.training.driver
             if driver is not None and driver.cycles is not None:
                 driver.cycles.fit_ended(frames.loop_around(own=False)[1])
             elif driver is not None and driver.ending:
-                loops.observer.finish()  # what stands after the training must not run
+                loops.process.finish()  # what stands after the training must not run
             elif driver is not None and driver.kind == "fit":
                 driver.loop_over()
             return result

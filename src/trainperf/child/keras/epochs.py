@@ -18,7 +18,7 @@ class Epochs:
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
-        driver: Any = self._loops.observer.driver
+        driver: Any = self._loops.training.driver
         training = epoch is self._current and getattr(driver, "epochs", None) is self
         if training and driver.end_epoch():
             epoch._current_iterator = None
@@ -35,7 +35,7 @@ class Epochs:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
-                driver.epoch_ended(self._loops.observer.clock())
+                driver.epoch_ended(self._loops.process.clock())
             raise
         self._latest = epoch
         self._means_begin = item[0] == 0  # Keras resets its metrics with each of its epochs

@@ -6,8 +6,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ..process.observer import Observer
 from ..process.patching import replace
+from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.strategies.hooks import make_model
 from .callbacks import time_callbacks
@@ -16,9 +16,8 @@ from .epochs import Epochs
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 
-def hook(observer: Observer, module: ModuleType) -> None:
-    """Set the hooks of one Keras module that was just imported."""
-    loops = _loops(observer)
+def hook(loops: Any, module: ModuleType) -> None:
+    """Set the hooks of one Keras module that was just imported; `loops` are its backend's."""
     any_module: Any = module
     name = module.__name__.removeprefix("keras.src.")
     if name == "backend.tensorflow.trainer":
@@ -35,28 +34,21 @@ def hook(observer: Observer, module: ModuleType) -> None:
         remember_site(loops, any_module.PyDataset, "__init__")
     elif name == "trainers.trainer":
         remember_compile(loops, any_module.Trainer)
-        _name_backend(observer)
-    observer.record.write("hook", name=module.__name__)
+        _name_backend(loops.process)
+    loops.process.record.write("hook", name=module.__name__)
 
 
-def _name_backend(observer: Observer) -> None:
+def _name_backend(process: Process) -> None:
     """Say which backend Keras trains with, where that is none that is observed."""
+    name = backend()
+    if name not in ("tensorflow", "torch"):
+        process.record.write("unsupported", name=f"Keras on {name}", version="")
+
+
+def backend() -> str:
+    """The name of the framework that Keras trains with."""
     config: Any = sys.modules.get("keras.src.backend.config")
-    backend = config.backend() if config is not None else "tensorflow"
-    if backend not in ("tensorflow", "torch"):
-        observer.record.write("unsupported", name=f"Keras on {backend}", version="")
-
-
-def _loops(observer: Observer) -> Any:
-    """What the hooks of Keras's backend share: PyTorch's where it trains with that."""
-    config: Any = sys.modules.get("keras.src.backend.config")
-    if config is not None and config.backend() == "torch":
-        from ..torch import hooks as torch
-
-        return torch.loops_of(observer)
-    from ..tensorflow import hooks as tensorflow
-
-    return tensorflow.loops_of(observer)
+    return str(config.backend()) if config is not None else "tensorflow"
 
 
 def _trainer(loops: TensorFlowLoops, module: Any) -> None:
@@ -77,7 +69,7 @@ def _trainer(loops: TensorFlowLoops, module: Any) -> None:
 
         return __next__
 
-    replace(trainer, "__init__", make_model(loops.observer))
+    replace(trainer, "__init__", make_model(loops.strategies))
     replace(trainer, "make_train_function", make_function)
     replace(trainer, "train_on_batch", make_train_on_batch(loops))
     remember_call(loops, trainer, "fit")

@@ -5,48 +5,42 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..process.observer import Observer
 from ..process.patching import replace
-from ..tensorflow.hooks import loops_of
 from ..tensorflow.loops import TensorFlowLoops
 from .callbacks import time_callbacks
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
-EPOCHS = "tf_keras epochs"
+
+class Legacy:
+    """The hooks of tf_keras."""
+
+    def __init__(self, loops: TensorFlowLoops) -> None:
+        self._loops = loops
+        self._epochs = _Epochs(loops)
+
+    def hook(self, module: ModuleType) -> None:
+        """Set the hooks of one tf_keras module that was just imported."""
+        loops = self._loops
+        any_module: Any = module
+        name = module.__name__.removeprefix("tf_keras.src.")
+        if name == "callbacks":
+            remember_site(loops, any_module.Callback, "__init__")
+            time_callbacks(loops, any_module.CallbackList)
+        elif name == "engine.data_adapter":
+            _data_handler(any_module, self._epochs)
+        elif name == "engine.training":
+            _model(loops, any_module, self._epochs)
+        elif name == "layers.rnn.base_rnn":
+            remember_site(loops, any_module.RNN, "__init__")
+        elif name == "optimizers.legacy.optimizer_v2":
+            watch_apply(loops, any_module.OptimizerV2, "apply_gradients")
+        elif name == "optimizers.optimizer":
+            watch_apply(loops, any_module.Optimizer, "apply_gradients")
+        loops.process.record.write("hook", name=module.__name__)
 
 
-def hook(observer: Observer, module: ModuleType) -> None:
-    """Set the hooks of one tf_keras module that was just imported."""
-    loops = loops_of(observer)
-    any_module: Any = module
-    name = module.__name__.removeprefix("tf_keras.src.")
-    if name == "callbacks":
-        remember_site(loops, any_module.Callback, "__init__")
-        time_callbacks(loops, any_module.CallbackList)
-    elif name == "engine.data_adapter":
-        _data_handler(loops, any_module)
-    elif name == "engine.training":
-        _model(loops, any_module)
-    elif name == "layers.rnn.base_rnn":
-        remember_site(loops, any_module.RNN, "__init__")
-    elif name == "optimizers.legacy.optimizer_v2":
-        watch_apply(loops, any_module.OptimizerV2, "apply_gradients")
-    elif name == "optimizers.optimizer":
-        watch_apply(loops, any_module.Optimizer, "apply_gradients")
-    observer.record.write("hook", name=module.__name__)
-
-
-def _epochs_of(loops: TensorFlowLoops) -> Any:
-    found = loops.observer.facts.get(EPOCHS)
-    if found is None:
-        found = loops.observer.facts[EPOCHS] = _Epochs(loops)
-    return found
-
-
-def _model(loops: TensorFlowLoops, module: Any) -> None:
-    epochs = _epochs_of(loops)
-
+def _model(loops: TensorFlowLoops, module: Any, epochs: _Epochs) -> None:
     def make_function(original: Any) -> Any:
         def make_train_function(self: Any, force: bool = False) -> Any:
             original(self, force)
@@ -63,9 +57,7 @@ def _model(loops: TensorFlowLoops, module: Any) -> None:
     count_calls(loops, module.Model)
 
 
-def _data_handler(loops: TensorFlowLoops, module: Any) -> None:
-    epochs = _epochs_of(loops)
-
+def _data_handler(module: Any, epochs: _Epochs) -> None:
     def make(original: Any) -> Any:
         def steps(self: Any) -> Any:
             return epochs.steps_of(self, original)
@@ -87,13 +79,13 @@ class _Epochs:
     def steps_of(self, handler: Any, original: Any) -> Any:
         """Yield the steps of an epoch, more of them while the driver wants more."""
         for step in original(handler):
-            driver: Any = self._loops.observer.driver
+            driver: Any = self._loops.training.driver
             if self._training(handler, driver) and driver.end_epoch():
                 return
             self._latest = handler
             self._means_begin = step == 0
             yield step
-        driver = self._loops.observer.driver
+        driver = self._loops.training.driver
         while self._training(handler, driver) and driver.wants_more:
             if driver.resident:
                 yield 0
@@ -107,7 +99,7 @@ class _Epochs:
                     return
                 yield step
         if self._training(handler, driver):
-            driver.epoch_ended(self._loops.observer.clock())
+            driver.epoch_ended(self._loops.process.clock())
 
     def _training(self, handler: Any, driver: Any) -> bool:
         return handler is self._current and getattr(driver, "epochs", None) is self

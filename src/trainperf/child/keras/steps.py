@@ -36,13 +36,13 @@ class _TrainFunction:
 
         loops = self._loops
         if (
-            loops.observer.off
+            loops.process.off
             or loops.depth
             or threading.get_ident() != loops.main
             or not isinstance(iterator, (IteratorBase, DistributedIteratorBase))
         ):
             return self._function(iterator)
-        driver = loops.observer.driver
+        driver = loops.training.driver
         if driver is not None and driver.cycles is not None:
             driver.cycles.step(driver.serves(self._model()))
         self._epochs.begins()
@@ -64,7 +64,7 @@ def make_train_on_batch(loops: TensorFlowLoops) -> Any:
 
     def make(original: Any) -> Any:
         def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.observer.off or loops.depth or threading.get_ident() != loops.main:
+            if loops.process.off or loops.depth or threading.get_ident() != loops.main:
                 return original(self, *args, **kwargs)
             batch = args[:2] or kwargs.get("x")
             return loops.step_call(
@@ -81,7 +81,7 @@ def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 
     def make(original: Any) -> Any:
         def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.observer.off:
+            if loops.process.off:
                 return original(self, *args, **kwargs)
             loops.applying += 1
             try:

@@ -17,10 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from .importing import PostImport
-from .observer import Observer
+from .process import Process
 
 
-def install(seed: int, observer: Observer) -> None:
+def install(seed: int, process: Process) -> None:
     """Seed what is imported already, and the rest when it is imported."""
 
     def python(module: Any, seconds: float) -> None:
@@ -38,7 +38,7 @@ def install(seed: int, observer: Observer) -> None:
 
     PostImport(
         {"torch": torch, "random": python, "numpy.random": numpy, "tensorflow": tensorflow},
-        lambda name, error: observer.failed(f"seeding {name}", error),
+        lambda name, error: process.failed(f"seeding {name}", error),
     ).install()
 
 

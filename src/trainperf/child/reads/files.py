@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from . import names
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
-    from ..timing.driver import Driver
+    from ..process.process import Process
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
 BINS_PER_S = 10
@@ -35,9 +34,9 @@ class FileReads:
     folder, from which the process that trains takes them at the end.
     """
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._folder = observer.settings["folder"]
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._folder = process.settings["folder"]
         self._parent = 0  # of a worker: who trains
         self._on = self._hooked = self._closed = False
         self._window: tuple[float, int, int] | None = None
@@ -54,7 +53,7 @@ class FileReads:
 
     def install(self) -> None:
         """Ask Python to say which files it opens; nothing is counted yet."""
-        if not self._hooked and self._observer.settings.get("leg") is None:
+        if not self._hooked and self._process.settings.get("leg") is None:
             self._hooked = True
             try:
                 sys.addaudithook(self._hook())
@@ -63,7 +62,7 @@ class FileReads:
 
     def begin(self) -> None:
         """A loop is about to be timed in this process: count from now on."""
-        if self._observer.settings.get("leg") is not None:
+        if self._process.settings.get("leg") is not None:
             return
         self._parent = 0
         self._forget()
@@ -85,15 +84,18 @@ class FileReads:
         if self._on and self._window is None:
             self._window = (time.monotonic(), *_counters())
 
-    def close(self, driver: Driver) -> None:
-        """All is measured: record what was read since the first block, here and in workers."""
+    def close(self, dataset: Any) -> None:
+        """All is measured: record what was read since the first block, here and in workers.
+
+        `dataset` feeds the loop; None if nothing does.
+        """
         if not self._on or self._parent:
             return
         self._on, self._closed = False, True
         try:
-            self._observer.record.write("reads", **self._summary(driver))
+            self._process.record.write("reads", **self._summary(dataset))
         except Exception as error:
-            self._observer.failed("the files that were read", error)
+            self._process.failed("the files that were read", error)
 
     # ------------------------------------------------------------------ per open
 
@@ -111,7 +113,7 @@ class FileReads:
         return heard
 
     def _opened(self, path: Any, mode: Any, flags: int) -> None:
-        if flags & NOT_READ or (self._observer.off and not self._parent):
+        if flags & NOT_READ or (self._process.off and not self._parent):
             return
         if type(path) is not str:
             if isinstance(path, int):
@@ -207,7 +209,7 @@ class FileReads:
 
     # -------------------------------------------------------------------- at end
 
-    def _summary(self, driver: Driver) -> dict[str, Any]:
+    def _summary(self, dataset: Any) -> dict[str, Any]:
         now, (read, stored) = time.monotonic(), _counters()
         since, read_before, stored_before = self._window or (self._began, read, stored)
         own = _within(self._bins, since)
@@ -223,7 +225,7 @@ class FileReads:
             helpers_stored += _grown(lines, 1, since)
         alone = not workers or own > 0
         inherited_read, inherited_stored = _inherited(workers, since)
-        named = names.of_loop(driver)
+        named = names.of_dataset(dataset)
         held = names.held(self._folder)
         return {
             "since": since,

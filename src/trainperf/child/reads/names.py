@@ -30,10 +30,9 @@ def is_data(path: str, folder: str) -> bool:
     return not any(part in path for part in PACKAGES)
 
 
-def of_loop(driver: Any) -> list[str]:
-    """Names of files that the dataset of the loop was made from; empty if it has none."""
+def of_dataset(dataset: Any) -> list[str]:
+    """Names of files that a dataset was made from; empty if there is none."""
     try:
-        dataset = getattr(driver, "dataset", lambda: None)()
         if dataset is None:
             return []
         found = _in_chain(dataset) if hasattr(dataset, "element_spec") else _in_lists(dataset)
@@ -45,9 +44,7 @@ def of_loop(driver: Any) -> list[str]:
 
 def _in_chain(dataset: Any) -> Iterator[list[str]]:
     """Strings that a tf.data chain begins with, tensor by tensor of its sources."""
-    from ..tensorflow import batches
-
-    pending, seen = [batches.undistributed(dataset)], set()
+    pending, seen = [dataset], set()
     while pending:
         node = pending.pop()
         if node is None or id(node) in seen:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
+from ..process.process import Process
 from ..process.recorder import Recorder
 from .s3_counts import Bucket, Counts
 
@@ -25,11 +26,8 @@ QUIET = "not recorded"
 _current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
 
 
-def hook(observer: Any, module: ModuleType, seconds: float = 0.0) -> None:
+def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
-    counts = counts_of(observer)
-    if counts is None:
-        return
     if module.__name__.startswith("s3torchconnector."):
         from . import s3_connector
 
@@ -45,27 +43,23 @@ def hook(observer: Any, module: ModuleType, seconds: float = 0.0) -> None:
         _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint", _attempt_awaited)
 
 
-def counts_of(observer: Any) -> Counts | None:
-    """The sums of this process, made when first asked for; None where nothing is counted."""
-    if observer.settings.get("leg") is not None:
-        return None
-    counts: Counts | None = getattr(observer, "s3_counts", None)
-    if counts is None:
-        counts = observer.s3_counts = Counts(_Writing(observer))
-        os.register_at_fork(after_in_child=counts.forked)
-    return counts
+def counts(process: Process) -> Counts:
+    """The sums of this process."""
+    made = Counts(_Writing(process))
+    os.register_at_fork(after_in_child=made.forked)
+    return made
 
 
 class _Writing:
     """Writes the sums as events; in a quiet process to a record of its own."""
 
-    def __init__(self, observer: Any) -> None:
-        self._observer = observer
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self._own: Recorder | None = None
         self._pid = -1
 
     def __call__(self, sums: dict[str, Any]) -> None:
-        record = self._observer.record
+        record = self._process.record
         if record.broken == QUIET:
             if self._own is None or self._pid != os.getpid():
                 self._own, self._pid = Recorder(record.folder), os.getpid()

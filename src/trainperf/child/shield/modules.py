@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..process.importing import Hook
+
+if TYPE_CHECKING:
+    from ..process.process import Process
+    from .writing import Writing
 
 WRITING = {
     "keras.src.callbacks.backup_and_restore": "tensorflow.keras_files",
@@ -32,18 +36,26 @@ WRITING = {
 """By name: the file and its function that redirect what the module writes."""
 
 
-def add_hooks(observer: Any, hooks: dict[str, Hook]) -> None:
-    """Add to `hooks` those that redirect writers; what is there already follows them."""
+class Shield:
+    """Adds the hooks that redirect writers; what redirects is made with the first of them."""
 
-    def make(first: Hook | None) -> Hook:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._writing: Writing | None = None
+
+    def add_hooks(self, hooks: dict[str, Hook]) -> None:
+        """Add to `hooks` those that redirect writers; what is there already follows them."""
+        for name in WRITING:
+            hooks[name] = self._hook(hooks.get(name))
+
+    def _hook(self, first: Hook | None) -> Hook:
         def hook(module: ModuleType, seconds: float) -> None:
-            from . import writing
+            from .writing import Writing
 
-            writing.hook(observer, module)
+            if self._writing is None:
+                self._writing = Writing(self._process)
+            self._writing.hook(module, WRITING[module.__name__])
             if first is not None:
                 first(module, seconds)
 
         return hook
-
-    for name in WRITING:
-        hooks[name] = make(hooks.get(name))

@@ -7,35 +7,38 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..process.process import Process
 from .changes import Changes
-from .modules import WRITING
 from .writers import Scratch
 
 
-def hook(observer: Any, module: ModuleType) -> None:
-    """Redirect the writers of one module that was just imported. Never raises."""
-    try:
-        part, _, function = WRITING[module.__name__].partition(".")
-        getattr(import_module(f".{part}", __package__), function)(module, *_shared(observer))
-    except Exception as error:
-        observer.note(
-            f"what {module.__name__} writes could not be redirected, it went where the script "
-            f"says: {type(error).__name__}: {error}"
-        )
+class Writing:
+    """Redirects what modules write, to one scratch folder for all."""
 
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
+        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
+        self._changes = Changes()
 
-def undo(observer: Any) -> None:
-    """Let everything write where it is told to again."""
-    _shared(observer)[1].undo()
+    def hook(self, module: ModuleType, by: str) -> None:
+        """Redirect the writers of one module that was just imported. Never raises.
 
+        `by` names a module beside this one and its function that does it: "torch.summary".
+        """
+        try:
+            part, _, function = by.partition(".")
+            redirect = getattr(import_module(f".{part}", __package__), function)
+            redirect(module, self._scratch, self._changes)
+        except Exception as error:
+            self._process.note(
+                f"what {module.__name__} writes could not be redirected, it went where the script "
+                f"says: {type(error).__name__}: {error}"
+            )
 
-def _shared(observer: Any) -> tuple[Scratch, Changes]:
-    found: tuple[Scratch, Changes] | None = observer.facts.get("writers")
-    if found is None:
-        settings = observer.settings
-        scratch = Scratch(settings["folder"], settings.get("guarded", []), observer.note)
-        found = observer.facts["writers"] = (scratch, Changes())
-    return found
+    def undo(self) -> None:
+        """Let everything write where it is told to again."""
+        self._changes.undo()
 
 
 def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..timing.batches import dataset_of, fresh, same_dataset
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..process.process import Process
 
 __all__ = ["dataset_of", "fresh", "same_dataset"]
 
@@ -122,7 +122,7 @@ def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a
     return iter(strategy.experimental_distribute_dataset(repeated.with_options(options)))
 
 
-def graph_pull(observer: Observer) -> Callable[[Any, int], int]:
+def graph_pull(process: Process) -> Callable[[Any, int], int]:
     """A function that takes `count` batches from an iterator inside one graph.
 
     Falls back to eager calls for iterators that are no tf.data iterator. Returns
@@ -134,7 +134,7 @@ def graph_pull(observer: Observer) -> Callable[[Any, int], int]:
         nonlocal compiled
         import tensorflow as tf
 
-        observer.off = True
+        process.off = True
         try:
             if not isinstance(iterator, tf.data.Iterator) or _has_optionals(iterator):
                 return _eager_pull(iterator, count)
@@ -142,7 +142,7 @@ def graph_pull(observer: Observer) -> Callable[[Any, int], int]:
                 compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
         finally:
-            observer.off = False
+            process.off = False
 
     return pull
 

@@ -40,14 +40,14 @@ def _noting(loops: Any, mode: str, on: bool) -> Callable[[Any], Any]:
         def noted(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             try:
-                if loops.observer.off:
+                if loops.process.off:
                     pass
                 elif on:
                     loops.sites["debug mode", mode] = frames.here()
                 else:
                     loops.sites.pop(("debug mode", mode), None)
             except Exception as error:
-                loops.observer.failed(f"where the debug mode {mode} is set", error)
+                loops.process.failed(f"where the debug mode {mode} is set", error)
             return result
 
         return noted

@@ -14,7 +14,7 @@ def record(driver: LoopDriver) -> None:
     import tensorflow as tf
 
     if len(tf.config.list_logical_devices()) > 1:
-        driver.observer.fact("devices_used", used())
+        driver.process.fact("devices_used", used())
 
 
 def used() -> list[str]:

@@ -13,7 +13,7 @@ from . import batches as tf_batches
 from . import probes, stages
 
 if TYPE_CHECKING:
-    from .loops import TensorFlowLoops
+    from ..timing.loops import Loops
 
 
 class ArgumentDriver(LoopDriver):
@@ -21,7 +21,7 @@ class ArgumentDriver(LoopDriver):
 
     def __init__(
         self,
-        loops: TensorFlowLoops,
+        loops: Loops,
         owner: Any,
         iterator: Any,
         kind: str = "iterator",
@@ -40,7 +40,7 @@ class ArgumentDriver(LoopDriver):
         self._resident: Any = None
         self._batches: list[Any] = []
         self._invoke: Callable[[Any], Any] | None = None
-        self._pull = tf_batches.graph_pull(self.observer)
+        self._pull = tf_batches.graph_pull(self.process)
         self.extras.insert(0, ("stages", self._time_stages))
         if model is not None:
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
@@ -73,14 +73,14 @@ class ArgumentDriver(LoopDriver):
 
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
-        self.observer.off = True
+        self.process.off = True
         try:
             if self.epochs is not None:
                 source = self.epochs.again()
             else:
                 source = iter(self._dataset) if self._dataset is not None else None
         finally:
-            self.observer.off = False
+            self.process.off = False
         if source is None:
             return False
         self._source = source
@@ -121,11 +121,11 @@ class ArgumentDriver(LoopDriver):
         """Take a few batches from the input and make an iterator that repeats them."""
         if self._resident is not None:
             return ""
-        self.observer.off = True
+        self.process.off = True
         try:
             batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches and self.reopen():
-                self.observer.off = True
+                self.process.off = True
                 batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches:
                 return "the input had no batch left to replay"
@@ -133,7 +133,7 @@ class ArgumentDriver(LoopDriver):
             self._batches = batches
             self._resident = tf_batches.repeating(self._source, batches)
         finally:
-            self.observer.off = False
+            self.process.off = False
         return ""
 
     def epoch_went_on(self, iterator: Any) -> None:

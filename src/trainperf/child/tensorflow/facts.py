@@ -8,13 +8,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ..keras import pydatasets
-from ..keras.callbacks import definitions
 from ..process import frames
 from ..timing import gpu_build
 from . import batches as tf_batches
-from . import debug_modes, models
+from . import debug_modes, models, pydatasets
 from . import devices as tf_devices
+from .callbacks import definitions
 from .retraces import users_function
 from .strategies import all_reduce
 from .strategies.exchange import own_graphs
@@ -167,11 +166,11 @@ def record(driver: LoopDriver) -> None:
         gpus=names,
         logical=_own_devices(tf.config.list_logical_devices()),
     )
-    driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
-    driver.observer.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
-    driver.observer.fact("s3_paths", s3_paths())
-    driver.observer.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
-    driver.observer.fact("tf_debug_modes", debug_modes.modes(driver.loops))
+    driver.process.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
+    driver.process.fact("s3_paths", s3_paths())
+    driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
+    driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
     for what, part in (
         ("strategies", all_reduce.record),
         ("devices", tf_devices.record),
@@ -184,7 +183,7 @@ def record(driver: LoopDriver) -> None:
         try:
             part(driver)
         except Exception as error:
-            driver.observer.failed(f"facts about {what}", error)
+            driver.process.failed(f"facts about {what}", error)
 
 
 def s3_paths() -> list[str]:

@@ -12,29 +12,28 @@ from types import ModuleType
 from typing import Any
 
 from ..process import frames
-from ..process.observer import Observer
 from ..process.patching import replace
 from . import debug_modes, sessions
 from .loops import TensorFlowLoops
 from .strategies import hooks
 
 
-def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+def hook(loops: TensorFlowLoops, module: ModuleType, seconds: float) -> None:
     """Set the hooks of one TensorFlow module that was just imported."""
-    loops = loops_of(observer)
+    process = loops.process
     name = module.__name__.rpartition(".")[2]
     if name == "tensorflow":
         version = getattr(module, "__version__", "")
-        observer.record.write("import", name="tensorflow", version=version, seconds=seconds)
+        process.record.write("import", name="tensorflow", version=version, seconds=seconds)
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
-            observer.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+            process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
         debug_modes.watch(loops, module)
         return
     if name in hooks.MODULES:
-        hooks.hook(observer, module)
+        hooks.hook(loops.strategies, module)
         if name == "mirrored_strategy":
             _replicas(loops, module)
-        observer.record.write("hook", name=module.__name__)
+        process.record.write("hook", name=module.__name__)
         return
     {
         "dataset_ops": _datasets,
@@ -46,29 +45,21 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         "resource_variable_ops": _variables,
         "session": _sessions,
     }[name](loops, module)
-    observer.record.write("hook", name=module.__name__)
-
-
-def loops_of(observer: Observer) -> TensorFlowLoops:
-    """Return what the TensorFlow hooks of a process share, made at the first call."""
-    loops = observer.facts.get("tensorflow loops")
-    if loops is None:
-        loops = observer.facts["tensorflow loops"] = TensorFlowLoops(observer)
-    return loops
+    process.record.write("hook", name=module.__name__)
 
 
 def _datasets(loops: TensorFlowLoops, module: Any) -> None:
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            if loops.observer.off or hasattr(self, "_trainperf_site"):
+            if loops.process.off or hasattr(self, "_trainperf_site"):
                 return
             try:
                 frame, called = frames.users_frame()
                 self._trainperf_site = frames.site(frame)
                 self._trainperf_call = called
             except Exception as error:
-                loops.observer.failed("dataset site", error)
+                loops.process.failed("dataset site", error)
 
         return __init__
 
@@ -86,7 +77,7 @@ def _distributed(loops: TensorFlowLoops, module: Any) -> None:
             try:
                 iterator._trainperf_dataset = self
             except Exception as error:
-                loops.observer.failed("distributed iterator", error)
+                loops.process.failed("distributed iterator", error)
             return iterator
 
         return __iter__
@@ -110,14 +101,14 @@ def _replicas(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def _sessions(loops: TensorFlowLoops, module: Any) -> None:
-    sessions.watch(loops.observer, module)
+    sessions.watch(loops.training, module)
 
 
 def _tapes(loops: TensorFlowLoops, module: Any) -> None:
     def make_gradient(original: Any) -> Any:
         def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, target, sources, *args, **kwargs)
-            if not loops.observer.off:
+            if not loops.process.off:
                 loops.gradient_taken(target, sources)
             return result
 
@@ -125,7 +116,7 @@ def _tapes(loops: TensorFlowLoops, module: Any) -> None:
 
     def make_enter(original: Any) -> Any:
         def __enter__(self: Any) -> Any:  # noqa: N807
-            if loops.tape.wanted and not loops.observer.off and not loops.depth:
+            if loops.tape.wanted and not loops.process.off and not loops.depth:
                 loops.tape.entered(loops.updates)
             return original(self)
 
@@ -140,7 +131,7 @@ def _functions(loops: TensorFlowLoops, module: Any) -> None:
 
     def make(original: Any) -> Any:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if loops.depth or loops.observer.off or threading.get_ident() != main:
+            if loops.depth or loops.process.off or threading.get_ident() != main:
                 return original(self, *args, **kwargs)
             return loops.function_called(self, original, args, kwargs)
 
@@ -152,10 +143,10 @@ def _functions(loops: TensorFlowLoops, module: Any) -> None:
 def _tracing(loops: TensorFlowLoops, module: Any) -> None:
     def make(original: Any) -> Any:
         def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.observer.off or loops.tracing:
+            if loops.process.off or loops.tracing:
                 return original(name, python_func, *args, **kwargs)
             loops.tracing = True
-            began = loops.observer.clock()
+            began = loops.process.clock()
             try:
                 return original(name, python_func, *args, **kwargs)
             finally:
@@ -171,7 +162,7 @@ def _variables(loops: TensorFlowLoops, module: Any) -> None:
     def make(original: Any) -> Any:
         def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            if loops.gradient_pending and not loops.observer.off:
+            if loops.gradient_pending and not loops.process.off:
                 loops.assigned(self)
             return result
 
@@ -179,4 +170,4 @@ def _variables(loops: TensorFlowLoops, module: Any) -> None:
 
     for name in ("assign", "assign_add", "assign_sub"):
         replace(module.BaseResourceVariable, name, make)
-    replace(module.ResourceVariable, "__init__", hooks.make_variable(loops.observer))
+    replace(module.ResourceVariable, "__init__", hooks.make_variable(loops.strategies))

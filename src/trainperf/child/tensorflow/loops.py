@@ -6,14 +6,19 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..timing.iterator_driver import IteratorDriver
+from ..timing.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
 from .retraces import Retraces
+from .strategies import scopes
+from .strategies.exchange import Exchange
 from .strategies.replicas import Replicas
+from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..timing.training import Training
 
 
 class TensorFlowLoops(Loops):
@@ -28,19 +33,24 @@ class TensorFlowLoops(Loops):
     framework = "tensorflow"
     batches = tf_batches
 
-    def __init__(self, observer: Observer) -> None:
-        super().__init__(observer)
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
+        self.strategies = Strategies(self.process, Exchange(training))
         self.tracing = False
         self.gradient_pending = False
         self.marked: dict[int, Any] = {}
-        self.tape = Tape(observer.failed)
+        self.tape = Tape(self.process.failed)
         self.longest_trace = 0.0
         self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
         self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
-        self.replicas = Replicas(self)
+        self.replicas = Replicas(self.strategies, self.eager_update)
 
     # ------------------------------------------------------- asked for by the drivers
+
+    def world(self) -> dict[str, Any] | None:
+        """This process's place among the workers of a strategy, or of torch's process group."""
+        return scopes.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:
         """Size and kind of the batch, replicas, the call of `fit`."""
@@ -89,6 +99,21 @@ class TensorFlowLoops(Loops):
         """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         return self.replicas.extras(driver)
 
+    def steps_per_call(self, driver: Any) -> int:
+        """What `compile` was told, where a model is trained by `fit`."""
+        from .models import steps_per_execution
+
+        model = getattr(driver, "model", None)
+        return 1 if model is None else steps_per_execution(model)
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        """A driver for the loop that takes its batches from `iterator`."""
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> UpdateDriver:
+        """A driver for a loop that makes its own batches."""
+        return UpdateDriver(self)
+
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
         self.tape.wanted = driver.plan.phase in ("warmup", "profile")
@@ -99,7 +124,7 @@ class TensorFlowLoops(Loops):
 
     def passive(self) -> bool:
         """Whether an iterator's `next` is none of the loop's own, eager, main-thread ones."""
-        if self.observer.off or self.depth or threading.get_ident() != self.main:
+        if self.process.off or self.depth or threading.get_ident() != self.main:
             return True
         from tensorflow.python.eager import context
 
@@ -127,7 +152,7 @@ class TensorFlowLoops(Loops):
                 return self.step_with_iterator(function, iterator, with_iterator)
             return self.step_call(("function", id(function)), again, (args, kwargs))
         self._current = function
-        began = self.observer.clock()
+        began = self.process.clock()
         self.depth += 1
         try:
             result = again()
@@ -135,7 +160,7 @@ class TensorFlowLoops(Loops):
             self.depth -= 1
             self._current = None
             if id(function) in self.marked:
-                self._busy(self.observer.clock() - began)
+                self._busy(self.process.clock() - began)
                 self.update()
         if self.losses is not None and id(function) in self.marked:
             self.losses.returned(("function", id(function)), result)
@@ -143,18 +168,18 @@ class TensorFlowLoops(Loops):
 
     def step_call(self, key: Any, again: Callable[[], Any], batch: Any) -> Any:
         """A call that updates the weights with batches the loop made itself."""
-        driver: Any = self.observer.driver
+        driver: Any = self.training.driver
         if driver is not None and driver.kind == "call":
             driver.called(key, again, batch)
         elif self.makes_batches():
             self._drive_calls().called(key, again, batch)
-        began = self.observer.clock()
+        began = self.process.clock()
         self.depth += 1
         try:
             result = again()
         finally:
             self.depth -= 1
-            self._busy(self.observer.clock() - began)
+            self._busy(self.process.clock() - began)
             self.update()
         if self.losses is not None:
             self.losses.returned(key, result)
@@ -164,14 +189,14 @@ class TensorFlowLoops(Loops):
         self, owner: Any, iterator: Any, invoke: Callable[[Any], Any], **facts: Any
     ) -> Any:
         """A step that takes its batch from the iterator it is given."""
-        driver = self.observer.driver
+        driver = self.training.driver
         if driver is None or not driver.serves(owner):
             from .drivers import ArgumentDriver
 
             if driver is not None and driver.wants_more and not driver.stale():
                 driver.interrupted()
             driver = ArgumentDriver(self, owner, iterator, **facts)
-            self.observer.driver = driver
+            self.training.driver = driver
         self.depth += 1
         try:
             result = driver.call(iterator, self.replicas.aligned(driver, invoke))  # type: ignore[attr-defined]
@@ -216,17 +241,17 @@ class TensorFlowLoops(Loops):
 
     def traced(self, name: str, began: float) -> None:
         """A function was traced; `began` is when that started."""
-        now = self.observer.clock()
+        now = self.process.clock()
         current = self._current
         in_step = self.depth > 0 and (current is None or id(current) in self.marked)
-        driver = self.observer.driver
+        driver = self.training.driver
         if driver is not None and in_step:
             driver.disturbed = True
         if self.replicas.strategies.exchange.is_off:
             return  # a graph of ours
         if in_step:
             self.longest_trace = max(self.longest_trace, now - began)
-        self.observer.record.write(
+        self.process.record.write(
             "trace", name=name, s=began, d=now - began, in_step=in_step, call=self._call(in_step)
         )
 
@@ -242,18 +267,18 @@ class TensorFlowLoops(Loops):
         try:
             return self.retraces.traced() if in_step else None
         except Exception as error:
-            self.observer.failed("the call that was traced", error)
+            self.process.failed("the call that was traced", error)
             return None
 
     def _busy(self, seconds: float) -> None:
-        if self.observer.driver is not None:
-            self.observer.driver.busy += seconds
+        if self.training.driver is not None:
+            self.training.driver.busy += seconds
 
     def _drive_calls(self) -> Any:
         from ..timing.loop_drivers import CallDriver
 
         driver = CallDriver(self)
-        self.observer.driver = driver
+        self.training.driver = driver
         return driver
 
 

@@ -16,7 +16,6 @@ from . import batches
 
 if TYPE_CHECKING:
     from ..timing.loop_drivers import LoopDriver
-    from .drivers import ArgumentDriver
 
 XLA_TRACINGS = 3
 """Compiling a step with XLA takes about so many times as long as tracing it."""
@@ -24,7 +23,7 @@ TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
 
-def record(driver: ArgumentDriver, model: Any, deadline: float) -> None:
+def record(driver: LoopDriver, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):

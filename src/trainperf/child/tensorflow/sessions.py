@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..process import frames
-from ..process.observer import Observer
 from ..process.patching import replace, undo
+from ..timing.training import Training
 
 ENOUGH = 50
 """So many runs in a graph that has an update of weights are a training."""
@@ -15,7 +15,7 @@ UPDATES = "train_op"
 """The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
 
 
-def watch(observer: Observer, module: Any) -> None:
+def watch(training: Training, module: Any) -> None:
     """Count the runs of sessions until they are known for a training; then end the run."""
     session = module.BaseSession
     runs = 0
@@ -24,9 +24,9 @@ def watch(observer: Observer, module: Any) -> None:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:
             nonlocal runs
             runs += 1
-            if runs >= ENOUGH and not observer.off:
+            if runs >= ENOUGH and not training.process.off:
                 undo(session, "run")
-                _trains(observer, self)
+                _trains(training, self)
             return original(self, *args, **kwargs)
 
         return run
@@ -34,16 +34,17 @@ def watch(observer: Observer, module: Any) -> None:
     replace(session, "run", make)
 
 
-def _trains(observer: Observer, session: Any) -> None:
+def _trains(training: Training, session: Any) -> None:
     """Say so if the graph has updates and no loop was seen: nothing else is to come."""
+    process = training.process
     try:
-        trains = bool(session.graph.get_collection(UPDATES)) and observer.driver is None
+        trains = bool(session.graph.get_collection(UPDATES)) and training.driver is None
         where = frames.here()
     except Exception as error:
-        observer.failed("sessions of TensorFlow 1", error)
+        process.failed("sessions of TensorFlow 1", error)
         return
     if not trains:
         return
-    observer.record.write("sessions", where=where)
-    if observer.settings.get("leg") is None:
-        observer.finish()
+    process.record.write("sessions", where=where)
+    if process.settings.get("leg") is None:
+        process.finish()

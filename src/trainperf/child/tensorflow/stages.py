@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..timing.budget import Budget
 from .batches import graph_pull, size_in_bytes, undistributed
+from .chains import ADAPTER_CALLS, chain, op_types
 from .facts import fit_facts
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ STAGE_S = 0.5
 
 RANDOM_OPS = "Random"
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
-ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")
 _ADAPTERS = {
     "PyDataset": "PyDataset",
     "generator": "generator",
@@ -34,7 +34,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
         driver.record.write("missing", what="stages", reason="the loop has no tf.data dataset")
         return
     dataset = undistributed(dataset)
-    nodes = _collapse(_chain(dataset))
+    nodes = _collapse(chain(dataset))
     if not nodes:
         driver.record.write("missing", what="stages", reason="the dataset shows no inputs")
         return
@@ -42,7 +42,7 @@ def record(driver: LoopDriver, deadline: float) -> None:
     for index, node in enumerate(nodes):
         driver.record.write("stage", index=index, **_describe(node, kind))
     counts = _elements_per_step(nodes, float(getattr(driver, "batches_per_step", 1)))
-    pull = graph_pull(driver.observer)
+    pull = graph_pull(driver.process)
     overhead = _pull_overhead(pull)
     for index, node in enumerate(nodes):
         share = (deadline - time.monotonic()) / (len(nodes) - index)
@@ -53,27 +53,13 @@ def record(driver: LoopDriver, deadline: float) -> None:
         try:
             timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
         except Exception as error:
-            driver.observer.off = True
+            driver.process.off = True
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("stage_time", index=index, missing=reason)
             continue
-        driver.observer.off = True
+        driver.process.off = True
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()
-
-
-def _chain(dataset: Any) -> list[Any]:
-    """The stages from the source to `dataset`, inputs before what uses them."""
-    seen: list[Any] = []
-
-    def visit(node: Any) -> None:
-        for parent in node._inputs():
-            visit(parent)
-        if not any(node is one for one in seen):
-            seen.append(node)
-
-    visit(dataset)
-    return seen
 
 
 def _collapse(nodes: list[Any]) -> list[Any]:
@@ -162,7 +148,7 @@ def _cardinality(node: Any) -> int | None:
 
 
 def _function(wrapper: Any) -> dict[str, Any]:
-    ops = _op_types(wrapper)
+    ops = op_types(wrapper)
     python = any(op in PYTHON_OPS for op in ops)
     return {
         "function": _users_function(getattr(wrapper, "_func", None)),
@@ -171,14 +157,6 @@ def _function(wrapper: Any) -> dict[str, Any]:
         "random": any(RANDOM_OPS in op for op in ops),
         "stateful": python or _stateful(wrapper),
     }
-
-
-def _op_types(wrapper: Any) -> set[str]:
-    definition = wrapper.function.graph.as_graph_def(add_shapes=False)
-    types = {node.op for node in definition.node}
-    for function in definition.library.function:
-        types |= {node.op for node in function.node_def}
-    return types
 
 
 def _stateful(wrapper: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .driven import Driven
 
 BLOCKS = 6
 PROBE_S = 1.2
@@ -29,7 +29,7 @@ GAIN = 1.03
 
 
 def alternate(
-    driver: Driver,
+    driver: Driven,
     name: str,
     deadline: float,
     base: Callable[[], Any],

@@ -19,6 +19,11 @@ def same_dataset(one: Any, other: Any) -> bool:
     return site is not None and site == getattr(other, "_trainperf_site", None)
 
 
+def undistributed(dataset: Any) -> Any:
+    """The user's own dataset in one that a strategy made of it; here, the dataset itself."""
+    return dataset
+
+
 def fresh(batch: Any) -> Any:
     """The batch in new containers, so that a loop may take them apart; tensors shared."""
     if isinstance(batch, dict):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..process.process import Process
 
 
 class Calls:
     """Counts the outermost calls on the main thread, by what was called and the user's line."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self._main = threading.main_thread().ident
         self._inside = False
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
@@ -27,15 +27,15 @@ class Calls:
 
         def make(original: Any) -> Any:
             def counted(*args: Any, **kwargs: Any) -> Any:
-                if self._observer.off or self._inside or threading.get_ident() != self._main:
+                if self._process.off or self._inside or threading.get_ident() != self._main:
                     return original(*args, **kwargs)
-                began = self._observer.clock()
+                began = self._process.clock()
                 self._inside = True
                 try:
                     return original(*args, **kwargs)
                 finally:
                     self._inside = False
-                    self.add(what, self._observer.clock() - began)
+                    self.add(what, self._process.clock() - began)
 
             return counted
 
@@ -52,7 +52,7 @@ class Calls:
             entry[0] += 1
             entry[1] += seconds
         except Exception as error:
-            self._observer.failed(f"counting {what}", error)
+            self._process.failed(f"counting {what}", error)
 
     def take(self) -> list[dict[str, Any]]:
         """What was counted since the last time this was asked."""

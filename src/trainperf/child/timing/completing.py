@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .driven import Driven
 
 PROBES = "probes"
 USUAL_S = 10.0
 """What the stages or the probes take of a script that is not slow."""
 
 
-def describe(driver: Driver) -> None:
+def describe(driver: Driven) -> None:
     """Record what the loop is: all blocks are done."""
-    driver.observer.reads.close(driver)
+    driver.reads.close(driver.source())
     driver.record.write("facts", **_description(driver))
 
 
-def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]]) -> None:
+def measure(driver: Driven, extras: Iterable[tuple[str, Callable[[float], None]]]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
     budget = Budget.of(driver)
     deadline = budget.extra_by(driver.clock())
@@ -31,45 +31,45 @@ def measure(driver: Driver, extras: Iterable[tuple[str, Callable[[float], None]]
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
-        driver.observer.off = True
+        driver.process.off = True
         try:
             extra(deadline)
         except Exception as error:
             lacks(driver, name, f"{type(error).__name__}: {error}"[:500])
         finally:
-            driver.observer.off = False
+            driver.process.off = False
     driver.record.write("measured")
 
 
-def lacks(driver: Driver, name: str, reason: str) -> None:
+def lacks(driver: Driven, name: str, reason: str) -> None:
     """Record why an extra measurement was not taken; of the probes, why each of them was not."""
     names: tuple[str, ...] = ()
     try:
         names = driver.probe_names() if name == PROBES else ()
     except Exception as error:
-        driver.observer.failed("naming the probes", error)
+        driver.process.failed("naming the probes", error)
     for what in [f"probe {each}" for each in names] or [name]:
         driver.record.write("missing", what=what, reason=reason)
 
 
-def describe_early(driver: Driver) -> None:
+def describe_early(driver: Driven) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
-    driver.observer.reads.close(driver)
-    driver.observer.off = True
+    driver.reads.close(driver.source())
+    driver.process.off = True
     try:
         driver.record.write("early", **_description(driver))
         for name, extra in driver.extras:
             if name == "facts":
                 extra(driver.clock())
     except Exception as error:
-        driver.observer.failed("describing a loop that is over", error)
+        driver.process.failed("describing a loop that is over", error)
     finally:
-        driver.observer.off = False
+        driver.process.off = False
 
 
-def _description(driver: Driver) -> dict[str, Any]:
+def _description(driver: Driven) -> dict[str, Any]:
     try:
         return driver.describe()
     except Exception as error:
-        driver.observer.failed("describing the loop", error)
+        driver.process.failed("describing the loop", error)
         return {}

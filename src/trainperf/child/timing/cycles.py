@@ -14,7 +14,7 @@ from ..process.stacks import StackSampler
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .driven import Driven
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""
@@ -31,9 +31,9 @@ class Cycles:
     `limit_s` is how long it may take until the process is told to stop.
     """
 
-    def __init__(self, driver: Driver, limit_s: float) -> None:
+    def __init__(self, driver: Driven, limit_s: float) -> None:
         self._driver = driver
-        self._observer = driver.observer
+        self._process = driver.process
         self._clock = driver.clock
         self._until = self._clock() + limit_s
         self._lock = Lock()
@@ -46,7 +46,7 @@ class Cycles:
         self._seen = 0
         self._stacks: StackSampler | None = None
         self._found: dict[str, Any] = {}
-        self._observer.record.write("cycles", limit_s=limit_s)
+        self._process.record.write("cycles", limit_s=limit_s)
         self._timer = Timer(limit_s, self._late)
         self._timer.daemon = True
         self._timer.start()
@@ -99,7 +99,7 @@ class Cycles:
         return {"calls": self._driver.calls(), "stacks": counts, "total": total}
 
     def _write(self, gap: float, **fields: Any) -> None:
-        self._observer.record.write(
+        self._process.record.write(
             "cycle", gap_s=gap, fit_s=self._fit_s, tail_s=self._tail, **fields
         )
 
@@ -107,7 +107,7 @@ class Cycles:
         with self._lock:
             self._over = True
         self._timer.cancel()
-        self._observer.finish()
+        self._process.finish()
 
     def _late(self) -> None:
         """The time is over: what was seen until now is all."""
@@ -121,18 +121,18 @@ class Cycles:
                     found = self._found if self._gap is not None else self._parts()
                     self._write(gap, complete=False, opening_s=None, **found)
             except Exception as error:
-                self._observer.failed("what follows fit", error)
-        self._observer.record_temporary()
-        self._observer.record.write("done")
-        self._observer.record.flush()
+                self._process.failed("what follows fit", error)
+        self._process.record_temporary()
+        self._process.record.write("done")
+        self._process.record.flush()
 
 
-def wanted(driver: Driver) -> Cycles | None:
+def wanted(driver: Driven) -> Cycles | None:
     """The cycles of a `fit` that surely is called again; None where there are none to see.
 
     Called within that `fit`. A loop around it that may be over now is recorded as not seen.
     """
-    settings = driver.observer.settings
+    settings = driver.process.settings
     limit = settings.get("cycle_s")
     if driver.kind != "fit" or not limit or settings.get("leg") is not None:
         return None
@@ -153,7 +153,7 @@ def wanted(driver: Driver) -> Cycles | None:
     return None if reason else Cycles(driver, min(limit, left))
 
 
-def expected(driver: Driver) -> float:
+def expected(driver: Driven) -> float:
     """Seconds that the steps of a `fit` take as it is written; infinite if that is not known."""
     try:
         facts = driver.describe()

@@ -1,18 +1,83 @@
-"""What driving a loop takes from the kind of loop it is: pull, replay, wait, describe."""
+"""What there is of a loop that is driven, and what driving takes from its kind.
+
+Whatever leads a loop through its phases knows it by this: `Driver` is its base.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ..job.ranks import World
+    from ..process.process import Process
+    from ..process.recorder import Recorder
+    from ..reads.files import FileReads
+
+
+class FitCycles(Protocol):
+    """What is told of a `fit` that is called again and again."""
+
+    def fit_begins(self) -> None:
+        """It is called once more."""
+
+    def step(self, same: bool) -> None:
+        """A step of a `fit` begins; whether it is that of the same model."""
+
+    def fit_ended(self, sure: bool) -> None:
+        """It returned; whether it surely is called again."""
 
 
 class Driven:
-    """Base of `Driver`: what subclasses say of their kind of loop, with what holds for most.
+    """A loop under way; subclasses say of their kind of loop what does not hold for most.
 
-    `kind` names the loop ("fit", "iterator", "call", "update").
+    `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
+    belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that it is none
+    of the usual ones; `extras` are measured once all blocks are done; `restarts` are the seconds that
+    opening the input again took in the last `pull`.
     """
 
     kind = ""
+    process: Process
+    record: Recorder
+    reads: FileReads
+    clock: Callable[[], float]
+    world: World | None
+    plan: Any
+    busy: float
+    disturbed: bool
+    ending: bool
+    cycles: FitCycles | None
+    epochs_ended: int
+    restarts: float
+    extras: list[tuple[str, Callable[[float], None]]]
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the loop should not end yet."""
+        raise NotImplementedError
+
+    def counts_callbacks(self) -> bool:
+        """Whether what a callback costs now is what it costs in a usual step."""
+        raise NotImplementedError
+
+    def loop_over(self) -> None:
+        """The loop ended by itself."""
+
+    def interrupted(self) -> None:
+        """The process ends."""
+
+    def stale(self) -> bool:
+        """Whether the loop has not asked for a step for a while: it is over."""
+        raise NotImplementedError
+
+    def between(self) -> bool:
+        """Whether an epoch has ended, and the next has not begun."""
+        raise NotImplementedError
+
+    def leave(self, now: float) -> float | None:
+        """The loop was left at `now`, to be entered again; seconds since its last step."""
+        raise NotImplementedError
 
     def serves(self, owner: Any) -> bool:
         """Whether this driver times the loop of `owner` (a model, a function)."""
@@ -36,6 +101,10 @@ class Driven:
         """Facts about the loop that are known once it runs."""
         return {}
 
+    def told_world(self) -> dict[str, Any] | None:
+        """This process's place in its job as the framework tells it, None where it does not."""
+        return None
+
     def find_exchange(self) -> Any:
         """What can switch the exchange of gradients off and on, None if there is none."""
         return None
@@ -58,6 +127,14 @@ class Driven:
     def profile_ends(self) -> None:
         """Steps whose times enter no figure are over."""
 
+    def source(self) -> Any:
+        """The dataset or loader that the user made for the loop, None if it has none."""
+        return None
+
+    def steps_per_call(self) -> int:
+        """Steps of the model in one call of what is timed as a step."""
+        return 1
+
     def calls(self) -> list[dict[str, Any]]:
         """What the script called besides its steps since the last time this was asked."""
         return []
@@ -71,3 +148,23 @@ class Driven:
 
     def ending_ends(self) -> None:
         """What comes between epochs was seen."""
+
+
+class Fed(Driven):
+    """A loop under way that takes its batches from an iterator."""
+
+    def owns(self, iterator: Any) -> bool:
+        """Whether an iterator is the loop's own."""
+        raise NotImplementedError
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch for the user's loop."""
+        raise NotImplementedError
+
+    def companion(self, iterator: Any) -> bool:
+        """Whether an iterator is taken from once in each step beside the loop's own."""
+        raise NotImplementedError
+
+    def next_companion(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch of a companion."""
+        raise NotImplementedError

@@ -19,7 +19,7 @@ from .phases import Phases
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from ..process.observer import Observer
+    from .training import Training
 
 ONE_OFF_TRACES = 3
 """So many steps that traced are left out of the times (the odd last batch); from then
@@ -40,11 +40,14 @@ class Driver(Driven):
     `phases` are those the loop can be put through.
     """
 
-    def __init__(self, observer: Observer, phases: tuple[str, ...], **facts: Any) -> None:
-        settings = observer.settings
-        self.observer = observer
-        self.record = observer.record
-        self.clock = observer.clock
+    def __init__(self, training: Training, phases: tuple[str, ...], **facts: Any) -> None:
+        process = training.process
+        settings = process.settings
+        self.training = training
+        self.process = process
+        self.reads = training.reads
+        self.record = process.record
+        self.clock = process.clock
         self.world: World | None = self._place()
         self.plan: Any = self._plan(settings, phases)
         self.busy = 0.0
@@ -70,7 +73,7 @@ class Driver(Driven):
         self.cycles: cycles.Cycles | None = None
         self._phases = Phases(self)
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
-        observer.reads.begin()
+        self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 
     def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
@@ -85,7 +88,7 @@ class Driver(Driven):
             return plan
         from . import leg
 
-        plan = leg.Slices(self.observer, settings["leg"])
+        plan = leg.Slices(self.training, settings["leg"])
         plan.epochs = lambda: self.epochs_ended
         plan.describe = lambda: leg.describe(self)
         return plan
@@ -93,10 +96,10 @@ class Driver(Driven):
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
         try:
-            self.observer.world = ranks.find(self.observer)
+            self.training.world = ranks.find(self.process, self.training.world, self.told_world)
         except Exception as error:
-            self.observer.failed("finding the job's ranks", error)
-        return self.observer.world
+            self.process.failed("finding the job's ranks", error)
+        return self.training.world
 
     # ----------------------------------------------------------------- the loop
 
@@ -120,7 +123,7 @@ class Driver(Driven):
         try:
             self._boundary()
         except Exception as error:
-            self.observer.failed("timing the loop", error)
+            self.process.failed("timing the loop", error)
             self._broken = self._closed = True
             self._phases.end()
 
@@ -278,7 +281,7 @@ class Driver(Driven):
             self._aside.start()
             self.ending_begins()
             return
-        self.observer.finish()
+        self.process.finish()
 
     def _look_around(self) -> None:
         """What the script does besides this loop, as far as its source tells."""
@@ -287,7 +290,7 @@ class Driver(Driven):
                 self.record.write("other", **one)
             self.cycles = cycles.wanted(self)
         except Exception as error:
-            self.observer.failed("what stands around the loop", error)
+            self.process.failed("what stands around the loop", error)
 
     def _gaps_seen(self) -> None:
         """What passes between epochs was timed; where `fit` is called again, that comes next.
@@ -297,7 +300,7 @@ class Driver(Driven):
         self._end_aside()
         if self.cycles is None:
             self.ending_ends()
-            self.observer.finish()
+            self.process.finish()
 
     def _end_aside(self) -> None:
         aside, self._aside = self._aside, None

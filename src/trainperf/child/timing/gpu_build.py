@@ -16,7 +16,7 @@ def record_torch(driver: Any) -> None:
     if torch.version.cuda is None:
         return
     held = (torch._C._cuda_getArchFlags() or "").split()
-    driver.observer.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
+    driver.process.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
 
 
 def record_tensorflow(driver: Any) -> None:
@@ -26,4 +26,4 @@ def record_tensorflow(driver: Any) -> None:
     if not build.get("is_cuda_build"):
         return
     held = [str(one) for one in build.get("cuda_compute_capabilities") or ()]
-    driver.observer.fact("gpu_build", {"cuda": build.get("cuda_version"), "capabilities": held})
+    driver.process.fact("gpu_build", {"cuda": build.get("cuda_version"), "capabilities": held})

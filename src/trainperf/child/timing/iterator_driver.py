@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from .draining import Exhausted
+from .driven import Fed
 from .loop import INPUT, REAL, RESIDENT
 from .loop_drivers import LoopDriver
 
@@ -19,7 +20,7 @@ RING_BYTES = 256 * 1024**2
 """Replay up to so many batches, as long as they are no larger than this together."""
 
 
-class IteratorDriver(LoopDriver):
+class IteratorDriver(LoopDriver, Fed):
     """A loop written by the user over a dataset: `for batch in dataset`."""
 
     kind = "iterator"
@@ -172,11 +173,11 @@ class IteratorDriver(LoopDriver):
     def _reopen(self) -> bool:
         if self._dataset is None:
             return False
-        self.observer.off = True
+        self.process.off = True
         try:
             self._source = iter(self._dataset)
         finally:
-            self.observer.off = False
+            self.process.off = False
         self.epochs_ended += 1
         self.record.write("epoch", s=self.clock(), reopened=True)
         self.reopened()

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any
 from .loop import REAL, WARM_UP, Block
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
     from .losses import Losses
+    from .training import Training
 
 CONTROL = "control"
 TURN, SETTLE, STEPS, ALONE, ANEW, OVER = range(6)
@@ -89,10 +89,12 @@ class Slices:
     slow = False
     counts_only = True
 
-    def __init__(self, observer: Observer, settings: dict[str, Any]) -> None:
-        self._observer = observer
-        self._clock = observer.clock
-        self._words = Words(observer.settings["folder"])
+    def __init__(self, training: Training, settings: dict[str, Any]) -> None:
+        process = training.process
+        self._training = training
+        self._process = process
+        self._clock = process.clock
+        self._words = Words(process.settings["folder"])
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
@@ -113,19 +115,19 @@ class Slices:
     @property
     def ranks(self) -> int:
         """How many processes take the same steps."""
-        world = self._observer.world
+        world = self._training.world
         return max(self._announced, world.size if world is not None else 1)
 
     @property
     def _over(self) -> int:
         """The word by which this process says that its slice is complete."""
-        world = self._observer.world
+        world = self._training.world
         return OVER + (min(int(world.rank), MOST_RANKS - 1) if world is not None else 0)
 
     @property
     def losses(self) -> Losses | None:
         """Where the losses of the steps are kept."""
-        return self._observer.losses
+        return self._training.losses
 
     @property
     def phase(self) -> str:
@@ -192,15 +194,15 @@ class Slices:
         if self.block.phase == WARM_UP:
             self.describe()
         elif self.steps_per_call > 1:
-            self._observer.record.write("work", b=self.block.index, n=self._work)
+            self._process.record.write("work", b=self.block.index, n=self._work)
         if self.whole_epochs and self.block.phase != WARM_UP:
             opened = self.epochs() - self._epochs_before
-            self._observer.record.write("epochs", b=self.block.index, n=opened)
+            self._process.record.write("epochs", b=self.block.index, n=opened)
         self._work = 0
         if self.losses is not None:
             self.losses.flush()
             self._updates = self.losses.updates
-        self._observer.record.flush()
+        self._process.record.flush()
         turn = self.block.index + 1
         self._words[self._over] = turn
         while self._words[TURN] < turn:
@@ -239,12 +241,8 @@ class Slices:
 
 def describe(driver: Any) -> None:
     """Record what trainperf must know of the loop to compare its steps with another's."""
-    calls = 1
-    model = getattr(driver, "model", None)
-    if model is not None:
-        from ..tensorflow.models import steps_per_execution
-
-        calls = driver.plan.steps_per_call = steps_per_execution(model)
+    calls = driver.steps_per_call()
+    driver.plan.steps_per_call = calls
     if driver.plan.whole_epochs:
         # Opening the input again is what a slice of whole epochs is there to time: the
         # step that follows it is one like the others.

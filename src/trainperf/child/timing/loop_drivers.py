@@ -19,10 +19,10 @@ class LoopDriver(Driver):
 
     def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
         facts.setdefault("where", frames.here())
-        super().__init__(loops.observer, phases, framework=loops.framework, **facts)
         self.loops: Any = loops
         self.batches = loops.batches
         self.batch: Any = None
+        super().__init__(loops.training, phases, framework=loops.framework, **facts)
         self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
 
     def sync(self) -> None:
@@ -48,6 +48,11 @@ class LoopDriver(Driver):
         found: list[dict[str, Any]] = self.loops.calls.take()
         return found
 
+    def told_world(self) -> dict[str, Any] | None:
+        """What the framework's loops know of it."""
+        place: dict[str, Any] | None = self.loops.world()
+        return place
+
     def find_exchange(self) -> Any:
         """What the framework's loops know of it."""
         return self.loops.exchange
@@ -59,6 +64,19 @@ class LoopDriver(Driver):
 
     def dataset(self) -> Any:
         """The dataset or loader the loop iterates, or None."""
+        return None
+
+    def source(self) -> Any:
+        """The dataset or loader the user made: that of a distributed one within it."""
+        return self.batches.undistributed(self.dataset())
+
+    def steps_per_call(self) -> int:
+        """As the framework's loops know it."""
+        calls: int = self.loops.steps_per_call(self)
+        return calls
+
+    def resident_iterator(self) -> Any:
+        """An iterator over the batches that are replayed, None where there is none."""
         return None
 
     def recent_batches(self) -> list[Any]:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
+from .driven import Fed
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
-    from .iterator_driver import IteratorDriver
-    from .loop_drivers import LoopDriver
+    from .driven import Driven
+    from .training import Training
 
 BARE_UPDATES = 3
 """So many updates without a batch from an iterator, and the loop makes its own batches."""
@@ -35,10 +35,11 @@ class Loops:
     framework = ""
     batches: Any = None
 
-    def __init__(self, observer: Observer) -> None:
-        self.observer = observer
-        self.losses = observer.losses
-        self.calls = Calls(observer)
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.process = training.process
+        self.losses = training.losses
+        self.calls = Calls(self.process)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.applying = 0
@@ -54,15 +55,19 @@ class Loops:
 
     # ------------------------------------------------- what the frameworks fill in
 
+    def world(self) -> dict[str, Any] | None:
+        """This process's place among those that train together, None where there are none."""
+        return None
+
     def passive(self) -> bool:
         """Whether what happens now is none of the loop's own."""
         raise NotImplementedError
 
-    def facts(self, driver: LoopDriver) -> dict[str, Any]:
+    def facts(self, driver: Driven) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch, replicas."""
         raise NotImplementedError
 
-    def record_facts(self, driver: LoopDriver) -> None:
+    def record_facts(self, driver: Driven) -> None:
         """Record what is known of models, device and settings."""
         raise NotImplementedError
 
@@ -71,19 +76,19 @@ class Loops:
         """What switches the exchange of gradients off (`off() -> str`) and on, or None."""
         return None
 
-    def exchange_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self, driver: Driven) -> list[tuple[str, Callable[[float], None]]]:
         """What to measure of the exchange alone."""
         return []
 
-    def last_extras(self, driver: LoopDriver) -> list[tuple[str, Callable[[float], None]]]:
+    def last_extras(self, driver: Driven) -> list[tuple[str, Callable[[float], None]]]:
         """What is measured when all else was: what the device gives at best."""
         return []
 
-    def stages(self, driver: LoopDriver, deadline: float) -> None:
+    def stages(self, driver: Driven, deadline: float) -> None:
         """Time the stages of the input."""
         raise NotImplementedError
 
-    def probes(self, driver: LoopDriver, deadline: float) -> None:
+    def probes(self, driver: Driven, deadline: float) -> None:
         """Time the step against variations of it."""
         raise NotImplementedError
 
@@ -91,20 +96,20 @@ class Loops:
         """What `probes` may record."""
         return ()
 
-    def step_begins(self, driver: LoopDriver) -> None:
+    def steps_per_call(self, driver: Driven) -> int:
+        """Steps of the model in one call of what is timed as a step."""
+        return 1
+
+    def step_begins(self, driver: Driven) -> None:
         """A step of the loop begins."""
 
-    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+    def iterator_driver(self, iterator: Any) -> Fed:
         """A driver for the loop that takes its batches from `iterator`."""
-        from .iterator_driver import IteratorDriver
+        raise NotImplementedError
 
-        return IteratorDriver(self, iterator)
-
-    def update_driver(self) -> LoopDriver:
+    def update_driver(self) -> Driven:
         """A driver for a loop that makes its own batches."""
-        from .loop_drivers import UpdateDriver
-
-        return UpdateDriver(self)
+        raise NotImplementedError
 
     # ------------------------------------------------------------ from the hooks
 
@@ -121,20 +126,19 @@ class Loops:
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""
         self._nexts += 1
-        driver = self.observer.driver
-        if driver is not None and driver.kind == "iterator":
-            answer: IteratorDriver = driver  # type: ignore[assignment]
-            if answer.owns(iterator):
-                return answer.next(iterator, original)
-            if answer.companion(iterator):
-                return answer.next_companion(iterator, original)
+        driver = self.training.driver
+        if isinstance(driver, Fed):
+            if driver.owns(iterator):
+                return driver.next(iterator, original)
+            if driver.companion(iterator):
+                return driver.next_companion(iterator, original)
         if driver is None or driver.stale() or _mistaken(driver):
             seen = getattr(iterator, "_trainperf_updates", None)
             dataset = id(self.batches.dataset_of(iterator))
             if seen is None and driver is None:  # opened anew for each batch
                 seen = self._asked.get(dataset)
             if seen is not None and self.updates > seen:
-                self.observer.driver = made = self.iterator_driver(iterator)
+                self.training.driver = made = self.iterator_driver(iterator)
                 return made.next(iterator, original)
             self._asked[dataset] = self.updates
         iterator._trainperf_updates = self.updates
@@ -148,23 +152,23 @@ class Loops:
         self.updates += 1
         if not self._first_update:
             self._first_update = True
-            self.observer.record.write("first_update", cpu=sum(os.times()[:4]))
-            self.observer.record.flush()
+            self.process.record.write("first_update", cpu=sum(os.times()[:4]))
+            self.process.record.flush()
         if counts:
             self._nexts = 0
 
     def bare_update(self, key: Any) -> None:
         """An update outside of any call that could be taken for a step; `key` names it."""
-        driver: Any = self.observer.driver
+        driver: Any = self.training.driver
         if driver is not None and driver.kind == "update":
             driver.updated(key)
         elif self.makes_batches():
-            self.observer.driver = self.update_driver()
+            self.training.driver = self.update_driver()
         self.update()
 
     def makes_batches(self) -> bool:
         """Count an update; whether so many came without a batch that the loop makes its own."""
-        driver = self.observer.driver
+        driver = self.training.driver
         if self._nexts == 0 and (driver is None or driver.stale()):
             self._bare += 1
             return self._bare > BARE_UPDATES

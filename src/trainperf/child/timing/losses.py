@@ -25,7 +25,7 @@ from .loss_values import (
 )
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..process.process import Process
 
 MOST = 512
 """So many losses are kept between two flushes; beyond, only every second, fourth, …"""
@@ -43,9 +43,9 @@ class Losses:
     taken at a few updates of the warm-up, and at each flush if no loss was ever seen.
     """
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        leg = observer.settings.get("leg") or {}
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        leg = process.settings.get("leg") or {}
         self._warm_up_steps = int(leg.get("warm_up_steps") or 0)
         self.updates = 0
         self._kept: list[tuple[Any, Any, int]] = []
@@ -164,7 +164,7 @@ class Losses:
             sums, self._sums = self._sums, []
             self._write("weights", [(*one, 0) for one in sums])
         except Exception as error:
-            self._observer.failed("losses", error)
+            self._process.failed("losses", error)
 
     # ----------------------------------------------------------------- internal
 
@@ -213,7 +213,7 @@ class Losses:
     def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:
         if not found:
             return
-        self._observer.record.write(
+        self._process.record.write(
             "losses",
             kind=kind,
             of=self._source,
@@ -229,15 +229,15 @@ class Losses:
             try:
                 self._sum()
             except Exception as error:
-                self._observer.failed("sums of weights", error)
+                self._process.failed("sums of weights", error)
 
     def _sum(self) -> None:
         variables = [one() for one in self._variables or ()]
         if not variables or any(one is None for one in variables):
             self._variables = None
             return
-        off, self._observer.off = self._observer.off, True
+        off, self._process.off = self._process.off, True
         try:
             self._sums.append((self.updates, absolute_sum(variables)))
         finally:
-            self._observer.off = off
+            self._process.off = off

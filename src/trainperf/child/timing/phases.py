@@ -10,7 +10,7 @@ from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .driven import Driven
 
 
 class Phases:
@@ -19,7 +19,7 @@ class Phases:
     `exchange` is what switches the exchange of gradients off and on, once it was found.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driven) -> None:
         self.exchange: Any = None
         self._driver = driver
         self._stacks: StackSampler | None = None
@@ -27,12 +27,12 @@ class Phases:
     def look_for_exchange(self) -> None:
         """Find the exchange of gradients, but for a leg: it runs real steps only."""
         driver = self._driver
-        if driver.observer.settings.get("leg") is not None:
+        if driver.process.settings.get("leg") is not None:
             return
         try:
             self.exchange = driver.find_exchange()
         except Exception as error:
-            driver.observer.failed("finding the exchange of gradients", error)
+            driver.process.failed("finding the exchange of gradients", error)
         if self.exchange is not None:
             driver.plan.exchanges()
 
@@ -98,7 +98,7 @@ class Phases:
         try:
             self.end_profile()
         except Exception as error:
-            self._driver.observer.failed("ending the profile of a loop", error)
+            self._driver.process.failed("ending the profile of a loop", error)
 
     def _enter(self) -> None:
         driver, plan = self._driver, self._driver.plan
@@ -117,7 +117,7 @@ class Phases:
             self._stacks.start()
             driver.profile_begins()
         driver.record.write("phase", p=plan.phase, b=plan.block.index)
-        driver.observer.reads.mark()
+        driver.reads.mark()
 
     def _enter_local(self) -> None:
         try:

@@ -15,8 +15,6 @@ from ..timing.batches import same_dataset
 __all__ = ["same_dataset"]
 
 DEEPEST = 5
-LONGEST = 1_000_000
-"""Of a larger tensor only so many elements are summed."""
 
 
 def dataset_of(iterator: Any) -> Any:
@@ -125,14 +123,3 @@ def sync_devices() -> None:
     cuda = sys.modules["torch"].cuda
     if cuda.is_initialized():
         cuda.synchronize()
-
-
-def absolute_sum(tensors: list[Any]) -> float:
-    """The sum of the absolute values of some tensors; waits for the device."""
-    torch: Any = sys.modules["torch"]
-    total = 0.0
-    with torch.no_grad():
-        for tensor in tensors:
-            flat = tensor.detach().reshape(-1)[:LONGEST]
-            total += float(flat.double().abs().sum())
-    return total

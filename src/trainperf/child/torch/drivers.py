@@ -12,7 +12,7 @@ from . import batches
 from .loader import digest, loaders
 
 if TYPE_CHECKING:
-    from .loops import TorchLoops
+    from ..timing.loops import Loops
 
 
 class TorchDriver(LoopDriver):
@@ -63,17 +63,17 @@ class TorchDriver(LoopDriver):
         detail, self.loops.detail = self.loops.detail, None
         if detail is not None:
             detail.stop_between()
-        self.observer.off = True
+        self.process.off = True
         try:
             loaders.record_again(self)
         finally:
-            self.observer.off = False
+            self.process.off = False
 
 
 class LoaderDriver(IteratorDriver, TorchDriver):
     """A loop over a `DataLoader`: `for x, y in loader`."""
 
-    def __init__(self, loops: TorchLoops, iterator: Any) -> None:
+    def __init__(self, loops: Loops, iterator: Any) -> None:
         super().__init__(loops, iterator)
         self.updates_per_step = 1
         self._beside: dict[int, Any] = {}  # the last iterator over each companion's loader
@@ -134,11 +134,11 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         return count
 
     def _opened(self, loader: Any) -> Any:
-        self.observer.off = True
+        self.process.off = True
         try:
             return iter(loader)
         finally:
-            self.observer.off = False
+            self.process.off = False
 
     def companions(self) -> list[Any]:
         """The loaders from which each step takes a batch beside the loop's own."""

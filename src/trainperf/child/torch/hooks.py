@@ -12,7 +12,6 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from ..process.observer import Observer
 from ..process.patching import replace
 from .facts import facts
 from .loops import TorchLoops
@@ -20,16 +19,16 @@ from .loops import TorchLoops
 OLDEST = (2, 11)
 
 
-def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
+def hook(loops: TorchLoops, module: ModuleType, seconds: float) -> None:
     """Set the hooks of one PyTorch module that was just imported."""
-    loops = loops_of(observer)
+    process = loops.process
     name = module.__name__
     if name == "torch":
         version = str(getattr(module, "__version__", ""))
-        observer.record.write("import", name="torch", version=version, seconds=seconds)
+        process.record.write("import", name="torch", version=version, seconds=seconds)
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         if numbers < OLDEST:
-            observer.note(
+            process.note(
                 f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
             )
         _autograd(loops, module)
@@ -50,15 +49,7 @@ def hook(observer: Observer, module: ModuleType, seconds: float) -> None:
         "torch.nn.parallel.distributed": _ddp,
         "torch.serialization": _saves,
     }[name](loops, module)
-    observer.record.write("hook", name=name)
-
-
-def loops_of(observer: Observer) -> TorchLoops:
-    """Return what the PyTorch hooks of a process share, made at the first call."""
-    loops = observer.facts.get("torch loops")
-    if loops is None:
-        loops = observer.facts["torch loops"] = TorchLoops(observer)
-    return loops
+    process.record.write("hook", name=name)
 
 
 def _autograd(loops: TorchLoops, torch: Any) -> None:
@@ -86,17 +77,17 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
                     # Workers have their sockets in the folder of the process that starts
                     # them, if it has one: ours is known, and removed when it is stopped.
                     sys.modules["multiprocessing.util"].get_temp_dir()
-                    loops.observer.record_temporary()
+                    loops.process.record_temporary()
             except Exception as error:
-                loops.observer.failed("the folder of workers' sockets", error)
+                loops.process.failed("the folder of workers' sockets", error)
             iterator = original(self)
             try:
                 kept = getattr(self, "persistent_workers", False)  # it holds its iterator
                 iterator._trainperf_dataset = weakref.ref(self) if kept else self
-                if loops.observer.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
+                if loops.process.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
                     iterator._timeout = 0  # while a leg is stopped, no batch can come in time
             except Exception as error:
-                loops.observer.failed("loader's iterator", error)
+                loops.process.failed("loader's iterator", error)
             return iterator
 
         return __iter__
@@ -109,14 +100,14 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
 def _workers(loops: TorchLoops, module: Any) -> None:
     from .loader import workers
 
-    workers.quiet(loops.observer, module)
+    workers.quiet(loops.training, module)
 
 
 def _optimizers(loops: TorchLoops, module: Any) -> None:
     main = threading.main_thread().ident
 
     def watched() -> bool:
-        return not loops.observer.off and threading.get_ident() == main
+        return not loops.process.off and threading.get_ident() == main
 
     # Set once: what stands in these hooks is asked for a boundary, and PyTorch does not
     # let hooks be added while they run.
@@ -156,7 +147,7 @@ def _modules(loops: TorchLoops, module: Any) -> None:
     from .step.evaluations import Evaluations
 
     facts.watch_modules(loops, module)
-    if loops.observer.settings.get("leg") is None:
+    if loops.process.settings.get("leg") is None:
         Evaluations(loops, module).watch()
 
 

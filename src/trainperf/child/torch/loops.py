@@ -12,7 +12,7 @@ from ..timing.loops import Loops
 from . import batches as torch_batches
 
 if TYPE_CHECKING:
-    from ..process.observer import Observer
+    from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
     from .exchange.fsdp import Collectives
@@ -34,8 +34,8 @@ class TorchLoops(Loops):
     framework = "torch"
     batches = torch_batches
 
-    def __init__(self, observer: Observer) -> None:
-        super().__init__(observer)
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
@@ -60,7 +60,7 @@ class TorchLoops(Loops):
 
     def passive(self) -> bool:
         """Whether what happens now is none of the loop's own."""
-        return self.observer.off or threading.get_ident() != self.main
+        return self.process.off or threading.get_ident() != self.main
 
     # ------------------------------------------------------------ from the hooks
 
@@ -117,6 +117,12 @@ class TorchLoops(Loops):
         return bool(new)
 
     # ------------------------------------------------------- asked for by the drivers
+
+    def world(self) -> dict[str, Any] | None:
+        """This process's place in its default process group."""
+        from .exchange import exchange
+
+        return exchange.world()
 
     @property
     def exchange(self) -> Exchange | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...job import links
 from .reductions import Tensor, size_of
-from .scopes import Strategies, strategies_of
+from .scopes import Strategies
 from .told import Built, described, operations, replicas, worker_hosts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 def record(driver: LoopDriver) -> None:
     """Record how gradients are exchanged, and what is known of the strategy by now."""
-    strategies = strategies_of(driver.observer)
+    strategies = driver.loops.strategies
     built = training(driver, strategies)
     if built is None:
         return
@@ -43,7 +43,7 @@ def record(driver: LoopDriver) -> None:
     try:
         seen = sharding.described(driver.dataset(), workers)
     except Exception as error:
-        driver.observer.failed("sharding of the dataset", error)
+        driver.process.failed("sharding of the dataset", error)
         seen = {}
     strategies.write(strategy=built.strategy, **seen)
     reductions = strategies.exchange.reductions()
@@ -72,7 +72,7 @@ def training(driver: LoopDriver, strategies: Strategies) -> Built | None:
 
 def all_reduce(driver: LoopDriver, deadline: float) -> None:
     """Time all-reduces of the gradients' sizes through the user's strategy."""
-    strategies = strategies_of(driver.observer)
+    strategies = driver.loops.strategies
     built = training(driver, strategies)
     if built is None or replicas(built.strategy) < 2:
         return
@@ -117,7 +117,7 @@ def link(driver: LoopDriver, deadline: float) -> None:
     Between logical devices of the CPU that is memory, and over gRPC on one host the
     loopback. Links between GPUs and hosts are not measured here.
     """
-    built = training(driver, strategies_of(driver.observer))
+    built = training(driver, driver.loops.strategies)
     if built is None or replicas(built.strategy) < 2:
         return
     extended = built.strategy.extended

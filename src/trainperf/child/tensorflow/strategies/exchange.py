@@ -27,7 +27,7 @@ from ...timing.loop import INPUT
 from .reductions import Reduction, reduction
 
 if TYPE_CHECKING:
-    from ...process.observer import Observer
+    from ...timing.training import Training
 
 NO_EXCHANGE = "no exchange of gradients between replicas was seen"
 _MARK = "trainperf: without exchange"
@@ -36,8 +36,9 @@ _MARK = "trainperf: without exchange"
 class Exchange:
     """The exchange of gradients between the replicas of a strategy: `off()`, `on()`."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._process = training.process
         self._off = False
         self._keyed = False
         self._reductions: list[Reduction] = []
@@ -153,19 +154,19 @@ class Exchange:
     # --------------------------------------------------------------------- internal
 
     def _drains(self) -> bool:
-        driver = self._observer.driver
+        driver = self._training.driver
         return driver is not None and driver.plan.phase == INPUT
 
     def _note(self, extended: Any, values: Any, options: Any, joint: bool) -> None:
         """Remember what is summed; steps that run eagerly are remembered once."""
-        if self._observer.off:
+        if self._process.off:
             return
         try:
             made = reduction(extended, values, options, joint)
             if made.sizes and (made.graph or made not in self._reductions):
                 self._reductions.append(made)
         except Exception as error:
-            self._observer.failed("sizes of the gradients", error)
+            self._process.failed("sizes of the gradients", error)
 
 
 def own_graphs(function: Any) -> int:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...process import frames
 from ...process.patching import replace
-from .scopes import Strategies, strategies_of
-
-if TYPE_CHECKING:
-    from ...process.observer import Observer
+from .scopes import Strategies
 
 MODULES = (
     "collective_all_reduce_strategy",
@@ -20,9 +17,8 @@ MODULES = (
 )
 
 
-def hook(observer: Observer, module: Any) -> None:
+def hook(strategies: Strategies, module: Any) -> None:
     """Set the hooks of one module of `tensorflow.python.distribute`, or of its graphs' keys."""
-    strategies = strategies_of(observer)
     name = module.__name__.rpartition(".")[2]
     if name == "function_context":
         strategies.exchange.key_functions(module)
@@ -43,7 +39,7 @@ def _strategies(strategies: Strategies, base: Any) -> None:
             try:
                 strategies.made(self)
             except Exception as error:
-                strategies.observer.failed("a strategy", error)
+                strategies.process.failed("a strategy", error)
 
         return __init__
 
@@ -66,7 +62,7 @@ def _make_mirrored(strategies: Strategies) -> Any:
         def __init__(  # noqa: N807
             self: Any, devices: Any = None, cross_device_ops: Any = None
         ) -> None:
-            most = strategies.observer.settings.get("devices")
+            most = strategies.process.settings.get("devices")
             if most is not None:
                 devices = _first_devices(devices, most)
             original(self, devices=devices, cross_device_ops=cross_device_ops)
@@ -96,9 +92,8 @@ def _make_workers(strategies: Strategies) -> Any:
     return make
 
 
-def make_variable(observer: Observer) -> Any:
+def make_variable(strategies: Strategies) -> Any:
     """Make the wrapper of a variable's constructor."""
-    strategies = strategies_of(observer)
 
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
@@ -107,23 +102,22 @@ def make_variable(observer: Observer) -> Any:
                 try:
                     strategies.variable(self)
                 except Exception as error:
-                    observer.failed("a variable", error)
+                    strategies.process.failed("a variable", error)
 
         return __init__
 
     return make
 
 
-def make_model(observer: Observer) -> Any:
+def make_model(strategies: Strategies) -> Any:
     """Make the wrapper of the constructor that all Keras models come by."""
-    strategies = strategies_of(observer)
 
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             try:
                 strategies.model(self)
             except Exception as error:
-                observer.failed("a model", error)
+                strategies.process.failed("a model", error)
             original(self, *args, **kwargs)
 
         return __init__

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .scopes import strategies_of
-
 if TYPE_CHECKING:
-    from ..loops import TensorFlowLoops
+    from .scopes import Strategies
 
 
 class Replicas:
     """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
 
-    def __init__(self, loops: TensorFlowLoops) -> None:
-        self.strategies = strategies_of(loops.observer)
-        self._loops = loops
+    def __init__(self, strategies: Strategies, update: Callable[[Any], None]) -> None:
+        self.strategies = strategies
+        self._update = update
         self._running = False
         self._updates: list[Any] = []
 
@@ -67,7 +65,7 @@ class Replicas:
         finally:
             self._running = False
             for key in self._updates:
-                self._loops.eager_update(key)
+                self._update(key)
 
     def updated(self, key: Any) -> None:
         """Weights were updated in another thread: a replica's, if replicas run."""

@@ -12,7 +12,7 @@ from .exchange import Exchange, several_workers
 from .told import Built, described, devices, implementation, replicas, worker_hosts
 
 if TYPE_CHECKING:
-    from ...process.observer import Observer
+    from ...process.process import Process
 
 OUTSIDE = 20
 """So many places outside of a scope are kept."""
@@ -24,7 +24,7 @@ INNER_CALLS = ("fit", "evaluate", "predict", "train_on_batch", "build", "__call_
 class Strategies:
     """The strategies of a process, in the order they were built; what they exchange."""
 
-    observer: Observer
+    process: Process
     exchange: Exchange
     built: list[Built] = field(default_factory=list)
     models: weakref.WeakKeyDictionary[Any, dict[str, Any] | None] = field(
@@ -54,7 +54,7 @@ class Strategies:
     def made(self, strategy: Any) -> None:
         """A strategy was built."""
         name = type(strategy).__name__
-        if self.observer.off or name.startswith("_Default"):
+        if self.process.off or name.startswith("_Default"):
             return
         where = frames.here(skip_self=strategy)
         if where is None or any(one.strategy is strategy for one in self.built):
@@ -77,7 +77,7 @@ class Strategies:
 
     def model(self, model: Any) -> None:
         """A Keras model is built."""
-        if self.observer.off or model in self.models or len(self.models) >= OUTSIDE:
+        if self.process.off or model in self.models or len(self.models) >= OUTSIDE:
             return
         if not _outside_scope():
             return
@@ -87,7 +87,7 @@ class Strategies:
 
     def variable(self, variable: Any) -> None:
         """A variable was made; those by which a model is made by hand are looked at."""
-        if not self.built or self.observer.off or len(self.variables) >= OUTSIDE:
+        if not self.built or self.process.off or len(self.variables) >= OUTSIDE:
             return
         shape = variable.shape
         if not (variable.trainable and variable.dtype.is_floating and shape.rank):
@@ -101,22 +101,13 @@ class Strategies:
         if main is None:
             return
         try:
-            self.observer.record.write("tf_strategy", **described(main), **self._outside(), **seen)
-            self.observer.record.flush()
+            self.process.record.write("tf_strategy", **described(main), **self._outside(), **seen)
+            self.process.record.flush()
         except Exception as error:
-            self.observer.failed("describing a strategy", error)
+            self.process.failed("describing a strategy", error)
 
     def _outside(self) -> dict[str, Any]:
         return {"models_outside": self.outside()}
-
-
-def strategies_of(observer: Observer) -> Strategies:
-    """Return what is known of a process's strategies, made at the first call."""
-    found: Strategies | None = observer.facts.get("tf strategies")
-    if found is None:
-        found = Strategies(observer, Exchange(observer))
-        observer.facts["tf strategies"] = found
-    return found
 
 
 def _outside_scope() -> bool:
@@ -135,13 +126,12 @@ def _own_variable() -> dict[str, Any] | None:
     return frames.site(frame)
 
 
-def world(observer: Observer) -> dict[str, Any] | None:
+def world(strategies: Strategies) -> dict[str, Any] | None:
     """This process's place among the workers of a strategy; None if there are no others.
 
     `local_rank` counts the workers that the cluster names on the same host.
     """
-    strategies: Strategies | None = observer.facts.get("tf strategies")
-    for built in reversed(strategies.built if strategies is not None else []):
+    for built in reversed(strategies.built):
         extended = built.strategy.extended
         if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..batches import undistributed
-from ..stages import ADAPTER_CALLS, _chain, _op_types
+from ..chains import ADAPTER_CALLS, chain, op_types
 
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 BATCH_CALLS = ("batch", "padded_batch", "ragged_batch")
@@ -26,7 +26,7 @@ def described(dataset: Any, workers: int) -> dict[str, Any]:
     plain = undistributed(dataset)
     if plain is None:
         return {"distributed": isinstance(dataset, kinds)}
-    nodes = _chain(plain)
+    nodes = chain(plain)
     files = file_count(nodes)
     return {
         "distributed": isinstance(dataset, kinds),
@@ -60,7 +60,7 @@ def file_count(nodes: list[Any]) -> int | None:
         op.startswith(READERS)
         for node in nodes
         if (function := getattr(node, "_map_func", None)) is not None
-        for op in _op_types(function)
+        for op in op_types(function)
     )
     if not reads or not nodes:
         return None

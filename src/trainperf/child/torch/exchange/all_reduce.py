@@ -17,6 +17,7 @@ from typing import Any
 from . import ddp as torch_ddp
 from . import ddp_facts, ddp_times, exchange, fsdp
 from . import shards as torch_shards
+from .shards import in_all
 
 TIMEOUT_S = 10.0
 BUDGET_S = 3.0
@@ -50,7 +51,7 @@ def all_reduce(driver: Any, deadline: float) -> None:
 
     `deadline` is a time of the driver's clock. What fails while it is timed is raised.
     """
-    world: Any = getattr(driver.observer, "world", None)
+    world: Any = getattr(driver.process, "world", None)
     reason = _reason(driver.loops, world)
     if not reason:
         left = max(0.1, min(TIMEOUT_S, deadline - driver.clock()))
@@ -207,15 +208,6 @@ def representatives(buckets: list[int]) -> list[int]:
     if len(sizes) <= MOST_SIZES:
         return sizes
     return [sizes[index * (len(sizes) - 1) // (MOST_SIZES - 1)] for index in range(MOST_SIZES)]
-
-
-def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
-    """Seconds of all buckets, each by the call nearest in size, in proportion to the bytes."""
-    total = 0.0
-    for size in buckets:
-        timed, seconds = min(calls, key=lambda call: abs(call[0] - size))
-        total += seconds * size / timed
-    return total
 
 
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:

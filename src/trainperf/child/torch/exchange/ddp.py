@@ -184,7 +184,7 @@ class Ddps:
             times.sample(ddp, each_step=self._loops.detail is not None)
         except Exception as error:
             times.each_step = False
-            self._loops.observer.failed("DDP's own times", error)
+            self._loops.process.failed("DDP's own times", error)
 
 
 def watch(loops: Any, module: Any) -> None:
@@ -194,12 +194,12 @@ def watch(loops: Any, module: Any) -> None:
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            if loops.observer.off:
+            if loops.process.off:
                 return
             try:
                 ddps(loops).built(self, signature, args, kwargs)
             except Exception as error:
-                loops.observer.failed("where a DistributedDataParallel is built", error)
+                loops.process.failed("where a DistributedDataParallel is built", error)
 
         return __init__
 

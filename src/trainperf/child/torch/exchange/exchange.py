@@ -43,7 +43,7 @@ class Exchange:
             self._ddps.off = self._sums.off = True
             self._shards.switch(off=True)
             if any(_syncs_batch_norm(ddp) for ddp, _ in self._ddps.alive):
-                self._loops.observer.note(
+                self._loops.process.note(
                     "SyncBatchNorm exchanges its statistics in the forward pass: "
                     "that is not in the times of the exchange of gradients"
                 )
@@ -77,7 +77,7 @@ class Exchange:
 
 def exchange(loops: Any) -> Exchange | None:
     """The exchange of the process's gradients; None where nothing is exchanged."""
-    if loops.observer.world is None or not method(loops):
+    if loops.training.world is None or not method(loops):
         return None  # by itself, or with nobody to agree with on when to switch
     found = loops.sites.get(EXCHANGE)
     if found is None:
@@ -171,7 +171,7 @@ def record(driver: Any) -> None:
         try:
             part(driver)
         except Exception as error:
-            loops.observer.failed(f"facts about {what}", error)
+            loops.process.failed(f"facts about {what}", error)
 
 
 def _ddps(driver: Any) -> None:
@@ -193,7 +193,7 @@ def _exchange(loops: Any) -> None:
         size, buckets = sent(loops)
         gathers = fsdp.collectives(loops).of_step(fsdp.GATHER)
         replicas = int(distributed().get_world_size(group))
-        loops.observer.record.write(
+        loops.process.record.write(
             "exchange",
             method=how,
             backend=backend(group, device),
@@ -204,7 +204,7 @@ def _exchange(loops: Any) -> None:
         )
     elif parallel:
         one = parallel[0][0]
-        loops.observer.record.write(
+        loops.process.record.write(
             "exchange",
             method="DataParallel",
             backend="",

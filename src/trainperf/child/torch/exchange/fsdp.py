@@ -101,21 +101,21 @@ class Collectives:
 
     def called(self, kind: str, original: Any, args: Any, kwargs: Any) -> Any:
         """FSDP calls `original`; backward does so from threads of its own on a GPU."""
-        if self._loops.observer.off:
+        if self._loops.process.off:
             return original(*args, **kwargs)
         try:
             if self.off:
                 return _stand_in(kind, args, kwargs)
             self._count(kind, args, kwargs)
         except Exception as error:
-            self._loops.observer.failed("what FSDP exchanges", error)
+            self._loops.process.failed("what FSDP exchanges", error)
         return original(*args, **kwargs)
 
     # -------------------------------------------------------------------- internal
 
     def _make_norm(self, original: Any) -> Any:
         def all_reduce(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._loops.observer.off and tensor.dim() < 2:
+            if not self._loops.process.off and tensor.dim() < 2:
                 return tensor
             return original(tensor, *args, **kwargs)
 

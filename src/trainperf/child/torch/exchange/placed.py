@@ -50,11 +50,11 @@ def watch_data_parallel(loops: Any, module: Any) -> None:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
             try:
-                if not loops.observer.off:
+                if not loops.process.off:
                     built = loops.sites.setdefault((PLACED, "DataParallel"), [])
                     built.append((weakref.ref(self), frames.here(self)))
             except Exception as error:
-                loops.observer.failed("where a DataParallel is built", error)
+                loops.process.failed("where a DataParallel is built", error)
 
         return __init__
 
@@ -70,7 +70,7 @@ def watch_fsdp(loops: Any, module: Any) -> None:
             try:
                 _sharded(loops, "FullyShardedDataParallel", self, kwargs, frames.here(self))
             except Exception as error:
-                loops.observer.failed("what FSDP shards", error)
+                loops.process.failed("what FSDP shards", error)
 
         return __init__
 
@@ -86,7 +86,7 @@ def watch_fully_shard(loops: Any, module: Any) -> None:
             try:
                 _sharded(loops, "fully_shard", module, kwargs, frames.here())
             except Exception as error:
-                loops.observer.failed("what FSDP shards", error)
+                loops.process.failed("what FSDP shards", error)
             return made
 
         return fully_shard
@@ -97,7 +97,7 @@ def watch_fully_shard(loops: Any, module: Any) -> None:
 def _sharded(
     loops: Any, kind: str, module: Any, kwargs: dict[str, Any], where: dict[str, Any] | None
 ) -> None:
-    if loops.observer.off:
+    if loops.process.off:
         return
     torch_fsdp.collectives(loops).watch()
     found = loops.sites.setdefault((PLACED, "FSDP"), Sharded(kind))
@@ -119,11 +119,11 @@ def watch_saves(loops: Any, module: Any) -> None:
     def make(original: Any) -> Any:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                if not loops.passive() and loops.observer.driver is not None and _is_file(f):
+                if not loops.passive() and loops.training.driver is not None and _is_file(f):
                     count, where = loops.sites.get(SAVES, (0, None))
                     loops.sites[SAVES] = count + 1, where or frames.here()
             except Exception as error:
-                loops.observer.failed("a checkpoint", error)
+                loops.process.failed("a checkpoint", error)
             return original(obj, f, *args, **kwargs)
 
         return save
@@ -158,7 +158,7 @@ def record(driver: Any) -> None:
     `local_world_size` is what the launcher said of this host. `checkpoint_where` is the
     first call that wrote one in the loop.
     """
-    loops, fact = driver.loops, driver.observer.fact
+    loops, fact = driver.loops, driver.process.fact
     for one, where in data_parallel(loops)[:1]:
         ids = [int(index) for index in getattr(one, "device_ids", None) or []]
         model = type(getattr(one, "module", one)).__name__

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from . import fsdp
 from .fsdp import GATHER, SCATTER, SUM
 
-if TYPE_CHECKING:
-    from .all_reduce import Probe
+
+class Rank(Protocol):
+    """A rank that times collectives in a process group of its own, together with the others."""
+
+    driver: Any
+    dist: Any
+    group: Any
+    size: int
+
+    def sum(self, tensor: Any) -> None:
+        """All-reduce a tensor."""
+
+    def calls(
+        self, call: Callable[[Any], None], buckets: list[int], dtype: Any
+    ) -> list[tuple[int, float]]:
+        """Bytes and seconds of `call` with tensors of so many bytes each."""
 
 
-def probe(rank: Probe) -> None:
+def probe(rank: Rank) -> None:
     """Record the event `all_reduce` of a step's gathers and reductions, one after another.
 
     `bytes` are half of those of gathers and reduce-scatters: an all-reduce is one of each,
     so that the bandwidth on the bus is what it is for an all-reduce.
     """
-    from .all_reduce import in_all
-
     found = fsdp.collectives(rank.driver.loops)
     torch: Any = sys.modules["torch"]
     calls, seconds = [], 0.0
@@ -43,7 +56,7 @@ def probe(rank: Probe) -> None:
     )
 
 
-def _gather(rank: Probe) -> Any:
+def _gather(rank: Rank) -> Any:
     """All-gather a tensor, of which each rank gives its part."""
 
     call = getattr(rank.dist, "all_gather_single", None) or rank.dist.all_gather_into_tensor
@@ -55,7 +68,7 @@ def _gather(rank: Probe) -> Any:
     return gather
 
 
-def _scatter(rank: Probe) -> Any:
+def _scatter(rank: Rank) -> Any:
     """Reduce a tensor, of which each rank keeps its part."""
 
     call = getattr(rank.dist, "reduce_scatter_single", None) or rank.dist.reduce_scatter_tensor
@@ -73,3 +86,12 @@ def _parts(tensor: Any, size: int) -> tuple[Any, Any]:
     if tensor.numel() < size:
         tensor = tensor.new_zeros(size)
     return tensor[: share * size], tensor.new_empty(share)
+
+
+def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
+    """Seconds of all buckets, each by the call nearest in size, in proportion to the bytes."""
+    total = 0.0
+    for size in buckets:
+        timed, seconds = min(calls, key=lambda call: abs(call[0] - size))
+        total += seconds * size / timed
+    return total

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 def watch_modules(loops: Any, module: Any) -> None:
     """Note where modules are built; `module` is `torch.nn.modules.module`."""
-    observer = loops.observer
+    process = loops.process
     built = loops.sites.setdefault(MODULES, {})
     users, getframe = frames.is_users, sys._getframe
     own_of: dict[type, frozenset[int]] = {}
@@ -40,7 +40,7 @@ def watch_modules(loops: Any, module: Any) -> None:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         original(self, *args, **kwargs)
-        if observer.off:
+        if process.off:
             return
         cls = self.__class__
         own = own_of.get(cls)
@@ -86,14 +86,14 @@ def watch_optimizers(loops: Any, module: Any) -> None:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         original(self, *args, **kwargs)
-        if loops.observer.off:
+        if loops.process.off:
             return
         try:
             loops.optimizers_built = getattr(loops, "optimizers_built", 0) + 1
             where = frames.here(self)
             loops.sites["optimizer", id(self)] = weakref.ref(self), where
         except Exception as error:
-            loops.observer.failed("where an optimizer is built", error)
+            loops.process.failed("where an optimizer is built", error)
 
     wrapper: Any = __init__
     wrapper._trainperf_original = original
@@ -115,7 +115,7 @@ def watch_checkpointing(loops: Any, module: Any) -> None:
 def _counted(loops: Any, original: Any) -> Any:
     @functools.wraps(original)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        if not loops.observer.off:
+        if not loops.process.off:
             loops.sites[CHECKPOINTS] = loops.sites.get(CHECKPOINTS, 0) + 1
         return original(*args, **kwargs)
 

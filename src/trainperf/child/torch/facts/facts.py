@@ -120,7 +120,7 @@ def _length(loader: Any) -> int | None:
 
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
-    driver.observer.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.process.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
@@ -134,7 +134,7 @@ def record(driver: Any) -> None:
         try:
             part(driver)
         except Exception as error:
-            driver.observer.failed(f"facts about {what}", error)
+            driver.process.failed(f"facts about {what}", error)
 
 
 def _framework(driver: Any) -> None:

@@ -46,14 +46,14 @@ def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., 
     @functools.wraps(original)
     def noted(*args: Any, **kwargs: Any) -> Any:
         try:
-            if loops.observer.off:
+            if loops.process.off:
                 pass
             elif turns_on(args, kwargs):
                 loops.sites["flag", flag] = frames.here(), getattr(loops, "updates", 0)
             else:
                 loops.sites.pop(("flag", flag), None)
         except Exception as error:
-            loops.observer.failed(f"where {flag} is set", error)
+            loops.process.failed(f"where {flag} is set", error)
         return original(*args, **kwargs)
 
     noted._trainperf_original = original  # type: ignore[attr-defined]

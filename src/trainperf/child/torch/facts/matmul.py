@@ -47,7 +47,7 @@ def record(driver: Any) -> None:
     if found is None:
         driver.record.write("missing", what=WHAT, reason="too little GPU memory or time was left")
         return
-    driver.observer.fact("matmul", {**found, "device": index})
+    driver.process.fact("matmul", {**found, "device": index})
 
 
 def _call(torch: Any, index: int, dtype: Any, size: int) -> Callable[[int], None]:

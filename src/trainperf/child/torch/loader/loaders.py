@@ -84,7 +84,7 @@ def _looked_into(driver: Any, loader: Any, shared: str | None) -> dict[str, Any]
         try:
             found[name] = look()
         except Exception as error:
-            driver.observer.failed(f"{name} of a DataLoader", error)
+            driver.process.failed(f"{name} of a DataLoader", error)
     return found
 
 

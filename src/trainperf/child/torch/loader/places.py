@@ -62,22 +62,22 @@ def watch(loops: Any, module: Any) -> None:
     def make_init(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
-            if loops.observer.off:
+            if loops.process.off:
                 return
             try:
                 _built(loops, self, kwargs, sys._getframe(1))
             except Exception as error:
-                loops.observer.failed("where a DataLoader is built", error)
+                loops.process.failed("where a DataLoader is built", error)
 
         return __init__
 
     def make_get(original: Any) -> Any:
         def _get_iterator(self: Any) -> Any:
-            if not loops.observer.off:
+            if not loops.process.off:
                 try:
                     _iterated(loops, self)
                 except Exception as error:
-                    loops.observer.failed("which DataLoader is iterated", error)
+                    loops.process.failed("which DataLoader is iterated", error)
             return original(self)
 
         return _get_iterator

@@ -20,7 +20,7 @@ from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""
@@ -31,13 +31,13 @@ SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 COPY, PIN = "inter-process copy", "pin"
 
 
-def record(driver: TorchDriver, deadline: float) -> None:
+def record(driver: LoopDriver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
     What is learnt of the loader on the way (`random`, `item_threads`, `shared_state`,
     `worker_start_s`) is left in `driver.loader_facts` for the event `torch_loader`.
     """
-    loader = driver.loader
+    loader = driver.dataset()
     facts: dict[str, Any] = {}
     driver.loader_facts = facts  # type: ignore[attr-defined]
     if loader is None:
@@ -104,7 +104,7 @@ class _Taking:
                 timed = time_it(min(STAGE_S, share))
             except Exception as error:
                 timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-        self.driver.observer.off = True
+        self.driver.process.off = True
         self.driver.record.write("stage_time", index=index, **timed)
         self.driver.record.flush()
         return str(timed.get("missing", ""))
@@ -187,7 +187,7 @@ class _Taking:
             self.driver.record.write("missing", what="worker start", reason=reason)
             return None
         finally:
-            self.driver.observer.off = True
+            self.driver.process.off = True
 
 
 def stage_names(loader: Any) -> list[str]:

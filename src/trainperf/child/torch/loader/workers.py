@@ -7,23 +7,24 @@ import time
 from typing import Any
 
 from ...process.patching import replace
+from ...timing.training import Training
 
 LEAST_S = 1.0
 """With less time left no workers are started: ending them can take a moment as well."""
 
 
-def quiet(observer: Any, module: Any) -> None:
+def quiet(training: Training, module: Any) -> None:
     """Have worker processes record nothing; `module` is torch's `_utils.worker`.
 
     The wrapper stands under the original's name: spawn and forkserver pickle it by that
-    name, and find the wrapper of the worker's own observer there.
+    name, and find the wrapper of the worker's own training there.
     """
 
     def make(original: Any) -> Any:
         def _worker_loop(*args: Any, **kwargs: Any) -> Any:
             try:
                 if sys.modules["multiprocessing"].parent_process() is not None:
-                    observer.quiet()
+                    training.helps()
             except Exception:
                 pass  # a worker has nobody to tell
             return original(*args, **kwargs)

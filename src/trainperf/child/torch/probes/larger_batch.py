@@ -13,7 +13,7 @@ from .passes import NotOffered, Pass, mapped
 from .probing import Probing
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 
 def double_batch(probing: Probing) -> None:
@@ -63,7 +63,7 @@ def _twice(tensor: Any) -> Any:
     return torch.cat([tensor, tensor]).detach().requires_grad_(tensor.requires_grad)
 
 
-def _samples(found: Pass, driver: TorchDriver) -> int:
+def _samples(found: Pass, driver: LoopDriver) -> int:
     """The batch size: the first dimension that all tensors of the call have in common."""
     sizes = {leaf.shape[0] if leaf.dim() else 0 for leaf in batches.leaves(found.arguments)}
     if len(sizes) != 1 or 0 in sizes:
@@ -72,7 +72,7 @@ def _samples(found: Pass, driver: TorchDriver) -> int:
     times_first = any(
         getattr(each, "batch_first", True) is False for each in found.module.modules()
     )
-    if times_first and getattr(driver.loader, "batch_size", None) != size:
+    if times_first and getattr(driver.dataset(), "batch_size", None) != size:
         raise NotOffered("the first dimension may be time (batch_first=False)")
     return size
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import batches
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 WARM_UPS = 3
 
@@ -74,7 +74,7 @@ class Pass:
             return contextlib.nullcontext()
         return torch.autocast(self.device, dtype=dtype)
 
-    def warm_up(self, driver: TorchDriver) -> None:
+    def warm_up(self, driver: LoopDriver) -> None:
         """Run it a few times, and keep in `once` the seconds that the fastest run took."""
         times = []
         for _ in range(WARM_UPS):

@@ -19,7 +19,7 @@ from .passes import NotNeeded, NotOffered
 from .probing import Probing, text
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 PROBES: dict[str, Callable[[Probing], None]] = {
     "autocast": forward_backward.autocast,
@@ -34,7 +34,7 @@ PROBES: dict[str, Callable[[Probing], None]] = {
 """The quick and the likely ones first."""
 
 
-def record(driver: TorchDriver, deadline: float) -> None:
+def record(driver: LoopDriver, deadline: float) -> None:
     """Run the probes that make sense for the largest trained model and its optimizer.
 
     `driver.loops.model_calls` holds the last call of each trained model as (module,
@@ -64,7 +64,7 @@ def _attempt(run: Callable[[Probing], None], probing: Probing) -> str:
     return ""
 
 
-def _release(driver: TorchDriver) -> None:
+def _release(driver: LoopDriver) -> None:
     """Give back what a probe that failed had taken on the GPU."""
     cuda = sys.modules["torch"].cuda
     if cuda.is_initialized():

@@ -11,7 +11,7 @@ from ...timing.budget import Budget
 from .passes import NotOffered, Pass
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 LONGER = 3
 """A probe that takes so many times as long as it should ends with fewer blocks."""
@@ -22,7 +22,7 @@ SLOWER = 5
 class Probing:
     """The last pass of the largest trained model, and the optimizers, to be probed."""
 
-    def __init__(self, driver: TorchDriver, deadline: float) -> None:
+    def __init__(self, driver: LoopDriver, deadline: float) -> None:
         self.driver = driver
         self.deadline = deadline
         self.optimizers: list[Any] = list(driver.loops.optimizers)

@@ -21,7 +21,7 @@ from .split import Split
 from .syncs import SyncWarnings
 
 if TYPE_CHECKING:
-    from ..loops import TorchLoops
+    from ...timing.loops import Loops
 
 COMPILED = 3
 """So many steps in which TorchDynamo compiled are left out; from then on it is the rule."""
@@ -47,14 +47,14 @@ class Detail:
     ours takes the hooks out and is recorded as missing.
     """
 
-    def __init__(self, loops: TorchLoops) -> None:
+    def __init__(self, loops: Loops) -> None:
         self._loops: Any = loops
-        self._observer: Any = loops.observer
+        self._process: Any = loops.process
         self._torch: Any = sys.modules["torch"]
         self._patches = Patches()
         self._dynamo = Dynamo(self._patches)
         self._warnings = Warnings(Hooks.__module__)
-        clock = getattr(self._observer, "clock", time.monotonic)
+        clock = getattr(self._process, "clock", time.monotonic)
         cuda = self._torch.cuda.is_initialized()
         self._ledger = Ledger(clock, self._synchronize if cuda else lambda: None)
         self._hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
@@ -117,7 +117,7 @@ class Detail:
     def stop(self) -> None:
         """Take the hooks out and record what was seen."""
         self._undo()
-        write = self._observer.record.write
+        write = self._process.record.write
         try:
             if self._fault or not self._ledger.steps:
                 reason = self._fault or "no step ended while its parts were timed"
@@ -133,13 +133,13 @@ class Detail:
             self._hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
         except Exception as error:
-            self._observer.failed("the parts of a step", error)
+            self._process.failed("the parts of a step", error)
 
     def stop_between(self) -> None:
         """Take the hooks out; record only the evaluations that were seen between epochs."""
         self._undo()
         for one in Split(self._ledger, self._hooks.seen).evaluations():
-            self._observer.record.write("torch_evaluation", **one)
+            self._process.record.write("torch_evaluation", **one)
 
     def forked(self) -> None:
         """In a forked worker nothing is timed, and no GPU is waited for or asked."""
@@ -186,7 +186,7 @@ class Detail:
         self._patches.replace_function(owners, name, self._hooks.timed(part, what, before))
 
     def _off(self) -> bool:
-        return bool(self._observer.off)
+        return bool(self._process.off)
 
     def _synchronize(self) -> None:
         if not self._torch.cuda.is_current_stream_capturing():
@@ -204,7 +204,7 @@ class Detail:
             try:
                 stop()
             except Exception as error:  # the others are taken out all the same
-                self._observer.failed("taking the hooks of a step out", error)
+                self._process.failed("taking the hooks of a step out", error)
 
 
 def _forked(reference: Callable[[], Detail | None]) -> None:

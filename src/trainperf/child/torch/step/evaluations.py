@@ -20,7 +20,7 @@ class Evaluations:
 
     def __init__(self, loops: TorchLoops, module: Any) -> None:
         self._loops = loops
-        self._observer = loops.observer
+        self._process = loops.process
         self._module = module
         self._main = threading.main_thread().ident
         self._began: float | None = None
@@ -35,7 +35,7 @@ class Evaluations:
         def make(original: Any) -> Any:
             def eval(self_: Any) -> Any:
                 result = original(self_)
-                if not self._observer.off and threading.get_ident() == self._main:
+                if not self._process.off and threading.get_ident() == self._main:
                     self._begin()
                 return result
 
@@ -55,13 +55,13 @@ class Evaluations:
             self._updates = self._loops.updates
             if self._began is None:
                 replace(self._module.Module, "train", self._make_train)
-            self._began = self._observer.clock()
+            self._began = self._process.clock()
         except Exception as error:
-            self._observer.failed("an evaluation", error)
+            self._process.failed("an evaluation", error)
 
     def _make_train(self, original: Any) -> Any:
         def train(self_: Any, mode: bool = True) -> Any:
-            if mode and not self._observer.off and threading.get_ident() == self._main:
+            if mode and not self._process.off and threading.get_ident() == self._main:
                 self._end()
             return original(self_, mode)
 
@@ -73,10 +73,10 @@ class Evaluations:
         began, self._began = self._began, None
         if began is None or self._updates != self._loops.updates:
             return
-        self._observer.record.write(
+        self._process.record.write(
             "evaluation",
             s=began,
-            seconds=self._observer.clock() - began,
+            seconds=self._process.clock() - began,
             where=self._site,
             every=self._every,
         )

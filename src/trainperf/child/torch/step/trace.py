@@ -19,7 +19,7 @@ from ..probes.probing import Probing, text
 from .traced import PASS, Traced
 
 if TYPE_CHECKING:
-    from ..drivers import TorchDriver
+    from ...timing.loop_drivers import LoopDriver
 
 WHAT = "the operators of a step"
 TRACE_S = 2.0
@@ -33,7 +33,7 @@ SILENT = "99"
 would else write "profiler_start" to the user's standard error."""
 
 
-def record(driver: TorchDriver, deadline: float) -> None:
+def record(driver: LoopDriver, deadline: float) -> None:
     """Record the event `torch_trace`, or `missing` with the reason why there is none.
 
     It holds what `Trace` in `model/torch.py` has. What is run is the forward of the
@@ -51,7 +51,7 @@ def record(driver: TorchDriver, deadline: float) -> None:
     driver.record.flush()
 
 
-def _trace(driver: TorchDriver, one: Pass) -> dict[str, Any]:
+def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:
@@ -68,7 +68,7 @@ def _trace(driver: TorchDriver, one: Pass) -> dict[str, Any]:
     return found | {"tensor_core_s": None} if hip else found
 
 
-def _events(driver: TorchDriver, one: Pass, passes: int) -> list[Any]:
+def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
     """What the tracer saw of so many passes, each waited for.
 
     `torch.profiler.profile` wraps this class; it would import TorchInductor and set

@@ -1,0 +1,176 @@
+"""One process under observation: what it records, what it is told, how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from .recorder import Recorder
+from .temporary import Temporary
+
+OWN_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+WAIT_TO_BE_STOPPED_S = 20.0
+
+
+class Process:
+    """What everything that observes this process shares; it knows no loop and no framework.
+
+    `settings` is the run file, `clock` gives seconds. `off` is true while trainperf itself
+    uses a framework, so that hooks let calls through.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.record = Recorder(settings["folder"])
+        self.clock = time.monotonic
+        self.off = False
+        self.pid = os.getpid()
+        self._noted: set[str] = set()
+        self._watching = False
+        self._temporary = Temporary(self.record)
+        self._after_fork: list[Callable[[], None]] = []
+        self._at_exit: list[Callable[[], None]] = []
+        self._before_finish: list[Callable[[], None]] = []
+
+    def note(self, text: str) -> None:
+        """Record something the report should say; each text once."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self.record.write("note", text=text)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Record that a part of the observation did not work; the program goes on."""
+        self.note(f"{what}: {type(error).__name__}: {error}"[:500])
+
+    def fact(self, name: str, value: Any) -> None:
+        """Record a fact by name; a later value replaces an earlier one."""
+        self.record.write("fact", k=name, v=value)
+
+    def patched(self, path: str) -> None:
+        """Record that the patched text of a file was run in its place."""
+        self.record.write("patched", file=path)
+        self.record.flush()
+
+    def after_fork(self, call: Callable[[], None]) -> None:
+        """Have `call` made in every forked child, whose record is clean by then."""
+        self._after_fork.append(call)
+
+    def at_exit(self, call: Callable[[], None]) -> None:
+        """Have `call` made when the process ends by itself."""
+        self._at_exit.append(call)
+
+    def before_finish(self, call: Callable[[], None]) -> None:
+        """Have `call` made when all is measured, before trainperf is told so."""
+        self._before_finish.append(call)
+
+    def watch_for_end(self) -> None:
+        """Register what is to be done at a fork, at an uncaught exception and at the exit."""
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self._exits)
+        self._watch_errors()
+
+    def watch(self) -> None:
+        """Write every second what was recorded, and look for trainperf: once, where it may train."""
+        if self._watching:
+            return
+        self._watching = True
+        thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)
+        thread.start()
+
+    def quiet(self) -> None:
+        """Record nothing more, and take back what was: this process only helps another."""
+        self.off = True
+        self.record.discard()
+
+    def finish(self) -> None:
+        """Say that all is measured and wait for trainperf to stop the process.
+
+        It waits rather than exits so that nothing that stands after the training
+        script in a launcher's script is run.
+        """
+        self.record_temporary()
+        self.record.flush()
+        for call in self._before_finish:
+            call()
+        self.record.write("done")
+        self.record.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass
+        time.sleep(WAIT_TO_BE_STOPPED_S)
+        os._exit(0)
+
+    def record_temporary(self) -> None:
+        """Name what a process which is stopped cannot remove at its exit."""
+        self._temporary.record()
+
+    # ------------------------------------------------------------------ internal
+
+    def _forked(self) -> None:
+        self.record.forked()
+        self.pid = os.getpid()
+        self._watching = False
+        for call in self._after_fork:
+            call()
+
+    def _exits(self) -> None:
+        if os.getpid() != self.pid:
+            return
+        for call in self._at_exit:
+            call()
+        self.record.write("exit")
+        self.record.flush()
+
+    def _watch(self) -> None:
+        parent = self.settings["parent"]
+        visible = _exists(parent)  # not so in a container's own process namespace
+        while True:
+            time.sleep(1.0)
+            self.record_temporary()
+            self.record.flush()
+            if visible and not _exists(parent):
+                os._exit(1)
+
+    def _watch_errors(self) -> None:
+        """Record an uncaught exception, and keep our frames out of the printed traceback."""
+        shown = sys.excepthook
+
+        def excepthook(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            try:
+                self.record.write("error", type=kind.__name__, text=str(error)[:2000])
+                self.record.flush()
+                trace = _without_ours(trace)
+            finally:
+                shown(kind, error.with_traceback(trace), trace)
+
+        sys.excepthook = excepthook
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    if trace is None:
+        return None
+    rest = _without_ours(trace.tb_next)
+    if trace.tb_frame.f_code.co_filename.startswith(OWN_PACKAGE):
+        return rest
+    trace.tb_next = rest
+    return trace

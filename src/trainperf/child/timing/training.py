@@ -1,0 +1,72 @@
+"""The training of one process: who times its loop, the job it is part of, what it reads."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..process.process import Process
+from ..reads.files import FileReads
+
+if TYPE_CHECKING:
+    from ..job.ranks import World
+    from .driven import Driven
+    from .losses import Losses
+
+
+class Training:
+    """What the hooks of all frameworks share of a process that trains.
+
+    `driver` times the current loop; `world` is the job that this process is a rank of, once
+    known; `losses` is there in a leg of a trial only.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.reads = FileReads(process)
+        self.driver: Driven | None = None
+        self.world: World | None = None
+        self.losses: Losses | None = None
+        if process.settings.get("leg") is not None:
+            from .losses import Losses
+
+            self.losses = Losses(process)
+        self._inherited: Driven | None = None
+        process.after_fork(self._forked)
+        process.at_exit(self._exits)
+        process.before_finish(self._finishes)
+
+    def framework_imported(self) -> None:
+        """Start what only a process that may train needs."""
+        self.process.watch()
+        self.reads.install()
+
+    def helps(self) -> None:
+        """Record nothing more, and take back what was: this process only helps another."""
+        self.driver = None
+        self.process.quiet()
+        parent = sys.modules["multiprocessing"].parent_process()
+        if parent is not None:
+            self.reads.serve(parent.pid)
+
+    def _forked(self) -> None:
+        """Time nothing in a forked child.
+
+        The driver is kept from being collected: it may hold the only reference to an iterator
+        that it opened, which would end its workers, the parent's, when it is finalized here.
+        """
+        self.reads.forked()
+        self._inherited = self.driver or self._inherited
+        self.driver = None
+
+    def _exits(self) -> None:
+        if self.driver is not None:
+            self.driver.interrupted()
+
+    def _finishes(self) -> None:
+        if self.world is None:
+            return
+        try:
+            self.world.meet("finish")  # who goes first takes the others' store along
+        except Exception as error:
+            self.process.failed("waiting for the other ranks", error)

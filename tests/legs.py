@@ -23,26 +23,27 @@ TRIES = 3
 LOOP = """
 import json, os, queue, signal, sys, threading, time
 from _trainperf_child.timing.driver import Driver
-from _trainperf_child.process.observer import Observer
+from _trainperf_child.process.process import Process
+from _trainperf_child.timing.training import Training
 
 class Loop(Driver):
     kind = "call"
 
-def observer():
+def training():
     with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
-        return Observer(json.load(file))
+        return Training(Process(json.load(file)))
 
 def train(step, steps=100_000):
     loop = None
-    seen = observer()
+    seen = training()
     for number in range(steps):
         if loop is None and number == 1:
-            seen.record.write("first_update")
+            seen.process.record.write("first_update")
             loop = seen.driver = Loop(seen, ("real",))
         if loop is not None:
             loop.boundary()
         step(number)
-    seen.record.flush()
+    seen.process.record.flush()
 
 def work(seconds):
     end = time.perf_counter() + seconds

@@ -24,7 +24,7 @@ class Record:
         return [event for event in self.events if event["e"] == kind]
 
 
-class Observer:
+class Process:
     def __init__(self) -> None:
         self.off = False
         self.settings: dict[str, Any] = {}
@@ -41,7 +41,7 @@ class Observer:
 
 class Loops:
     def __init__(self) -> None:
-        self.observer = Observer()
+        self.process = Process()
         self.loaders_built: dict[Any, int] = {}
 
 
@@ -50,8 +50,8 @@ class Driver:
 
     def __init__(self, loader: Any, loops: Loops | None = None, batches_per_step: int = 1) -> None:
         self.loops = loops or Loops()
-        self.observer = self.loops.observer
-        self.record = self.observer.record
+        self.process = self.loops.process
+        self.record = self.process.record
         self.loader = loader
         self.batches_per_step = batches_per_step
         self.clock = time.monotonic

@@ -1,4 +1,4 @@
-"""An observer that only remembers, and loops on a clock that only the test moves."""
+"""A process that only remembers, and loops on a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class NoReads:
 
     def mark(self) -> None: ...
 
-    def close(self, driver: Any) -> None: ...
+    def close(self, dataset: Any) -> None: ...
 
 
 class Watcher:
-    """As much of an observer as loops and drivers need; a fault of ours fails the test."""
+    """As much of a process and its training as loops need; a fault of ours fails the test."""
 
     world: Any = None
 
@@ -73,6 +73,11 @@ class Watcher:
         self.facts: dict[str, Any] = {}
         self.reads = NoReads()
         self.finished = False
+
+    @property
+    def process(self) -> Watcher:
+        """The process of the training: one object is both here."""
+        return self
 
     def failed(self, what: str, error: BaseException) -> None:
         raise AssertionError(what) from error
@@ -90,7 +95,7 @@ def handed(
     """The batches a `for` over `iterator` gets where `next` is hooked; each takes `seconds`."""
 
     def slow(source: Any) -> Any:
-        loops.observer.clock.tick(seconds)
+        loops.process.clock.tick(seconds)
         return original(source)
 
     for _ in range(MOST):
@@ -98,7 +103,7 @@ def handed(
             batch = loops.next(iterator, slow)
         except StopIteration:
             return
-        if loops.observer.finished:
+        if loops.process.finished:
             return
         yield batch
     raise AssertionError("the loop has no end")

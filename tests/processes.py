@@ -67,7 +67,7 @@ def hooked() -> Iterator[Any]:
 
     data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
     loops = TorchLoops(Watcher())  # type: ignore[arg-type]
-    loops.observer.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
+    loops.training.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
     torch_ddp.watch(loops, distributed)
     gradient_sums.watch(loops, distributed_c10d)
     placed.watch_data_parallel(loops, data_parallel)
@@ -106,13 +106,13 @@ def train(loops: Any, ddp: Any, optimizer: Any, batches: list[Any], synced: list
 
 def driver_of(loops: Any) -> Any:
     """As much of a driver as the records of an exchange need; `facts` has those recorded."""
-    observer, facts = loops.observer, {}
-    observer.fact = facts.__setitem__
+    process, facts = loops.process, {}
+    process.fact = facts.__setitem__
     return SimpleNamespace(
         loops=loops,
-        observer=observer,
-        record=observer.record,
-        clock=observer.clock,
+        process=process,
+        record=process.record,
+        clock=process.clock,
         sync=lambda: None,
         batch=None,
         loader=None,

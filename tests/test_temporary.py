@@ -16,8 +16,8 @@ gone = tempfile.TemporaryDirectory(dir=sys.argv[1])
 gone.cleanup()
 open(folder.name + "/file", "w").close()
 import gc
-observer = next(one for one in gc.get_objects() if type(one).__name__ == "Observer")
-observer.finish()
+process = next(one for one in gc.get_objects() if type(one).__name__ == "Process")
+process.finish()
 """
 
 

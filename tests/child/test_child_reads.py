@@ -18,8 +18,8 @@ from trainperf.child.reads.files import FileReads
 DRIVER: Any = SimpleNamespace()
 
 
-class Observer:
-    """As much of an observer as counting needs."""
+class Process:
+    """As much of an process as counting needs."""
 
     def __init__(self, folder: Path) -> None:
         self.settings: dict[str, Any] = {"folder": str(folder), "leg": None}
@@ -32,14 +32,14 @@ class Observer:
 
 
 @pytest.fixture
-def observer(tmp_path: Path) -> Observer:
+def process(tmp_path: Path) -> Process:
     (tmp_path / "run").mkdir()
-    return Observer(tmp_path / "run")
+    return Process(tmp_path / "run")
 
 
 @pytest.fixture
-def reads(observer: Observer) -> FileReads:
-    return FileReads(observer)  # type: ignore[arg-type]
+def reads(process: Process) -> FileReads:
+    return FileReads(process)  # type: ignore[arg-type]
 
 
 def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os.O_RDONLY) -> None:
@@ -47,21 +47,21 @@ def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os
     reads._hook()("open", (path, mode, flags))
 
 
-def summary(reads: FileReads, observer: Observer) -> dict[str, Any]:
+def summary(reads: FileReads, process: Process) -> dict[str, Any]:
     reads.close(DRIVER)
-    return observer.events[-1]
+    return process.events[-1]
 
 
-def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, observer: Observer) -> None:
+def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, process: Process) -> None:
     opened(reads, "/data/a")
     reads.begin()
     reads.mark()
 
-    assert summary(reads, observer)["opens"] == 0
+    assert summary(reads, process)["opens"] == 0
 
 
 def test_what_is_written_made_or_a_program_is_not_counted(
-    reads: FileReads, observer: Observer
+    reads: FileReads, process: Process
 ) -> None:
     reads.begin()
     reads.mark()
@@ -69,34 +69,34 @@ def test_what_is_written_made_or_a_program_is_not_counted(
         opened(reads, "/data/a", "wb", flags)
     for path in ("/data/train.py", "/proc/self/io", "/a/site-packages/x/y.json", os.__file__, 3):
         opened(reads, path)
-    opened(reads, os.path.join(observer.settings["folder"], "run.json"))
+    opened(reads, os.path.join(process.settings["folder"], "run.json"))
 
-    assert summary(reads, observer)["opens"] == 0
+    assert summary(reads, process)["opens"] == 0
 
 
-def test_files_and_opens_are_told_apart(reads: FileReads, observer: Observer) -> None:
+def test_files_and_opens_are_told_apart(reads: FileReads, process: Process) -> None:
     reads.begin()
     reads.mark()
     for path in ("/data/a", "/data/b", b"/data/a", Path("/data/b"), "/data/a"):
         opened(reads, path)
     opened(reads, "/data/mapped", "r+b", os.O_RDWR)
 
-    told = summary(reads, observer)
+    told = summary(reads, process)
     assert told["opens"] == 6
     assert set(told["paths"]) == {"/data/a", "/data/b", "/data/mapped"}
 
 
-def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, observer: Observer) -> None:
+def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, process: Process) -> None:
     reads.begin()
     reads.mark()
-    observer.off = True
+    process.off = True
     opened(reads, "/data/a")
 
-    assert summary(reads, observer)["opens"] == 0
+    assert summary(reads, process)["opens"] == 0
 
 
 def test_a_path_is_kept_as_it_was_when_it_was_opened(
-    reads: FileReads, observer: Observer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reads: FileReads, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     reads.begin()
@@ -104,29 +104,29 @@ def test_a_path_is_kept_as_it_was_when_it_was_opened(
     opened(reads, "a.bin")
     monkeypatch.chdir("/")
 
-    assert summary(reads, observer)["paths"] == [str(tmp_path / "a.bin")]
+    assert summary(reads, process)["paths"] == [str(tmp_path / "a.bin")]
 
 
-def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, observer: Observer) -> None:
+def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, process: Process) -> None:
     reads.begin()
     for args in ((), (None, None, None), (object(), "r", 0), ("\0", "r", "x")):
         reads._hook()("open", args)
 
-    assert summary(reads, observer)["opens"] == 0
+    assert summary(reads, process)["opens"] == 0
 
 
 def test_what_workers_wrote_is_added_and_taken_away(
-    reads: FileReads, observer: Observer, tmp_path: Path
+    reads: FileReads, process: Process, tmp_path: Path
 ) -> None:
     reads.begin()
     reads.mark()
-    worker = FileReads(observer)  # type: ignore[arg-type]
+    worker = FileReads(process)  # type: ignore[arg-type]
     worker.serve(os.getpid())
     for number in range(50):
         opened(worker, f"/data/{number}")
     worker._last()
 
-    told = summary(reads, observer)
+    told = summary(reads, process)
     assert (told["opens"], told["workers"], told["files"]) == (50, 1, 50)
     assert not list((tmp_path / "run").glob("reads-*"))
     opened(worker, "/data/x")
@@ -136,7 +136,7 @@ def test_what_workers_wrote_is_added_and_taken_away(
 
 @pytest.mark.parametrize("waited_for", [True, False])
 def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
-    reads: FileReads, observer: Observer, tmp_path: Path, waited_for: bool
+    reads: FileReads, process: Process, tmp_path: Path, waited_for: bool
 ) -> None:
     data = tmp_path / "data"
     data.write_bytes(b"x" * 2**22)
@@ -146,7 +146,7 @@ def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
     pid = os.fork()
     if not pid:
         try:
-            worker = FileReads(observer)  # type: ignore[arg-type]
+            worker = FileReads(process)  # type: ignore[arg-type]
             worker.serve(os.getppid())
             opened(worker, str(data))
             data.read_bytes()
@@ -155,7 +155,7 @@ def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
             os._exit(0)
     os.waitid(os.P_PID, pid, os.WEXITED | (0 if waited_for else os.WNOWAIT))
 
-    told = summary(reads, observer)
+    told = summary(reads, process)
     if not waited_for:
         os.waitpid(pid, 0)
     assert told["counted"]
@@ -163,16 +163,16 @@ def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
 
 
 def test_a_worker_of_another_process_is_left_to_that(
-    reads: FileReads, observer: Observer, tmp_path: Path
+    reads: FileReads, process: Process, tmp_path: Path
 ) -> None:
-    worker = FileReads(observer)  # type: ignore[arg-type]
+    worker = FileReads(process)  # type: ignore[arg-type]
     worker.serve(1)
     opened(worker, "/data/a")
     worker._last()
     reads.begin()
     reads.mark()
 
-    assert summary(reads, observer)["workers"] == 0
+    assert summary(reads, process)["workers"] == 0
     assert len(list((tmp_path / "run").glob("reads-1-*"))) == 1
 
 
@@ -187,12 +187,12 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
 
         folder, data = sys.argv[1:]
         told = {}
-        observer = SimpleNamespace(
+        process = SimpleNamespace(
             settings={"folder": folder, "leg": None}, off=False, failed=print,
             record=SimpleNamespace(write=lambda kind, **fields: told.update(fields)))
         for name in "abcdef":
             np.save(os.path.join(data, name + ".npy"), np.arange(4000))
-        reads = FileReads(observer)
+        reads = FileReads(process)
         reads.install()
         reads.begin(); reads.mark()
         at = lambda name: os.path.join(data, name + ".npy")
@@ -232,14 +232,14 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
 
 
 def test_in_a_leg_of_a_trial_nothing_is_counted(tmp_path: Path) -> None:
-    observer = Observer(tmp_path)
-    observer.settings["leg"] = {"warm_up_steps": 1}
-    reads: Any = FileReads(observer)  # type: ignore[arg-type]
+    process = Process(tmp_path)
+    process.settings["leg"] = {"warm_up_steps": 1}
+    reads: Any = FileReads(process)  # type: ignore[arg-type]
     reads.install()
     reads.begin()
     reads.mark()
     reads.close(DRIVER)
-    assert observer.events == []
+    assert process.events == []
 
 
 def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:
@@ -276,11 +276,11 @@ def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:
 
         open(odd, "w").write("data")
         before = outcomes()
-        observer = SimpleNamespace(
+        process = SimpleNamespace(
             settings={"folder": "/nowhere", "leg": None}, off=False,
             record=SimpleNamespace(write=lambda kind, **fields: print(kind, fields["opens"])),
             failed=lambda what, error: print(what, error))
-        reads = FileReads(observer)
+        reads = FileReads(process)
         reads._workers = lambda: []
         reads.install()
         reads.begin()

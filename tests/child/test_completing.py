@@ -11,12 +11,12 @@ from trainperf.child.timing import completing
 
 
 class Fake:
-    """As much of a driver, and of its observer, as is needed here."""
+    """As much of a driver, and of its process, as is needed here."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.record = Record()
-        self.observer: Any = self
+        self.process: Any = self
         self.reads = NoReads()
         self.settings = {"extra_s": 1.0}
         self.off = False

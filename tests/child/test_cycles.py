@@ -19,11 +19,11 @@ class Fake:
     world = None
 
     def __init__(self, step_s: float = 1.0) -> None:
-        self.observer: Any = Watcher()
-        self.observer.record_temporary = lambda: None
-        self.observer.settings["cycle_s"] = 30.0
-        self.clock = self.observer.clock
-        self.record = self.observer.record
+        self.process: Any = Watcher()
+        self.process.record_temporary = lambda: None
+        self.process.settings["cycle_s"] = 30.0
+        self.clock = self.process.clock
+        self.record = self.process.record
         self.plan = SimpleNamespace(step_estimate=lambda: step_s)
         self.found: list[dict[str, Any]] = []
 
@@ -74,7 +74,7 @@ def test_a_turn_is_recorded_from_one_fit_to_the_first_step_of_the_next(driver: A
     assert (found["gap_s"], found["opening_s"], found["tail_s"]) == (4.0, 0.5, 0.25)
     assert found["complete"]
     assert found["calls"][0]["n"] == 5
-    assert driver.observer.finished, "a long turn is not waited for again"
+    assert driver.process.finished, "a long turn is not waited for again"
 
 
 def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
@@ -82,13 +82,13 @@ def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
     seen = Cycles(driver, 30.0)
     for _ in range(2):
         turn(driver, seen, gap=0.1)
-        assert not driver.observer.finished
+        assert not driver.process.finished
         driver.clock.tick(0.2)
     turn(driver, seen, gap=0.1)
     first, second, _ = driver.record.of("cycle")
     assert first["fit_s"] is None, "it was continued to be timed"
     assert second["fit_s"] == pytest.approx(0.7), "from its call to its end"
-    assert driver.observer.finished
+    assert driver.process.finished
 
 
 def test_the_steps_of_a_turn_cost_nothing_more(driver: Any) -> None:
@@ -101,12 +101,12 @@ def test_the_steps_of_a_turn_cost_nothing_more(driver: Any) -> None:
 def test_another_model_is_not_trained(driver: Any) -> None:
     driver.plan.step_estimate = lambda: 0.01
     turn(driver, Cycles(driver, 30.0), gap=0.1, same=False)
-    assert driver.observer.finished
+    assert driver.process.finished
 
 
 def test_what_stands_after_the_last_turn_is_not_run(driver: Any) -> None:
     Cycles(driver, 30.0).fit_ended(sure=False)
-    assert driver.observer.finished
+    assert driver.process.finished
     assert driver.record.of("cycle") == []
 
 
@@ -142,7 +142,7 @@ def test_without_a_loop_nothing_is_said(driver: Any) -> None:
 
 
 def test_nothing_is_followed_when_the_budget_is_over(driver: Any) -> None:
-    driver.observer.settings |= {"began": driver.clock() - 180.0, "budget_s": 180.0}
+    driver.process.settings |= {"began": driver.clock() - 180.0, "budget_s": 180.0}
     for _ in range(2):
         assert cycles.wanted(driver) is None
         break

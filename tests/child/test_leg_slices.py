@@ -26,16 +26,16 @@ def slices(tmp_path):
     def make(rank=0, size=1, now=(0.0,)):
         words = leg.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, flush=lambda: None)
-        observer = SimpleNamespace(
+        process = SimpleNamespace(
             clock=lambda: now[0],
             settings={"folder": str(tmp_path)},
             losses=losses,
             record=Record(),
             world=SimpleNamespace(rank=rank, size=size) if size > 1 else None,
         )
-        plan = leg.Slices(observer, {"warm_up_steps": 1, "warm_up_epochs": 0})
+        plan = leg.Slices(process, {"warm_up_steps": 1, "warm_up_epochs": 0})
         made.append((plan, words))
-        return plan, words, losses, observer.record
+        return plan, words, losses, process.record
 
     yield make
     for plan, words in made:

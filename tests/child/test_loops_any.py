@@ -84,10 +84,10 @@ def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ..
     for _ in range(epochs):
         for batch in over(loops, loader):
             got.append(batch["number"])
-            loops.observer.clock.tick(STEP_S)
+            loops.process.clock.tick(STEP_S)
             for key in updates:
                 loops.bare_update(key)
-        if loops.observer.finished:
+        if loops.process.finished:
             break
     return got
 

@@ -20,7 +20,7 @@ class Record:
 
 
 class FakeObserver:
-    """As much of an observer as losses need."""
+    """As much of an process as losses need."""
 
     def __init__(self, warm_up_steps: int = 0) -> None:
         self.settings = {"leg": {"warm_up_steps": warm_up_steps}}
@@ -54,34 +54,34 @@ class PerReplica:
         self.values = values
 
 
-def written(losses: Losses, observer: FakeObserver) -> dict[int, Any]:
-    before = len(observer.record.events)
+def written(losses: Losses, process: FakeObserver) -> dict[int, Any]:
+    before = len(process.record.events)
     losses.flush()
-    assert observer.faults == []
-    new = observer.record.events[before:]
+    assert process.faults == []
+    new = process.record.events[before:]
     return {u: v for event in new for u, v in zip(event["u"], event["v"], strict=True)}
 
 
 @pytest.fixture
-def observer() -> FakeObserver:
+def process() -> FakeObserver:
     return FakeObserver()
 
 
 @pytest.fixture
-def losses(observer: FakeObserver) -> Losses:
-    return Losses(observer)  # type: ignore[arg-type]
+def losses(process: FakeObserver) -> Losses:
+    return Losses(process)  # type: ignore[arg-type]
 
 
 STEP = ("function", 1)
 
 
-def test_nothing_is_copied_before_the_pause(losses: Losses, observer: FakeObserver) -> None:
+def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeObserver) -> None:
     tensor = Tensor(0.5)
     losses.returned(STEP, tensor)
     assert tensor.copies == 0
-    assert written(losses, observer) == {1: 0.5}
+    assert written(losses, process) == {1: 0.5}
     assert tensor.copies == 1
-    assert written(losses, observer) == {}
+    assert written(losses, process) == {}
 
 
 @pytest.mark.parametrize(
@@ -97,90 +97,90 @@ def test_nothing_is_copied_before_the_pause(losses: Losses, observer: FakeObserv
     ],
 )
 def test_the_loss_is_what_is_called_so_or_the_first_float_scalar(
-    losses: Losses, observer: FakeObserver, result: Any
+    losses: Losses, process: FakeObserver, result: Any
 ) -> None:
     losses.returned(STEP, result)
     losses.returned(STEP, result)
-    assert written(losses, observer) == {1: 0.5, 2: 0.5}
+    assert written(losses, process) == {1: 0.5, 2: 0.5}
 
 
-def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, observer: FakeObserver) -> None:
+def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, process: FakeObserver) -> None:
     losses.returned(STEP, None)
     losses.returned(STEP, None)
     losses.returned(("train_on_batch", 1), 0.25)
-    assert written(losses, observer) == {3: 0.25}
+    assert written(losses, process) == {3: 0.25}
 
 
 def test_a_result_that_changes_its_form_is_looked_at_anew(
-    losses: Losses, observer: FakeObserver
+    losses: Losses, process: FakeObserver
 ) -> None:
     for result in ({"loss": 0.5}, [0.25], [0.125]):
         losses.returned(STEP, result)
-    assert written(losses, observer) == {1: 0.5, 3: 0.125}
+    assert written(losses, process) == {1: 0.5, 3: 0.125}
 
 
 def test_steps_are_counted_by_the_first_of_several_functions(
-    losses: Losses, observer: FakeObserver
+    losses: Losses, process: FakeObserver
 ) -> None:
     for turn in range(3):
         losses.returned(("function", "critic"), float(turn))
         losses.returned(("function", "generator"), 100.0)
-    assert written(losses, observer) == {1: 0.0, 2: 1.0, 3: 2.0}
+    assert written(losses, process) == {1: 0.0, 2: 1.0, 3: 2.0}
 
 
 def test_a_function_that_is_called_no_more_gives_up_the_count(
-    losses: Losses, observer: FakeObserver
+    losses: Losses, process: FakeObserver
 ) -> None:
     losses.returned(("function", "pretraining"), 7.0)
     for _ in range(OTHERS + 2):
         losses.returned(("function", "training"), 1.0)
-    assert written(losses, observer) == {1: 7.0, 2: 1.0, 3: 1.0}
+    assert written(losses, process) == {1: 7.0, 2: 1.0, 3: 1.0}
 
 
 def test_several_updates_of_one_call_count_as_so_many(
-    losses: Losses, observer: FakeObserver
+    losses: Losses, process: FakeObserver
 ) -> None:
     for updates, begins in ((4, True), (4, False), (2, False), (4, True)):
         losses.fitted(None, {"loss": Tensor(1.0)}, updates, begins)
     losses.flush()
-    (event,) = observer.record.events
+    (event,) = process.record.events
     assert event["u"] == [4, 8, 10, 14]
     assert event["k"] == [4, 8, 10, 4]
     assert event["of"] == "fit"
 
 
 def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(
-    losses: Losses, observer: FakeObserver
+    losses: Losses, process: FakeObserver
 ) -> None:
     for update in range(1, 5001):
         losses.saw(update, float(update))
-    kept = written(losses, observer)
+    kept = written(losses, process)
     assert len(kept) <= MOST
     assert set(range(1, ALWAYS + 1)) <= set(kept)
     stride = 16
     assert set(range(stride, 5001, stride)) <= set(kept)
     assert kept[4096] == 4096.0
     losses.saw(5001, 1.0)
-    assert written(losses, observer) == {5001: 1.0}, "after a pause all are kept again"
+    assert written(losses, process) == {5001: 1.0}, "after a pause all are kept again"
 
 
-def test_what_is_no_number_is_written_as_text(losses: Losses, observer: FakeObserver) -> None:
+def test_what_is_no_number_is_written_as_text(losses: Losses, process: FakeObserver) -> None:
     for value in (float("nan"), float("inf"), float("-inf"), 1 / 3):
         losses.returned(STEP, value)
-    assert written(losses, observer) == {1: "nan", 2: "inf", 3: "-inf", 4: 0.333333333}
+    assert written(losses, process) == {1: "nan", 2: "inf", 3: "-inf", 4: 0.333333333}
 
 
-def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, observer: FakeObserver) -> None:
+def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, process: FakeObserver) -> None:
     class Gone(Tensor):
         def numpy(self) -> float:
             raise RuntimeError("the buffer is gone")
 
     losses.returned(STEP, Gone(0.0))
     losses.flush()
-    assert observer.faults == ["losses: the buffer is gone"]
+    assert process.faults == ["losses: the buffer is gone"]
     losses.returned(STEP, 0.5)
-    observer.faults.clear()
-    assert written(losses, observer) == {2: 0.5}
+    process.faults.clear()
+    assert written(losses, process) == {2: 0.5}
 
 
 # ------------------------------------------------------------------- losses of PyTorch
@@ -194,7 +194,7 @@ def torch() -> Any:
 
 
 def test_a_loss_of_pytorch_is_kept_without_its_graph(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     class Held:
         """What a graph keeps until it is derived or dropped."""
@@ -213,83 +213,83 @@ def test_a_loss_of_pytorch_is_kept_without_its_graph(
     assert held[0]() is not None
     del loss
     assert soon(lambda: held[0]() is None)
-    assert written(losses, observer) == {1: 2000.0}
+    assert written(losses, process) == {1: 2000.0}
 
 
 def test_a_loss_that_the_script_writes_over_is_kept_as_it_was(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     loss = torch.tensor(0.5)
     losses.derived(loss)
     loss.mul_(100)
     losses.applied(OPTIMIZER)
     loss.mul_(100)
-    assert written(losses, observer) == {1: 0.5}
+    assert written(losses, process) == {1: 0.5}
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float32", "float64"])
 def test_a_loss_of_any_precision_can_be_read(
-    losses: Losses, observer: FakeObserver, torch: Any, name: str
+    losses: Losses, process: FakeObserver, torch: Any, name: str
 ) -> None:
     losses.derived(torch.tensor(0.75, dtype=getattr(torch, name)))
     losses.applied(OPTIMIZER)
-    assert written(losses, observer) == {1: 0.75}
+    assert written(losses, process) == {1: 0.75}
 
 
 def test_a_scaled_loss_is_told_as_it_was_before(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     scaled = torch.tensor(65536.0)
     scaled._trainperf_unscaled = torch.tensor(1.0)
     losses.derived(scaled)
     losses.applied(OPTIMIZER)
-    assert written(losses, observer) == {1: 1.0}
+    assert written(losses, process) == {1: 1.0}
 
 
 @pytest.mark.parametrize("wrapped", [lambda loss: loss, lambda loss: [loss], lambda loss: (loss,)])
 def test_losses_that_are_derived_together_are_told_by_the_first(
-    losses: Losses, observer: FakeObserver, torch: Any, wrapped: Any
+    losses: Losses, process: FakeObserver, torch: Any, wrapped: Any
 ) -> None:
     losses.derived(wrapped(torch.tensor(0.5)))
     losses.derived(torch.tensor(9.0))
     losses.applied(OPTIMIZER)
-    assert written(losses, observer) == {1: 0.5}
+    assert written(losses, process) == {1: 0.5}
 
 
 def test_a_loss_for_each_element_is_told_by_its_mean(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     losses.derived(torch.tensor([1.0, 2.0, 6.0], dtype=torch.bfloat16))
     losses.applied(OPTIMIZER)
     losses.derived(torch.tensor(0.25))
     losses.applied(OPTIMIZER)
-    assert written(losses, observer) == {1: 3.0, 2: 0.25}
+    assert written(losses, process) == {1: 3.0, 2: 0.25}
 
 
 def test_nothing_to_derive_leaves_a_hole(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     losses.derived([])
     losses.applied(OPTIMIZER)
     losses.derived(torch.tensor(0.5))
     losses.applied(OPTIMIZER)
-    assert written(losses, observer) == {2: 0.5}
+    assert written(losses, process) == {2: 0.5}
 
 
 def test_the_loss_of_a_second_optimizer_is_not_taken_for_that_of_the_first(
-    losses: Losses, observer: FakeObserver, torch: Any
+    losses: Losses, process: FakeObserver, torch: Any
 ) -> None:
     for turn in range(3):
         losses.derived(torch.tensor(float(turn)))
         losses.applied(("optimizer", "critic"))
         losses.derived(torch.tensor(100.0))
         losses.applied(("optimizer", "generator"))
-    assert written(losses, observer) == {1: 0.0, 2: 1.0, 3: 2.0}
+    assert written(losses, process) == {1: 0.0, 2: 1.0, 3: 2.0}
 
 
 def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
-    observer = FakeObserver(warm_up_steps=8)
-    losses = Losses(observer)  # type: ignore[arg-type]
+    process = FakeObserver(warm_up_steps=8)
+    losses = Losses(process)  # type: ignore[arg-type]
     weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
     losses.weights(weights)
     losses.applied(OPTIMIZER)
@@ -298,5 +298,5 @@ def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
     assert soon(lambda: gone() is None)
     losses.applied(OPTIMIZER)
     losses.flush()
-    sums = [event for event in observer.record.events if event["kind"] == "weights"]
+    sums = [event for event in process.record.events if event["kind"] == "weights"]
     assert [(event["u"], event["v"]) for event in sums] == [([1], [6.0])]

@@ -12,7 +12,7 @@ import pytest
 
 from trainperf.child.tensorflow import matmul as tf_matmul
 from trainperf.child.timing import matmul
-from trainperf.child.torch.facts import matmul as torch_matmul
+from trainperf.child.torch.built import matmul as torch_matmul
 
 pytestmark = pytest.mark.alone
 
@@ -94,7 +94,7 @@ class Driver:
         self.model = None
         self.facts: dict[str, Any] = {}
         self.missing: list[str] = []
-        self.observer = SimpleNamespace(fact=self.facts.__setitem__)
+        self.process = SimpleNamespace(fact=self.facts.__setitem__)
         self.record = SimpleNamespace(
             write=lambda kind, **said: self.missing.append(said["reason"])
         )

@@ -55,12 +55,12 @@ class Plan:
 
 
 class Fake:
-    """As much of a driver, and of its observer, as is needed here."""
+    """As much of a driver, and of its process, as is needed here."""
 
     def __init__(self, *phases: str, fault: str = "") -> None:
         self.clock = Clock()
         self.record = Record()
-        self.observer: Any = self
+        self.process: Any = self
         self.reads = NoReads()
         self.world = None
         self.plan = Plan("real", *phases)

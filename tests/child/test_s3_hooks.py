@@ -57,7 +57,7 @@ def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 @pytest.fixture
-def observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """Hooks are set in botocore for the test, and every request is written at once."""
     import botocore.client
     import botocore.endpoint
@@ -82,26 +82,26 @@ def client(store: Store) -> Any:
     return made
 
 
-def sums(observer: SimpleNamespace) -> dict[str, Any]:
-    return observer.record.last["buckets"][0]
+def sums(process: SimpleNamespace) -> dict[str, Any]:
+    return process.record.last["buckets"][0]
 
 
-def test_nothing_but_reads_of_s3_is_counted(store, observer, client):
+def test_nothing_but_reads_of_s3_is_counted(store, process, client):
     client.put_object(Bucket="hooked", Key="checkpoint", Body=b"x")
     client.delete_object(Bucket="hooked", Key="checkpoint")
     boto3.client("sts", endpoint_url=store.url).get_caller_identity()
-    assert observer.record.last == {}
+    assert process.record.last == {}
     client.head_object(Bucket="hooked", Key="train/0")
-    assert sums(observer)["requests"] == 1
+    assert sums(process)["requests"] == 1
 
 
-def test_requests_bytes_keys_and_times_add_up(store, observer, client):
+def test_requests_bytes_keys_and_times_add_up(store, process, client):
     store.delay_s = 0.02
     for number in range(3):
         body = client.get_object(Bucket="hooked", Key=f"train/{number}")["Body"]
         assert body.read() == b"x" * SIZE
     client.get_object(Bucket="hooked", Key="train/0", Range="bytes=0-9")
-    one = sums(observer)
+    one = sums(process)
     assert (one["requests"], one["gets"], one["bytes"]) == (4, 4, 3 * SIZE + 10)
     assert one["sized_bytes"] / one["sized"] == SIZE  # of a range, the whole object
     assert one["seconds"] >= 4 * store.delay_s
@@ -112,31 +112,31 @@ def test_requests_bytes_keys_and_times_add_up(store, observer, client):
     assert one["errors"] == {}
 
 
-def test_requests_of_several_threads_are_seen_at_once(store, observer, client):
+def test_requests_of_several_threads_are_seen_at_once(store, process, client):
     store.delay_s = 0.1
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: client.head_object(Bucket="hooked", Key="train/0"), range(8)))
-    assert sums(observer)["seconds"] > 1.5 * observer.record.last["busy"]
+    assert sums(process)["seconds"] > 1.5 * process.record.last["busy"]
 
 
 def test_an_attempt_that_botocore_repeats_by_itself_is_counted(
-    store, observer, client, monkeypatch
+    store, process, client, monkeypatch
 ):
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
     answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])
     store.fault = lambda method, path: next(answers, None)
     client.get_object(Bucket="hooked", Key="train/0")
-    assert sums(observer)["errors"] == {"SlowDown": 2}
-    assert sums(observer)["requests"] == 1
+    assert sums(process)["errors"] == {"SlowDown": 2}
+    assert sums(process)["requests"] == 1
 
 
-def test_an_error_reaches_the_program_as_it_was(store, observer, client):
+def test_an_error_reaches_the_program_as_it_was(store, process, client):
     with pytest.raises(client.exceptions.NoSuchKey):
         client.get_object(Bucket="hooked", Key="nothing")
-    assert sums(observer)["errors"] == {"NoSuchKey": 1}
+    assert sums(process)["errors"] == {"NoSuchKey": 1}
 
 
-def test_a_store_that_hangs_up_is_an_error_by_its_type(store, observer, client):
+def test_a_store_that_hangs_up_is_an_error_by_its_type(store, process, client):
     one = boto3.client(
         "s3",
         endpoint_url=store.url,
@@ -145,11 +145,11 @@ def test_a_store_that_hangs_up_is_an_error_by_its_type(store, observer, client):
     store.fault = lambda method, path: Answer(0)
     with pytest.raises(botocore.exceptions.ConnectionClosedError):
         one.head_object(Bucket="hooked", Key="train/0")
-    assert sums(observer)["errors"] == {"ConnectionClosedError": 1}
+    assert sums(process)["errors"] == {"ConnectionClosedError": 1}
 
 
-def test_a_fault_of_ours_costs_a_figure_and_not_the_program(store, observer, client):
-    observer.s3_counts.bucket = None
+def test_a_fault_of_ours_costs_a_figure_and_not_the_program(store, process, client):
+    process.s3_counts.bucket = None
     assert client.head_object(Bucket="hooked", Key="train/0")["ContentLength"] == SIZE
 
 
@@ -173,12 +173,12 @@ def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path
     assert "hello" not in file.read_text()
 
 
-def test_a_request_costs_microseconds_more(observer: SimpleNamespace) -> None:
+def test_a_request_costs_microseconds_more(process: SimpleNamespace) -> None:
     params = {"Bucket": "data", "Key": "train/0"}
     meta = SimpleNamespace(
         service_model=SimpleNamespace(service_name="s3"), region_name="", endpoint_url=""
     )
-    call = s3._called(observer.s3_counts, lambda *_: {"ContentLength": 1})
+    call = s3._called(process.s3_counts, lambda *_: {"ContentLength": 1})
     began = time.perf_counter()
     for _ in range(2000):
         call(SimpleNamespace(meta=meta), "GetObject", params)

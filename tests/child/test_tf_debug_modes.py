@@ -15,7 +15,7 @@ class Loops:
 
     def __init__(self) -> None:
         self.sites: dict[Any, Any] = {}
-        self.observer = SimpleNamespace(off=False, failed=self._failed)
+        self.process = SimpleNamespace(off=False, failed=self._failed)
 
     def _failed(self, what: str, error: BaseException) -> None:
         raise AssertionError(what) from error
@@ -77,7 +77,7 @@ def test_modes_stand_beside_each_other(loops: Loops, api: Any) -> None:
 
 
 def test_what_trainperf_turns_on_is_not_the_users(loops: Loops, api: Any) -> None:
-    loops.observer.off = True
+    loops.process.off = True
     api.debugging.enable_check_numerics()
     assert debug_modes.modes(loops) == {}
 

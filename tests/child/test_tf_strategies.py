@@ -61,7 +61,7 @@ class Written:
         pass
 
 
-def observer(**settings):
+def process(**settings):
     def failed(what, error):
         raise error
 
@@ -89,7 +89,7 @@ def workers(rank, addresses, devices=("/device:CPU:0",), implementation="AUTO"):
 
 
 def with_strategy(strategy):
-    process = observer()
+    process = process()
     strategies_of(process).built.append(Built(strategy, None))
     return process
 
@@ -100,7 +100,7 @@ def with_strategy(strategy):
 @pytest.mark.parametrize(
     "process",
     [
-        observer(),
+        process(),
         with_strategy(MirroredStrategy()),
         with_strategy(workers(0, ["localhost:1000"])),
         with_strategy(ParameterServerStrategyV2()),
@@ -181,7 +181,7 @@ def test_what_sums_over_replicas_is_told_with_what_takes_effect(strategy, words)
 
 
 def test_the_strategy_built_last_is_the_one_that_trains_unless_another_is_in_use():
-    process = observer()
+    process = process()
     strategies = strategies_of(process)
     assert strategies.main() is None
     first, second = MirroredStrategy(), MirroredStrategy()
@@ -192,7 +192,7 @@ def test_the_strategy_built_last_is_the_one_that_trains_unless_another_is_in_use
 
 
 def test_a_strategy_of_a_library_or_of_ours_is_not_the_users():
-    process = observer()
+    process = process()
     strategies_of(process).made(type("_DefaultDistributionStrategy", (), {})())
     process.off = True
     strategies_of(process).made(MirroredStrategy())
@@ -201,7 +201,7 @@ def test_a_strategy_of_a_library_or_of_ours_is_not_the_users():
 
 
 def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
-    process = observer()
+    process = process()
     strategy = MirroredStrategy()
     strategies_of(process).made(strategy)
     strategies_of(process).made(strategy)
@@ -221,7 +221,7 @@ def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
 
 def built_with(settings, *arguments, **keywords):
     seen = []
-    process = observer(**settings)
+    process = process(**settings)
 
     class Strategy:
         def __init__(self, devices=None, cross_device_ops=None):

@@ -52,9 +52,9 @@ def test_a_step_takes_the_sum_of_its_buckets():
 
 def missing(loops, world=None):
     driver = driver_of(loops)
-    driver.observer.world = world
+    driver.training.world = world
     all_reduce.all_reduce(driver, driver.clock() + 5)
-    (event,) = loops.observer.record.of("missing")
+    (event,) = loops.process.record.of("missing")
     assert event["what"] == "all_reduce"
     return event["reason"]
 

@@ -59,7 +59,7 @@ def test_nothing_is_said_of_one_that_is_gone(loops):
 
 
 def test_one_that_we_build_ourselves_is_not_the_users(loops):
-    loops.observer.off = True
+    loops.process.off = True
     kept = built()
     assert loops.ddps.alive == []
     del kept

@@ -52,7 +52,7 @@ optimizer.step()
 """
 
 
-class Observer:
+class Process:
     """Keeps what is written; a fault is raised."""
 
     def __init__(self):
@@ -72,9 +72,9 @@ class Run:
     """A driver as the loop sees it: `boundary` ends a step, the first one starts."""
 
     def __init__(self):
-        self.observer = Observer()
+        self.process = Process()
         self.loops = SimpleNamespace(
-            observer=self.observer,
+            process=self.process,
             model_calls={},
             shapes={},
             set_to_none={},
@@ -101,12 +101,12 @@ class Run:
         self.detail.stop()
         for handle in self._handles:
             handle.remove()
-        for kind, fields in self.observer.events:
+        for kind, fields in self.process.events:
             assert kind != "missing", fields
         return self
 
     def of(self, kind):
-        return [fields for each, fields in self.observer.events if each == kind]
+        return [fields for each, fields in self.process.events if each == kind]
 
     @property
     def parts(self):
@@ -235,7 +235,7 @@ def test_what_other_threads_do_is_not_the_loop_s(observed):
 
 
 def test_what_trainperf_itself_does_is_not_the_loop_s(observed):
-    run = observed(STEP + "run.observer.off = True\nnet(x)\nrun.observer.off = False\n")
+    run = observed(STEP + "run.process.off = True\nnet(x)\nrun.process.off = False\n")
     assert run.parts["forward"] == 3
 
 
@@ -272,7 +272,7 @@ def test_a_compiled_model_is_neither_compiled_again_nor_broken_up(observed, form
 
 def test_a_hook_that_cannot_be_taken_out_leaves_no_other_in(monkeypatch):
     run, failed = Run(), []
-    monkeypatch.setattr(run.observer, "failed", lambda what, error: failed.append(error))
+    monkeypatch.setattr(run.process, "failed", lambda what, error: failed.append(error))
     before = torch.nn.Module.__call__, torch.Tensor.item, list(warnings.filters)
     run.detail.start()
     assert torch.nn.Module.__call__ is not before[0]

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from trainperf.child.torch.loader import digest as torch_digest  # noqa: E402
 
 
-class Observer:
+class Process:
     def __init__(self):
         self.facts = {}
 
@@ -19,14 +19,14 @@ class Observer:
 
 class Driver:
     def __init__(self, dataset):
-        self.observer = Observer()
+        self.process = Process()
         self.loader = DataLoader(dataset)
 
 
 def digest(dataset):
     driver = Driver(dataset)
     torch_digest.record(driver)
-    return driver.observer.facts.get("data_digest")
+    return driver.process.facts.get("data_digest")
 
 
 class Words(Dataset):

@@ -131,11 +131,11 @@ def train(loops: Quiet, loader: Any, use: Any = lambda batch: None, epochs: int 
     for _ in range(epochs):
         for batch in opened(loops, loader):
             result = use(batch)
-            if loops.observer.driver and loops.observer.driver.resident:
+            if loops.training.driver and loops.training.driver.resident:
                 replayed.append(result)
-            loops.observer.clock.tick(STEP_S)
+            loops.process.clock.tick(STEP_S)
             loops.stepped(optimizer)
-        if loops.observer.finished:
+        if loops.process.finished:
             break
     return replayed
 

@@ -27,7 +27,7 @@ def made() -> Any:
 
 @pytest.fixture
 def loops() -> Any:
-    return SimpleNamespace(observer=Watcher(), updates=0)
+    return SimpleNamespace(process=Watcher(), updates=0)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def module(loops: Any) -> Any:
 
 
 def recorded(loops: Any) -> list[Any]:
-    found: list[Any] = loops.observer.record.of("evaluation")
+    found: list[Any] = loops.process.record.of("evaluation")
     return found
 
 
@@ -48,7 +48,7 @@ def test_an_evaluation_is_timed_with_its_line_and_how_often_it_comes(
     model, turn, interval = module.Module(), 0, 250
     if turn % interval == 0:
         assert model.eval() is model
-        loops.observer.clock.tick(2.0)
+        loops.process.clock.tick(2.0)
         assert model.train().training
     (found,) = recorded(loops)
     assert (found["seconds"], found["every"]) == (2.0, 250)
@@ -70,9 +70,9 @@ def test_a_model_is_let_alone_while_it_trains(loops: Any, module: Any) -> None:
 def test_several_models_that_evaluate_together_are_one_evaluation(loops: Any, module: Any) -> None:
     one, other = module.Module(), module.Module()
     one.eval()
-    loops.observer.clock.tick(1.0)
+    loops.process.clock.tick(1.0)
     other.eval()
-    loops.observer.clock.tick(1.0)
+    loops.process.clock.tick(1.0)
     one.train()
     other.train()
     assert [found["seconds"] for found in recorded(loops)] == [2.0]
@@ -87,6 +87,6 @@ def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, modu
 
 
 def test_our_own_evaluations_are_none(loops: Any, module: Any) -> None:
-    loops.observer.off = True
+    loops.process.off = True
     module.Module().eval().train()
     assert recorded(loops) == []

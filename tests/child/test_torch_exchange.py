@@ -177,7 +177,7 @@ def test_statistics_of_batches_are_still_exchanged_and_that_is_said(loops):
     kept = trained(loops, nn.Sequential(nn.Linear(3, 3)))
     kept[0].module.append(nn.SyncBatchNorm(3))
     assert Exchange(loops).off() == ""
-    (note,) = loops.observer.record.of("note")
+    (note,) = loops.process.record.of("note")
     assert "SyncBatchNorm" in note["text"]
 
 
@@ -227,7 +227,7 @@ def test_a_forward_of_its_own_cannot_be_switched(loops):
 def test_nothing_is_recorded_where_nothing_is_exchanged(loops):
     driver = driver_of(loops)
     torch_exchange.record(driver)
-    assert loops.observer.record.events == []
+    assert loops.process.record.events == []
 
 
 def test_a_ddp_its_exchange_and_its_times_are_recorded(loops):
@@ -238,9 +238,9 @@ def test_a_ddp_its_exchange_and_its_times_are_recorded(loops):
     loops.detail = None
     driver = driver_of(loops)
     torch_exchange.record(driver)
-    (one,) = loops.observer.record.of("ddp")
+    (one,) = loops.process.record.of("ddp")
     assert (one["model"], one["micro_steps"], one["synced"]) == ("Linear", 1, 1)
-    (exchange,) = loops.observer.record.of("exchange")
+    (exchange,) = loops.process.record.of("exchange")
     assert exchange == {
         "e": "exchange",
         "method": "DistributedDataParallel",
@@ -249,7 +249,7 @@ def test_a_ddp_its_exchange_and_its_times_are_recorded(loops):
         "bytes": 48,
         "buckets": [48],
     }
-    (overlap,) = loops.observer.record.of("overlap")
+    (overlap,) = loops.process.record.of("overlap")
     assert overlap["steps"] >= 2
 
 
@@ -258,7 +258,7 @@ def test_a_loop_is_recorded_once_and_the_next_one_again(loops):
     driver = driver_of(loops)
     for one in (driver, driver, driver_of(loops)):
         torch_exchange.record(one)
-    assert len(loops.observer.record.of("exchange")) == 2
+    assert len(loops.process.record.of("exchange")) == 2
     del kept
 
 
@@ -279,7 +279,7 @@ def test_gradients_reduced_by_hand_are_recorded(loops):
     optimizer.step()
     loops.stepped(optimizer)
     torch_exchange.record(driver_of(loops))
-    (exchange,) = loops.observer.record.of("exchange")
+    (exchange,) = loops.process.record.of("exchange")
     assert exchange["method"] == torch_exchange.BY_HAND
     assert exchange["backend"] == "gloo"
     assert sorted(exchange["buckets"]) == [12, 36]
@@ -288,7 +288,7 @@ def test_gradients_reduced_by_hand_are_recorded(loops):
 def test_data_parallel_exchanges_within_the_process(loops):
     kept = nn.DataParallel(nn.Linear(3, 3))
     torch_exchange.record(driver_of(loops))
-    (exchange,) = loops.observer.record.of("exchange")
+    (exchange,) = loops.process.record.of("exchange")
     assert exchange["method"] == "DataParallel"
     assert exchange["bytes"] == 48
     del kept

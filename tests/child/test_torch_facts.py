@@ -14,20 +14,20 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from trainperf.child.torch.facts import facts as torch_facts  # noqa: E402
-from trainperf.child.torch.facts import flags  # noqa: E402
+from trainperf.child.torch import facts as torch_facts  # noqa: E402
+from trainperf.child.torch.built import flags  # noqa: E402
 from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
 
 
 def made_driver(batch=None, loader=None, calls=(), recent=()):
     events, facts, failures = [], {}, []
-    observer = SimpleNamespace(
+    process = SimpleNamespace(
         off=False,
         fact=facts.__setitem__,
         failed=lambda what, error: failures.append((what, error)),
     )
     loops = SimpleNamespace(
-        observer=observer,
+        process=process,
         sites={},
         model_calls={id(call[0]): call for call in calls},
         optimizers=[],
@@ -39,7 +39,7 @@ def made_driver(batch=None, loader=None, calls=(), recent=()):
     )
     return SimpleNamespace(
         loops=loops,
-        observer=observer,
+        process=process,
         record=SimpleNamespace(write=lambda kind, **values: events.append((kind, values))),
         batch=batch,
         loader=loader,

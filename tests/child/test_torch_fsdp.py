@@ -115,7 +115,7 @@ def test_sums_of_norms_are_pytorchs_own_again_afterwards(loops, runtime):
 
 def test_a_call_that_cannot_be_counted_is_made_all_the_same(loops, runtime, monkeypatch):
     failed = []
-    monkeypatch.setattr(loops.observer, "failed", lambda what, error: failed.append(error))
+    monkeypatch.setattr(loops.process, "failed", lambda what, error: failed.append(error))
     with pytest.raises(TypeError):
         runtime.dist.all_reduce()
     assert len(failed) == 1

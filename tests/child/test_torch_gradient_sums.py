@@ -72,7 +72,7 @@ def test_other_tensors_are_exchanged_while_gradients_are_not(loops):
 
 def test_our_own_calls_are_not_the_users(loops):
     net, optimizer = model()
-    loops.observer.off = True
+    loops.process.off = True
     one_update(loops, net, optimizer, c10d.all_reduce)
     assert loops.sums.sizes == []
 

@@ -67,7 +67,7 @@ def loops():
     yield found
     undo(DataLoader, "__init__")
     undo(DataLoader, "_get_iterator")
-    assert found.observer.failures == []
+    assert found.process.failures == []
 
 
 def recorded(loops, loader=None):
@@ -98,7 +98,7 @@ def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
 
 
 def test_nothing_is_noted_while_trainperf_itself_builds_a_loader(loops):
-    loops.observer.off = True
+    loops.process.off = True
     loader = DataLoader(NUMBERS)
     assert not hasattr(loader, "_trainperf_site")
 

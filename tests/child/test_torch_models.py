@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils import checkpoint as checkpointing  # noqa: E402
 
-from trainperf.child.torch.facts import built as torch_built  # noqa: E402
-from trainperf.child.torch.facts import models  # noqa: E402
+from trainperf.child.torch.built import models  # noqa: E402
+from trainperf.child.torch.built import places as torch_built  # noqa: E402
 from trainperf.child.torch.step import dispatch  # noqa: E402
 
 
@@ -29,7 +29,7 @@ def failed(what, error):
 
 def made_loops():
     return SimpleNamespace(
-        observer=SimpleNamespace(off=False, failed=failed),
+        process=SimpleNamespace(off=False, failed=failed),
         sites={},
         model_calls={},
         optimizers=[],
@@ -141,7 +141,7 @@ def test_a_module_of_another_class_at_the_same_address_has_no_place(loops, users
 
 
 def test_nothing_is_noted_while_trainperf_builds_its_own(loops, users):
-    loops.observer.off = True
+    loops.process.off = True
     made = users("model = nn.Linear(1, 1)")
     assert torch_built.module_site(loops, made.model) is None
 

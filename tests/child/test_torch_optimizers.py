@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child.torch.facts import built  # noqa: E402
-from trainperf.child.torch.facts import optimizers as part  # noqa: E402
+from trainperf.child.torch.built import optimizers as part  # noqa: E402
+from trainperf.child.torch.built import places as built  # noqa: E402
 
 
 def made_loops():
@@ -17,7 +17,7 @@ def made_loops():
         raise error
 
     return SimpleNamespace(
-        observer=SimpleNamespace(off=False, failed=failed),
+        process=SimpleNamespace(off=False, failed=failed),
         sites={},
         optimizers=[],
         optimizers_built=0,

@@ -103,14 +103,14 @@ def test_a_model_on_two_devices_was_placed_by_hand(loops):
 
 
 def test_checkpoints_are_counted_once_a_loop_runs(loops, tmp_path):
-    loops.observer.driver = None
+    loops.training.driver = None
     torch.serialization.save({}, tmp_path / "before.pt")
-    loops.observer.driver = SimpleNamespace()
+    loops.training.driver = SimpleNamespace()
     torch.serialization.save({}, io.BytesIO())
     torch.serialization.save({}, tmp_path / "one.pt")
     with open(tmp_path / "two.pt", "wb") as file:
         torch.serialization.save({}, file)
-    loops.observer.off = True
+    loops.process.off = True
     torch.serialization.save({}, tmp_path / "ours.pt")
     facts = recorded(loops)
     assert facts["checkpoint_writes"] == 2

@@ -122,7 +122,7 @@ def probed(
         record=Record(),
         sync=lambda: None,
         clock=clock.monotonic,
-        observer=SimpleNamespace(settings=settings or {}),
+        process=SimpleNamespace(settings=settings or {}),
     )
     probes.record(driver, clock.monotonic() + seconds)
     return {

@@ -27,9 +27,9 @@ def mlp() -> Any:
 def driver(model: Any = None, *args: Any) -> Any:
     calls = {} if model is None else {id(model): (model, args, {})}
     loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
-    observer = SimpleNamespace(settings={})
+    process = SimpleNamespace(settings={})
     return SimpleNamespace(
-        loops=loops, record=Record(), sync=lambda: None, clock=time.monotonic, observer=observer
+        loops=loops, record=Record(), sync=lambda: None, clock=time.monotonic, process=process
     )
 
 
@@ -178,7 +178,7 @@ calls = {1: (model, (torch.ones(2, 4),), {})}
 loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
 driver = SimpleNamespace(
     loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
-    observer=SimpleNamespace(settings={}),
+    process=SimpleNamespace(settings={}),
 )
 torch_trace.record(driver, time.monotonic() + 100)
 print(*events, *(set(os.listdir(tempfile.gettempdir())) - files))

@@ -9,14 +9,14 @@ import pytest
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
-from loading import Observer, torch
+from loading import Process, torch
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import workers
 
 pytestmark = pytest.mark.alone
 
 
-class Telling(Observer):
+class Telling(Process):
     """Says in a queue, which a forked worker shares, that it was made quiet."""
 
     def __init__(self):
@@ -28,7 +28,7 @@ class Telling(Observer):
 
 
 @pytest.fixture
-def observer():
+def process():
     found = Telling()
     workers.quiet(found, worker)
     yield found
@@ -51,28 +51,28 @@ def helpers_end():
     assert [one for one in left if one.is_running()] == []
 
 
-def test_outside_a_worker_nothing_becomes_quiet(observer):
+def test_outside_a_worker_nothing_becomes_quiet(process):
     with pytest.raises(TypeError):
         worker._worker_loop()
-    assert observer.told.empty()
+    assert process.told.empty()
 
 
-def test_the_wrapper_is_pickled_as_the_function_it_stands_for(observer):
+def test_the_wrapper_is_pickled_as_the_function_it_stands_for(process):
     assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
 
 
 @pytest.mark.usefixtures("helpers_end")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_deliver_whatever_way_they_are_started(observer, method):
+def test_workers_deliver_whatever_way_they_are_started(process, method):
     dataset = TensorDataset(torch.arange(12))
     loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context=method)
     assert [batch.tolist() for (batch,) in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     if method == "fork":
-        assert len({observer.told.get(), observer.told.get()}) == 2
+        assert len({process.told.get(), process.told.get()}) == 2
 
 
-def test_an_observer_that_fails_stops_no_worker(observer):
-    observer.quiet = lambda: 1 / 0
+def test_an_observer_that_fails_stops_no_worker(process):
+    process.quiet = lambda: 1 / 0
     loader = DataLoader(TensorDataset(torch.arange(4)), 2, num_workers=1)
     assert len(list(loader)) == 2
 

@@ -14,7 +14,7 @@ from trainperf.child.shield import writing
 
 
 @pytest.fixture
-def observer(tmp_path: Path) -> Any:
+def process(tmp_path: Path) -> Any:
     (tmp_path / "run").mkdir()
     notes: list[str] = []
     made = SimpleNamespace(
@@ -33,11 +33,11 @@ def user(tmp_path: Path) -> Path:
     return folder
 
 
-def hooked(observer: Any, name: str, **functions: Any) -> Any:
+def hooked(process: Any, name: str, **functions: Any) -> Any:
     module = ModuleType(name)
     module.__dict__.update(functions)
-    writing.hook(observer, module)
-    assert observer.notes == []
+    writing.hook(process, module)
+    assert process.notes == []
     return module
 
 
@@ -45,19 +45,19 @@ def place(tmp_path: Path, path: Path) -> str:
     return f"{tmp_path}/run/scratch/local{path}"
 
 
-def test_a_module_that_was_hooked_is_let_go_again(observer, user, tmp_path):
+def test_a_module_that_was_hooked_is_let_go_again(process, user, tmp_path):
     def save(obj: Any, f: Any) -> Any:
         return f
 
-    module = hooked(observer, "torch.serialization", save=save, load=lambda f: f)
+    module = hooked(process, "torch.serialization", save=save, load=lambda f: f)
     assert module.save(1, user / "last.pt") == place(tmp_path, user / "last.pt")
-    writing.undo(observer)
+    writing.undo(process)
     assert module.save is save
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
 def test_safetensors_are_saved_to_and_loaded_from_the_scratch_folder(
-    observer, user, tmp_path, as_path
+    process, user, tmp_path, as_path
 ):
     def save_file(tensors: Any, filename: Any, metadata: Any = None) -> None:
         Path(filename).write_text(tensors)
@@ -66,7 +66,7 @@ def test_safetensors_are_saved_to_and_loaded_from_the_scratch_folder(
         return Path(filename).read_text()
 
     module = hooked(
-        observer,
+        process,
         "safetensors.torch",
         save_file=save_file,
         load_file=load_file,
@@ -86,12 +86,12 @@ def test_safetensors_are_saved_to_and_loaded_from_the_scratch_folder(
     ("name", "argument"),
     [("torch.utils.tensorboard.writer", "log_dir"), ("tensorboardX.writer", "logdir")],
 )
-def test_summaries_are_written_to_the_scratch_folder(observer, user, tmp_path, name, argument):
+def test_summaries_are_written_to_the_scratch_folder(process, user, tmp_path, name, argument):
     class Writer:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self.folder = args[0] if args else kwargs[argument]
 
-    module = hooked(observer, name, FileWriter=Writer)
+    module = hooked(process, name, FileWriter=Writer)
     assert module.FileWriter(str(user)).folder == place(tmp_path, user)
     assert module.FileWriter(**{argument: str(user)}).folder == place(tmp_path, user)
 
@@ -100,10 +100,10 @@ def test_summaries_are_written_to_the_scratch_folder(observer, user, tmp_path, n
 
 
 @pytest.fixture
-def torch(observer: Any) -> Any:
+def torch(process: Any) -> Any:
     module = pytest.importorskip("torch")
     saved = module.save, module.load
-    writing.hook(observer, module.serialization)
+    writing.hook(process, module.serialization)
     # As in a run: `import torch` takes both from the hooked module.
     module.save, module.load = module.serialization.save, module.serialization.load
     yield module
@@ -112,7 +112,7 @@ def torch(observer: Any) -> Any:
 
 @pytest.mark.parametrize("as_path", [str, Path])
 def test_a_checkpoint_is_saved_and_read_back_without_touching_the_users(
-    observer, torch, user, tmp_path, as_path
+    process, torch, user, tmp_path, as_path
 ):
     path = as_path(user / "last.pt")
     torch.save({"x": torch.ones(2)}, path)
@@ -121,7 +121,7 @@ def test_a_checkpoint_is_saved_and_read_back_without_touching_the_users(
     assert torch.equal(torch.load(f=path)["x"], torch.zeros(2))
     assert (user / "last.pt").read_text() == "theirs"
     assert Path(place(tmp_path, user / "last.pt")).is_file()
-    assert observer.notes == []
+    assert process.notes == []
 
 
 def test_a_checkpoint_of_another_run_is_read_from_where_it_is(torch, user):

@@ -212,21 +212,21 @@ def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
 
 def test_a_module_that_has_changed_is_left_alone_and_that_is_said(tmp_path):
     notes: list[str] = []
-    observer = SimpleNamespace(facts={}, note=notes.append, settings={"folder": str(tmp_path)})
-    writing.hook(observer, ModuleType("keras.src.callbacks.csv_logger"))
+    process = SimpleNamespace(facts={}, note=notes.append, settings={"folder": str(tmp_path)})
+    writing.hook(process, ModuleType("keras.src.callbacks.csv_logger"))
     assert "csv_logger writes could not be redirected" in notes[0]
 
 
 def test_what_was_redirected_can_be_let_go(tmp_path, user):
-    observer = SimpleNamespace(facts={}, note=print, settings={"folder": str(tmp_path / "run")})
+    process = SimpleNamespace(facts={}, note=print, settings={"folder": str(tmp_path / "run")})
     module = ModuleType("tensorflow.python.profiler.profiler_v2")
     module.start = lambda logdir, options=None: logdir  # type: ignore[attr-defined]
     before = module.start
-    writing.hook(observer, module)
+    writing.hook(process, module)
     assert module.start(str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start(logdir=str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start("") == ""
-    writing.undo(observer)
+    writing.undo(process)
     assert module.start is before
 
 

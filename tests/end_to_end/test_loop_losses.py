@@ -20,26 +20,25 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
 
 LEG = """
 import json, sys
-from trainperf.child.timing.driver import Driver
-from trainperf.child.hooking import hooks_of
+from trainperf.child.process import seeding
 from trainperf.child.process.importing import PostImport
-from trainperf.child.timing.losses import Losses
-from trainperf.child.process.observer import Observer
-from trainperf.child import seeding
+from trainperf.child.process.process import Process
+from trainperf.child.start import Frameworks
+from trainperf.child.timing.driver import Driver
+from trainperf.child.timing.training import Training
 settings = json.loads(sys.argv[1])
 leg, settings["leg"] = settings["leg"], None  # keep losses, but take no turns
-observer = Observer(settings)
-observer.settings = {**settings, "leg": leg}
-observer.losses = Losses(observer)
-observer.settings = settings
-seeding.install(settings["seed"], observer)
-PostImport(hooks_of(observer), observer.failed).install()
-Driver.wants_more = property(lambda self: observer.losses.updates < settings["until"])
+process = Process({**settings, "leg": leg})
+training = Training(process)
+process.settings = settings
+seeding.install(settings["seed"], process)
+PostImport(Frameworks(training).hooks(), process.failed).install()
+Driver.wants_more = property(lambda self: training.losses.updates < settings["until"])
 sys.argv = sys.argv[2:]
 source = open(sys.argv[0]).read()
 exec(compile(source, sys.argv[0], "exec"), {"__name__": "__main__"})
-observer.losses.flush()
-observer.record.flush()
+training.losses.flush()
+process.record.flush()
 """
 """A process that keeps losses as a leg does, but takes no turns: `until` so many updates
 its loop goes on past the end of an epoch, as that of a leg does, then as the script says."""

@@ -14,7 +14,8 @@ from trainperf.fixes import by_id
 from trainperf.linting import _docs
 from trainperf.linting.module import Module
 from trainperf.linting.repairs import Repair
-from trainperf.linting.rule import MEASURE, Remark, Rule, all_rules
+from trainperf.linting.rule import MEASURE, Remark, Rule
+from trainperf.linting.rules import all_rules
 
 ROOT = Path(__file__).parents[2]
 RULES = all_rules()

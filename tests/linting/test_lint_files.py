@@ -10,7 +10,7 @@ import pytest
 
 from trainperf.linting import files
 from trainperf.linting.check import Lint, lint
-from trainperf.linting.rule import all_rules
+from trainperf.linting.rules import all_rules
 
 BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.linting.check import lint
-from trainperf.linting.rule import all_rules
+from trainperf.linting.rules import all_rules
 
 DATA = """
 from PIL import Image

@@ -5,7 +5,7 @@ python -m trainperf.linting._docs > docs/lint.md
 
 from __future__ import annotations
 
-from trainperf.linting.rule import all_rules
+from trainperf.linting.rules import all_rules
 
 INTRODUCTION = """\
 # Reading the source: `trainperf lint`

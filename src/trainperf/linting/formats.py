@@ -11,7 +11,8 @@ from typing import Any
 
 import trainperf
 from trainperf.linting.check import Lint, Seen, Unread, shown_path
-from trainperf.linting.rule import Rule, all_rules
+from trainperf.linting.rule import Rule
+from trainperf.linting.rules import all_rules
 
 
 def text(lint: Lint) -> str:

@@ -6,13 +6,10 @@ import ast
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
-from trainperf.linting import rules
 from trainperf.linting.module import Module
 from trainperf.linting.repairs import Repair, repair
-from trainperf.model.discover import discovered
 
 MEASURE = "`trainperf diagnose` measures it."
 
@@ -99,9 +96,3 @@ def _last_line(node: ast.AST, line: int) -> int:
     if isinstance(body, list) and body:
         return max(line, int(body[0].lineno) - 1)
     return getattr(node, "end_lineno", None) or line
-
-
-@cache
-def all_rules() -> tuple[Rule, ...]:
-    """Return one instance of every rule in the folder, in order of their ids."""
-    return tuple(discovered(rules.__name__, rules.__path__, Rule))

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
-from .facts import facts
+from . import facts
 from .loops import TorchLoops
 
 OLDEST = (2, 11)

@@ -133,7 +133,7 @@ class TorchLoops(Loops):
 
     def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
         """A large matrix product, on a GPU only."""
-        from .facts import matmul
+        from .built import matmul
 
         return matmul.extras(driver)
 
@@ -157,13 +157,13 @@ class TorchLoops(Loops):
 
     def facts(self, driver: Any) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch."""
-        from .facts import facts as torch_facts
+        from . import facts as torch_facts
 
         return torch_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
         """Record what is known of models, optimizers, loaders, device and flags."""
-        from .facts import facts as torch_facts
+        from . import facts as torch_facts
         from .loader import loaders
 
         torch_facts.record(driver)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...process import frames
 from ...process.patching import replace
-from ..facts import models
+from ..built import models
 from . import fsdp as torch_fsdp
 
 PLACED = "placed"

@@ -9,7 +9,7 @@ from ...process import frames
 from ...process.patching import replace, undo
 
 if TYPE_CHECKING:
-    from ..loops import TorchLoops
+    from ...timing.loops import Loops
 
 
 class Evaluations:
@@ -18,7 +18,7 @@ class Evaluations:
     `Module.train`, which a step may call, is watched only while a model evaluates.
     """
 
-    def __init__(self, loops: TorchLoops, module: Any) -> None:
+    def __init__(self, loops: Loops, module: Any) -> None:
         self._loops = loops
         self._process = loops.process
         self._module = module

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...timing import matmul
-from . import facts, models
+from . import models
+from . import models
 
 WHAT = "a large matrix product"
 
@@ -16,7 +17,7 @@ WHAT = "a large matrix product"
 def extras(driver: Any) -> list[tuple[str, Callable[[float], None]]]:
     """What a single process on a CUDA device times last; nothing on any other device."""
     try:
-        if driver.world is not None or not facts.devices(driver):
+        if driver.world is not None or not models.devices(driver):
             return []
     except Exception:  # what is not known to be on a GPU is not
         return []
@@ -30,7 +31,7 @@ def record(driver: Any) -> None:
     the driver but a fraction of what is free.
     """
     torch: Any = sys.modules["torch"]
-    index = facts.devices(driver)[0]
+    index = models.devices(driver)[0]
     if torch.cuda.is_current_stream_capturing():
         driver.record.write("missing", what=WHAT, reason="a CUDA graph is being captured")
         return

@@ -6,7 +6,7 @@ import inspect
 import sys
 from typing import Any
 
-from .built import optimizer_site
+from .places import optimizer_site
 
 
 def record(driver: Any) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from .. import batches
 from ..step import dispatch
-from . import attention, built
+from . import attention
+from . import places as built
 from .optimizers import parameters_of
 
 MOST_MODELS = 4
@@ -231,3 +232,12 @@ def _stands_for(name: str, site: dict[str, Any], model: Any) -> bool:
             return value is model
         frame = frame.f_back
     return True
+
+
+def devices(driver: Any) -> list[int]:
+    """The indices of the CUDA devices that models or batches are on."""
+    tensors = list(batches.leaves(driver.batch))
+    for model, args, kwargs in models(driver.loops):
+        tensors += model.parameters()
+        tensors += batches.leaves([*args, *kwargs.values()])
+    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})

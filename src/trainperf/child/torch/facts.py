@@ -7,13 +7,13 @@ import statistics
 import sys
 from typing import Any
 
-from ...timing import gpu_build
-from .. import batches as torch_batches
-from ..exchange import exchange
-from ..loader import padding
-from . import flags, models, optimizers
-from .built import watch_checkpointing, watch_modules, watch_optimizers
-from .flags import watch_flags
+from ..timing import gpu_build
+from . import batches as torch_batches
+from .built import flags, models, optimizers
+from .built.flags import watch_flags
+from .built.places import watch_checkpointing, watch_modules, watch_optimizers
+from .exchange import exchange
+from .loader import padding
 
 __all__ = [
     "loop_facts",
@@ -152,15 +152,6 @@ def _framework(driver: Any) -> None:
     )
 
 
-def devices(driver: Any) -> list[int]:
-    """The indices of the CUDA devices that models or batches are on."""
-    tensors = list(torch_batches.leaves(driver.batch))
-    for model, args, kwargs in models.models(driver.loops):
-        tensors += model.parameters()
-        tensors += torch_batches.leaves([*args, *kwargs.values()])
-    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
-
-
 def _keras_version() -> str | None:
     """The version of Keras where it runs on PyTorch."""
     keras: Any = sys.modules.get("keras")
@@ -170,7 +161,7 @@ def _keras_version() -> str | None:
 
 
 def _memory(driver: Any) -> None:
-    used = devices(driver)
+    used = models.devices(driver)
     if used:
         driver.record.write("torch_memory", values=memory(used[0]))
 

@@ -55,3 +55,6 @@ class Driver:
         self.loader = loader
         self.batches_per_step = batches_per_step
         self.clock = time.monotonic
+
+    def dataset(self) -> Any:
+        return self.loader

@@ -18,12 +18,14 @@ HOOKED_RANK = """
     from types import SimpleNamespace
 
     from looping import Watcher
-    from trainperf.child import torch as hooks
+    from trainperf.child.torch import hooks
+    from trainperf.child.torch.loops import TorchLoops
     from trainperf.child.process.importing import PostImport
 
     watcher = Watcher()
     watcher.clock = time.monotonic
     watcher.driver = SimpleNamespace(kind="none", stale=lambda: False)
+    loops = TorchLoops(watcher)
     names = (
         "torch",
         "torch.distributed.distributed_c10d",
@@ -33,7 +35,7 @@ HOOKED_RANK = """
         "torch.optim.optimizer",
     )
     PostImport(
-        dict.fromkeys(names, lambda module, seconds: hooks.hook(watcher, module, seconds)),
+        dict.fromkeys(names, lambda module, seconds: hooks.hook(loops, module, seconds)),
         watcher.failed,
     ).install()
 """

@@ -480,7 +480,7 @@ def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
     import sys
     sys.path.insert(0, {str(SOURCES.parent)!r})
     from pathlib import Path
-    from trainperf import guarding
+    from trainperf.run import guarding
     Path("inner").mkdir()
     print(guarding.probe([str(Path("inner").resolve())], Path("scratch"), []).notes)
     """
@@ -498,7 +498,7 @@ def test_root_without_the_right_to_mount_is_told_so(user, tmp_path):
     import sys
     sys.path.insert(0, {str(SOURCES.parent)!r})
     from pathlib import Path
-    from trainperf import guarding
+    from trainperf.run import guarding
     print(guarding.probe([{str(user)!r}], Path({str(tmp_path)!r}), []))
     """
     without = ("--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")

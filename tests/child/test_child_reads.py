@@ -15,11 +15,9 @@ import pytest
 
 from trainperf.child.reads.files import FileReads
 
-DRIVER: Any = SimpleNamespace()
-
 
 class Process:
-    """As much of an process as counting needs."""
+    """As much of a process as counting needs."""
 
     def __init__(self, folder: Path) -> None:
         self.settings: dict[str, Any] = {"folder": str(folder), "leg": None}
@@ -48,7 +46,7 @@ def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os
 
 
 def summary(reads: FileReads, process: Process) -> dict[str, Any]:
-    reads.close(DRIVER)
+    reads.close(None)
     return process.events[-1]
 
 
@@ -203,7 +201,7 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
         os.close(os.open(at("e"), os.O_RDONLY))
         np.fromfile(at("f"))
         open(os.path.join(data, "log"), "w").write("x")
-        reads.close(SimpleNamespace())
+        reads.close(None)
         print(json.dumps(told))
     """
     (tmp_path / "run").mkdir()
@@ -238,7 +236,7 @@ def test_in_a_leg_of_a_trial_nothing_is_counted(tmp_path: Path) -> None:
     reads.install()
     reads.begin()
     reads.mark()
-    reads.close(DRIVER)
+    reads.close(None)
     assert process.events == []
 
 
@@ -286,7 +284,7 @@ def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:
         reads.begin()
         reads.mark()
         assert outcomes() == before
-        reads.close(SimpleNamespace())
+        reads.close(None)
     """
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],

@@ -28,6 +28,8 @@ class Fake:
     def failed(self, what: str, error: BaseException) -> None:
         self.faults.append(f"{what}: {error}")
 
+    def source(self) -> None: ...
+
     def probe_names(self) -> tuple[str, ...]:
         return self.names
 

@@ -3,7 +3,7 @@
 import functools
 import json
 
-from trainperf.child.keras.callbacks import definitions
+from trainperf.child.tensorflow.callbacks import definitions
 
 
 class Base:

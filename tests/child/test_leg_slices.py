@@ -27,13 +27,11 @@ def slices(tmp_path):
         words = leg.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, flush=lambda: None)
         process = SimpleNamespace(
-            clock=lambda: now[0],
-            settings={"folder": str(tmp_path)},
-            losses=losses,
-            record=Record(),
-            world=SimpleNamespace(rank=rank, size=size) if size > 1 else None,
+            clock=lambda: now[0], settings={"folder": str(tmp_path)}, record=Record()
         )
-        plan = leg.Slices(process, {"warm_up_steps": 1, "warm_up_epochs": 0})
+        world = SimpleNamespace(rank=rank, size=size) if size > 1 else None
+        training = SimpleNamespace(process=process, losses=losses, world=world)
+        plan = leg.Slices(training, {"warm_up_steps": 1, "warm_up_epochs": 0})
         made.append((plan, words))
         return plan, words, losses, process.record
 
@@ -107,6 +105,9 @@ def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, w
 
         def reopened(self):
             self.first = True
+
+        def steps_per_call(self):
+            return 1
 
     plan, *_ = slices()
     plan.whole_epochs = whole

@@ -19,8 +19,8 @@ class Record:
         self.events.append({"e": kind, **fields})
 
 
-class FakeObserver:
-    """As much of an process as losses need."""
+class FakeProcess:
+    """As much of a process as losses need."""
 
     def __init__(self, warm_up_steps: int = 0) -> None:
         self.settings = {"leg": {"warm_up_steps": warm_up_steps}}
@@ -54,7 +54,7 @@ class PerReplica:
         self.values = values
 
 
-def written(losses: Losses, process: FakeObserver) -> dict[int, Any]:
+def written(losses: Losses, process: FakeProcess) -> dict[int, Any]:
     before = len(process.record.events)
     losses.flush()
     assert process.faults == []
@@ -63,19 +63,19 @@ def written(losses: Losses, process: FakeObserver) -> dict[int, Any]:
 
 
 @pytest.fixture
-def process() -> FakeObserver:
-    return FakeObserver()
+def process() -> FakeProcess:
+    return FakeProcess()
 
 
 @pytest.fixture
-def losses(process: FakeObserver) -> Losses:
+def losses(process: FakeProcess) -> Losses:
     return Losses(process)  # type: ignore[arg-type]
 
 
 STEP = ("function", 1)
 
 
-def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeObserver) -> None:
+def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeProcess) -> None:
     tensor = Tensor(0.5)
     losses.returned(STEP, tensor)
     assert tensor.copies == 0
@@ -97,14 +97,14 @@ def test_nothing_is_copied_before_the_pause(losses: Losses, process: FakeObserve
     ],
 )
 def test_the_loss_is_what_is_called_so_or_the_first_float_scalar(
-    losses: Losses, process: FakeObserver, result: Any
+    losses: Losses, process: FakeProcess, result: Any
 ) -> None:
     losses.returned(STEP, result)
     losses.returned(STEP, result)
     assert written(losses, process) == {1: 0.5, 2: 0.5}
 
 
-def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, process: FakeObserver) -> None:
+def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, process: FakeProcess) -> None:
     losses.returned(STEP, None)
     losses.returned(STEP, None)
     losses.returned(("train_on_batch", 1), 0.25)
@@ -112,7 +112,7 @@ def test_a_result_without_a_loss_leaves_a_hole(losses: Losses, process: FakeObse
 
 
 def test_a_result_that_changes_its_form_is_looked_at_anew(
-    losses: Losses, process: FakeObserver
+    losses: Losses, process: FakeProcess
 ) -> None:
     for result in ({"loss": 0.5}, [0.25], [0.125]):
         losses.returned(STEP, result)
@@ -120,7 +120,7 @@ def test_a_result_that_changes_its_form_is_looked_at_anew(
 
 
 def test_steps_are_counted_by_the_first_of_several_functions(
-    losses: Losses, process: FakeObserver
+    losses: Losses, process: FakeProcess
 ) -> None:
     for turn in range(3):
         losses.returned(("function", "critic"), float(turn))
@@ -129,7 +129,7 @@ def test_steps_are_counted_by_the_first_of_several_functions(
 
 
 def test_a_function_that_is_called_no_more_gives_up_the_count(
-    losses: Losses, process: FakeObserver
+    losses: Losses, process: FakeProcess
 ) -> None:
     losses.returned(("function", "pretraining"), 7.0)
     for _ in range(OTHERS + 2):
@@ -137,9 +137,7 @@ def test_a_function_that_is_called_no_more_gives_up_the_count(
     assert written(losses, process) == {1: 7.0, 2: 1.0, 3: 1.0}
 
 
-def test_several_updates_of_one_call_count_as_so_many(
-    losses: Losses, process: FakeObserver
-) -> None:
+def test_several_updates_of_one_call_count_as_so_many(losses: Losses, process: FakeProcess) -> None:
     for updates, begins in ((4, True), (4, False), (2, False), (4, True)):
         losses.fitted(None, {"loss": Tensor(1.0)}, updates, begins)
     losses.flush()
@@ -150,7 +148,7 @@ def test_several_updates_of_one_call_count_as_so_many(
 
 
 def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(
-    losses: Losses, process: FakeObserver
+    losses: Losses, process: FakeProcess
 ) -> None:
     for update in range(1, 5001):
         losses.saw(update, float(update))
@@ -164,13 +162,13 @@ def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(
     assert written(losses, process) == {5001: 1.0}, "after a pause all are kept again"
 
 
-def test_what_is_no_number_is_written_as_text(losses: Losses, process: FakeObserver) -> None:
+def test_what_is_no_number_is_written_as_text(losses: Losses, process: FakeProcess) -> None:
     for value in (float("nan"), float("inf"), float("-inf"), 1 / 3):
         losses.returned(STEP, value)
     assert written(losses, process) == {1: "nan", 2: "inf", 3: "-inf", 4: 0.333333333}
 
 
-def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, process: FakeObserver) -> None:
+def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, process: FakeProcess) -> None:
     class Gone(Tensor):
         def numpy(self) -> float:
             raise RuntimeError("the buffer is gone")
@@ -194,7 +192,7 @@ def torch() -> Any:
 
 
 def test_a_loss_of_pytorch_is_kept_without_its_graph(
-    losses: Losses, process: FakeObserver, torch: Any
+    losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     class Held:
         """What a graph keeps until it is derived or dropped."""
@@ -217,7 +215,7 @@ def test_a_loss_of_pytorch_is_kept_without_its_graph(
 
 
 def test_a_loss_that_the_script_writes_over_is_kept_as_it_was(
-    losses: Losses, process: FakeObserver, torch: Any
+    losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     loss = torch.tensor(0.5)
     losses.derived(loss)
@@ -229,7 +227,7 @@ def test_a_loss_that_the_script_writes_over_is_kept_as_it_was(
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float32", "float64"])
 def test_a_loss_of_any_precision_can_be_read(
-    losses: Losses, process: FakeObserver, torch: Any, name: str
+    losses: Losses, process: FakeProcess, torch: Any, name: str
 ) -> None:
     losses.derived(torch.tensor(0.75, dtype=getattr(torch, name)))
     losses.applied(OPTIMIZER)
@@ -237,7 +235,7 @@ def test_a_loss_of_any_precision_can_be_read(
 
 
 def test_a_scaled_loss_is_told_as_it_was_before(
-    losses: Losses, process: FakeObserver, torch: Any
+    losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     scaled = torch.tensor(65536.0)
     scaled._trainperf_unscaled = torch.tensor(1.0)
@@ -248,7 +246,7 @@ def test_a_scaled_loss_is_told_as_it_was_before(
 
 @pytest.mark.parametrize("wrapped", [lambda loss: loss, lambda loss: [loss], lambda loss: (loss,)])
 def test_losses_that_are_derived_together_are_told_by_the_first(
-    losses: Losses, process: FakeObserver, torch: Any, wrapped: Any
+    losses: Losses, process: FakeProcess, torch: Any, wrapped: Any
 ) -> None:
     losses.derived(wrapped(torch.tensor(0.5)))
     losses.derived(torch.tensor(9.0))
@@ -257,7 +255,7 @@ def test_losses_that_are_derived_together_are_told_by_the_first(
 
 
 def test_a_loss_for_each_element_is_told_by_its_mean(
-    losses: Losses, process: FakeObserver, torch: Any
+    losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     losses.derived(torch.tensor([1.0, 2.0, 6.0], dtype=torch.bfloat16))
     losses.applied(OPTIMIZER)
@@ -266,9 +264,7 @@ def test_a_loss_for_each_element_is_told_by_its_mean(
     assert written(losses, process) == {1: 3.0, 2: 0.25}
 
 
-def test_nothing_to_derive_leaves_a_hole(
-    losses: Losses, process: FakeObserver, torch: Any
-) -> None:
+def test_nothing_to_derive_leaves_a_hole(losses: Losses, process: FakeProcess, torch: Any) -> None:
     losses.derived([])
     losses.applied(OPTIMIZER)
     losses.derived(torch.tensor(0.5))
@@ -277,7 +273,7 @@ def test_nothing_to_derive_leaves_a_hole(
 
 
 def test_the_loss_of_a_second_optimizer_is_not_taken_for_that_of_the_first(
-    losses: Losses, process: FakeObserver, torch: Any
+    losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     for turn in range(3):
         losses.derived(torch.tensor(float(turn)))
@@ -288,7 +284,7 @@ def test_the_loss_of_a_second_optimizer_is_not_taken_for_that_of_the_first(
 
 
 def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
-    process = FakeObserver(warm_up_steps=8)
+    process = FakeProcess(warm_up_steps=8)
     losses = Losses(process)  # type: ignore[arg-type]
     weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
     losses.weights(weights)

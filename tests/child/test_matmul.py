@@ -128,9 +128,9 @@ def torch_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     fake: Any = Fake()
     fake.cuda = cuda
     monkeypatch.setitem(sys.modules, "torch", fake)
-    monkeypatch.setattr(torch_matmul.torch_facts, "devices", lambda driver: [0])
+    monkeypatch.setattr(torch_matmul.models, "devices", lambda driver: [0])
     monkeypatch.setattr(
-        torch_matmul.torch_models,
+        torch_matmul.models,
         "models",
         lambda loops: [(model, (), {}) for model in loops.models],
     )
@@ -181,7 +181,7 @@ TF32 = {
 def test_tf32_is_named_however_it_was_allowed() -> None:
     code = """
         import json, os, sys, torch
-        from trainperf.child import torch_matmul
+        from trainperf.child.torch.built import matmul as torch_matmul
         torch.cuda.get_device_capability = lambda index: (8, 0)
         for setting in json.loads(sys.argv[1]):
             new = "fp32_precision" in setting
@@ -222,7 +222,7 @@ def test_nothing_is_timed_on_a_cpu_or_by_one_of_several_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert torch_matmul.extras(Driver()) == []
-    monkeypatch.setattr(torch_matmul.torch_facts, "devices", lambda driver: [0])
+    monkeypatch.setattr(torch_matmul.models, "devices", lambda driver: [0])
     assert [name for name, _ in torch_matmul.extras(Driver())] == [torch_matmul.WHAT]
     assert torch_matmul.extras(Driver(world=object())) == []
 

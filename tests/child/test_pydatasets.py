@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from trainperf.child.keras import pydatasets
+from trainperf.child.tensorflow import pydatasets
 
 GENERATOR = np.random.default_rng(0)
 

@@ -210,7 +210,7 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     watcher = Watcher()
-    assert ranks.find(watcher) is None  # nothing ties it to the others
+    assert ranks.find(watcher, None, lambda: None) is None  # nothing ties it to the others
     (event,) = watcher.record.of("rank")
     named = (event["launcher"], event["rank"], event["world_size"], event["local_rank"])
     assert named == place
@@ -233,7 +233,7 @@ def test_a_process_by_itself_has_no_rank(monkeypatch):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
     watcher = Watcher()
-    assert ranks.find(watcher) is None
+    assert ranks.find(watcher, None, lambda: None) is None
     assert not watcher.record.of("rank")
 
 

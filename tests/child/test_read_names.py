@@ -11,7 +11,7 @@ from trainperf.child.reads import names as read_names
 
 
 def names(dataset: Any) -> list[str]:
-    return read_names.of_loop(SimpleNamespace(dataset=lambda: dataset))
+    return read_names.of_dataset(dataset)
 
 
 def files(folder: Path, many: int) -> list[str]:

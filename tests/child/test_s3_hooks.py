@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from looping import Watcher
 from s3_store import KEYS, Answer, Store, proxy
 from trainperf.child.process.patching import undo
 from trainperf.child.process.recorder import Recorder
 from trainperf.child.reads import s3
+from trainperf.child.start import Frameworks
 
 boto3 = pytest.importorskip("boto3")
 moto_server = pytest.importorskip("moto.server")
@@ -66,7 +68,8 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     monkeypatch.setattr("trainperf.child.reads.s3_counts.EVERY_S", 0.0)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     one = SimpleNamespace(settings={}, record=Kept())
-    s3.hook(one, botocore.client)
+    one.counts = s3.counts(one)
+    s3.hook(one.counts, botocore.client)
     yield one
     undo(botocore.client.BaseClient, "_make_api_call")
     undo(botocore.endpoint.Endpoint, "_needs_retry")
@@ -119,9 +122,7 @@ def test_requests_of_several_threads_are_seen_at_once(store, process, client):
     assert sums(process)["seconds"] > 1.5 * process.record.last["busy"]
 
 
-def test_an_attempt_that_botocore_repeats_by_itself_is_counted(
-    store, process, client, monkeypatch
-):
+def test_an_attempt_that_botocore_repeats_by_itself_is_counted(store, process, client, monkeypatch):
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
     answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])
     store.fault = lambda method, path: next(answers, None)
@@ -149,7 +150,7 @@ def test_a_store_that_hangs_up_is_an_error_by_its_type(store, process, client):
 
 
 def test_a_fault_of_ours_costs_a_figure_and_not_the_program(store, process, client):
-    process.s3_counts.bucket = None
+    process.counts.bucket = None
     assert client.head_object(Bucket="hooked", Key="train/0")["ContentLength"] == SIZE
 
 
@@ -157,7 +158,9 @@ def test_legs_of_trials_are_left_alone():
     import botocore.client
 
     before = botocore.client.BaseClient._make_api_call
-    s3.hook(SimpleNamespace(settings={"leg": {}}), botocore.client)
+    watcher = Watcher()
+    watcher.settings["leg"] = {}
+    Frameworks(watcher)._hook_s3(botocore.client, 0.0)
     assert botocore.client.BaseClient._make_api_call is before
 
 
@@ -178,7 +181,7 @@ def test_a_request_costs_microseconds_more(process: SimpleNamespace) -> None:
     meta = SimpleNamespace(
         service_model=SimpleNamespace(service_name="s3"), region_name="", endpoint_url=""
     )
-    call = s3._called(process.s3_counts, lambda *_: {"ContentLength": 1})
+    call = s3._called(process.counts, lambda *_: {"ContentLength": 1})
     began = time.perf_counter()
     for _ in range(2000):
         call(SimpleNamespace(meta=meta), "GetObject", params)

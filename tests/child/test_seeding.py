@@ -10,7 +10,7 @@ import pytest
 
 START = """
 from types import SimpleNamespace
-from trainperf.child import seeding
+from trainperf.child.process import seeding
 def failed(what, error): raise SystemExit(f"{what}: {error}")
 seeding.install(SEED, SimpleNamespace(failed=failed))
 """

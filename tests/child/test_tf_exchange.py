@@ -55,7 +55,7 @@ def reduction(graph, size, joint=True):
 
 
 def exchange(*seen):
-    made = Exchange(SimpleNamespace(off=False, driver=None))
+    made = Exchange(SimpleNamespace(process=SimpleNamespace(off=False), driver=None))
     made._reductions += seen
     return made
 
@@ -126,7 +126,7 @@ def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():
         def _replica_ctx_all_reduce(self, reduce_op, value, options=None):
             return [2 * one for one in value]
 
-    made = Exchange(SimpleNamespace(off=True, driver=None))
+    made = Exchange(SimpleNamespace(process=SimpleNamespace(off=True), driver=None))
     made._keyed = True
     made._reductions.append(reduction(1, 10))
     made.watch(Extended)
@@ -152,7 +152,8 @@ PROGRAM = """
     def failed(what, error):
         raise error
 
-    exchange = Exchange(SimpleNamespace(off=False, driver=None, failed=failed))
+    process = SimpleNamespace(off=False, failed=failed)
+    exchange = Exchange(SimpleNamespace(process=process, driver=None))
     exchange.key_functions(function_context)
     exchange.watch(mirrored_strategy.MirroredExtended)
 

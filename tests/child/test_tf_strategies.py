@@ -10,7 +10,8 @@ import pytest
 
 from observing import patient
 from trainperf.child.tensorflow.strategies import hooks, sharding
-from trainperf.child.tensorflow.strategies.scopes import strategies_of, world
+from trainperf.child.tensorflow.strategies.exchange import Exchange
+from trainperf.child.tensorflow.strategies.scopes import Strategies, world
 from trainperf.child.tensorflow.strategies.told import (
     Built,
     described,
@@ -61,13 +62,12 @@ class Written:
         pass
 
 
-def process(**settings):
+def strategies(**settings):
     def failed(what, error):
         raise error
 
-    return SimpleNamespace(
-        off=False, driver=None, facts={}, settings=settings, record=Written(), failed=failed
-    )
+    process = SimpleNamespace(off=False, settings=settings, record=Written(), failed=failed)
+    return Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
 
 
 def cluster(**jobs):
@@ -89,25 +89,25 @@ def workers(rank, addresses, devices=("/device:CPU:0",), implementation="AUTO"):
 
 
 def with_strategy(strategy):
-    process = process()
-    strategies_of(process).built.append(Built(strategy, None))
-    return process
+    made = strategies()
+    made.built.append(Built(strategy, None))
+    return made
 
 
 # --------------------------------------------------------------------- place in a cluster
 
 
 @pytest.mark.parametrize(
-    "process",
+    "known",
     [
-        process(),
+        strategies(),
         with_strategy(MirroredStrategy()),
         with_strategy(workers(0, ["localhost:1000"])),
         with_strategy(ParameterServerStrategyV2()),
     ],
 )
-def test_a_process_by_itself_has_no_place_in_a_world(process):
-    assert world(process) is None
+def test_a_process_by_itself_has_no_place_in_a_world(known):
+    assert world(known) is None
 
 
 def test_a_worker_knows_its_rank_and_who_shares_its_host():
@@ -181,33 +181,34 @@ def test_what_sums_over_replicas_is_told_with_what_takes_effect(strategy, words)
 
 
 def test_the_strategy_built_last_is_the_one_that_trains_unless_another_is_in_use():
-    process = process()
-    strategies = strategies_of(process)
-    assert strategies.main() is None
+    made = strategies()
+    assert made.main() is None
     first, second = MirroredStrategy(), MirroredStrategy()
-    strategies.built += [Built(first, None), Built(second, None)]
-    assert strategies.main().strategy is second
-    assert strategies.main(first).strategy is first
-    assert strategies.main(MirroredStrategy()).strategy is second
+    made.built += [Built(first, None), Built(second, None)]
+    assert made.main().strategy is second
+    assert made.main(first).strategy is first
+    assert made.main(MirroredStrategy()).strategy is second
 
 
 def test_a_strategy_of_a_library_or_of_ours_is_not_the_users():
-    process = process()
-    strategies_of(process).made(type("_DefaultDistributionStrategy", (), {})())
+    made = strategies()
+    process = made.process
+    made.made(type("_DefaultDistributionStrategy", (), {})())
     process.off = True
-    strategies_of(process).made(MirroredStrategy())
-    assert strategies_of(process).built == []
+    made.made(MirroredStrategy())
+    assert made.built == []
     assert process.record.events == []
 
 
 def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
-    process = process()
+    made = strategies()
+    process = made.process
     strategy = MirroredStrategy()
-    strategies_of(process).made(strategy)
-    strategies_of(process).made(strategy)
-    strategies_of(process).scope(strategy)
-    strategies_of(process).scope(MirroredStrategy())
-    strategies_of(process).write(distributed=True)
+    made.made(strategy)
+    made.made(strategy)
+    made.scope(strategy)
+    made.scope(MirroredStrategy())
+    made.write(distributed=True)
     kinds = [kind for kind, _ in process.record.events]
     assert kinds == ["tf_strategy", "tf_strategy"]
     before, after = (fields for _, fields in process.record.events)
@@ -221,13 +222,13 @@ def test_a_strategy_is_recorded_as_it_is_built_and_scopes_are_counted():
 
 def built_with(settings, *arguments, **keywords):
     seen = []
-    process = process(**settings)
+    made = strategies(**settings)
 
     class Strategy:
         def __init__(self, devices=None, cross_device_ops=None):
             seen.append((devices, cross_device_ops))
 
-    Strategy.__init__ = hooks._make_mirrored(strategies_of(process))(Strategy.__init__)
+    Strategy.__init__ = hooks._make_mirrored(made)(Strategy.__init__)
     Strategy(*arguments, **keywords)
     return seen[0]
 
@@ -307,7 +308,7 @@ DATASETS = """
 
     import tensorflow as tf
 
-    from trainperf.child import tf_sharding
+    from trainperf.child.tensorflow.strategies import sharding as tf_sharding
 
     folder = sys.argv[1]
     names = [f"{folder}/{number}.tfrecord" for number in range(3)]

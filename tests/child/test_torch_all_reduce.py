@@ -109,12 +109,12 @@ TWO_RANKS = """
     from torch.nn.parallel import DistributedDataParallel
 
     from processes import driver_of
-    from trainperf.child import torch_all_reduce, torch_exchange
+    from trainperf.child.torch.exchange import all_reduce as torch_all_reduce
+    from trainperf.child.torch.exchange import exchange as torch_exchange
 
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     torch.manual_seed(rank)
-    loops = hooks.loops_of(watcher)
     found = {}
 
     def alike(tensor):

@@ -131,12 +131,12 @@ TWO_RANKS = """
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     from processes import driver_of
-    from trainperf.child import torch_all_reduce, torch_exchange
+    from trainperf.child.torch.exchange import all_reduce as torch_all_reduce
+    from trainperf.child.torch.exchange import exchange as torch_exchange
 
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
     rank = dist.get_rank()
     torch.manual_seed(0)
-    loops = hooks.loops_of(watcher)
     found = {"sums before": sys.modules["torch.distributed._functional_collectives"].all_reduce}
 
     class World:

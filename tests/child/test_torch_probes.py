@@ -118,7 +118,7 @@ def probed(
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(
         loops=loops,
-        loader=loader,
+        dataset=lambda: loader,
         record=Record(),
         sync=lambda: None,
         clock=clock.monotonic,

@@ -168,7 +168,7 @@ SCRIPT = """
 import os, tempfile, time
 from types import SimpleNamespace
 import torch
-from trainperf.child import torch_trace
+from trainperf.child.torch.step import trace as torch_trace
 
 files = set(os.listdir(tempfile.gettempdir()))
 model = torch.nn.Linear(4, 4)

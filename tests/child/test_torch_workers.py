@@ -9,21 +9,20 @@ import pytest
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
-from loading import Process, torch
+from loading import torch
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import workers
 
 pytestmark = pytest.mark.alone
 
 
-class Telling(Process):
-    """Says in a queue, which a forked worker shares, that it was made quiet."""
+class Telling:
+    """Says in a queue, which a forked worker shares, that it helps another process."""
 
     def __init__(self):
-        super().__init__()
         self.told = multiprocessing.get_context("fork").SimpleQueue()
 
-    def quiet(self):
+    def helps(self):
         self.told.put(multiprocessing.current_process().pid)
 
 

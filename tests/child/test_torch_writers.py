@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.shield import writing
+from trainperf.child.shield.modules import WRITING
+from trainperf.child.shield.writing import Writing
 
 
 @pytest.fixture
@@ -18,10 +19,11 @@ def process(tmp_path: Path) -> Any:
     (tmp_path / "run").mkdir()
     notes: list[str] = []
     made = SimpleNamespace(
-        facts={}, notes=notes, note=notes.append, settings={"folder": str(tmp_path / "run")}
+        notes=notes, note=notes.append, settings={"folder": str(tmp_path / "run")}
     )
+    made.writing = Writing(made)
     yield made
-    writing.undo(made)
+    made.writing.undo()
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def user(tmp_path: Path) -> Path:
 def hooked(process: Any, name: str, **functions: Any) -> Any:
     module = ModuleType(name)
     module.__dict__.update(functions)
-    writing.hook(process, module)
+    process.writing.hook(module, WRITING[name])
     assert process.notes == []
     return module
 
@@ -51,7 +53,7 @@ def test_a_module_that_was_hooked_is_let_go_again(process, user, tmp_path):
 
     module = hooked(process, "torch.serialization", save=save, load=lambda f: f)
     assert module.save(1, user / "last.pt") == place(tmp_path, user / "last.pt")
-    writing.undo(process)
+    process.writing.undo()
     assert module.save is save
 
 
@@ -103,7 +105,7 @@ def test_summaries_are_written_to_the_scratch_folder(process, user, tmp_path, na
 def torch(process: Any) -> Any:
     module = pytest.importorskip("torch")
     saved = module.save, module.load
-    writing.hook(process, module.serialization)
+    process.writing.hook(module.serialization, WRITING["torch.serialization"])
     # As in a run: `import torch` takes both from the hooked module.
     module.save, module.load = module.serialization.save, module.serialization.load
     yield module

@@ -11,11 +11,12 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trainperf.child.shield import tensorflow, torch, writers, writing
+from trainperf.child.shield import tensorflow, torch, writers
 from trainperf.child.shield.changes import Changes, mend_renames
 from trainperf.child.shield.files import Files, Over
 from trainperf.child.shield.modules import WRITING
 from trainperf.child.shield.writers import Scratch
+from trainperf.child.shield.writing import Writing
 
 
 @pytest.fixture
@@ -212,21 +213,23 @@ def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
 
 def test_a_module_that_has_changed_is_left_alone_and_that_is_said(tmp_path):
     notes: list[str] = []
-    process = SimpleNamespace(facts={}, note=notes.append, settings={"folder": str(tmp_path)})
-    writing.hook(process, ModuleType("keras.src.callbacks.csv_logger"))
+    process = SimpleNamespace(note=notes.append, settings={"folder": str(tmp_path)})
+    name = "keras.src.callbacks.csv_logger"
+    Writing(process).hook(ModuleType(name), WRITING[name])
     assert "csv_logger writes could not be redirected" in notes[0]
 
 
 def test_what_was_redirected_can_be_let_go(tmp_path, user):
-    process = SimpleNamespace(facts={}, note=print, settings={"folder": str(tmp_path / "run")})
+    process = SimpleNamespace(note=print, settings={"folder": str(tmp_path / "run")})
     module = ModuleType("tensorflow.python.profiler.profiler_v2")
     module.start = lambda logdir, options=None: logdir  # type: ignore[attr-defined]
     before = module.start
-    writing.hook(process, module)
+    writing = Writing(process)
+    writing.hook(module, WRITING[module.__name__])
     assert module.start(str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start(logdir=str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start("") == ""
-    writing.undo(process)
+    writing.undo()
     assert module.start is before
 
 

@@ -76,7 +76,7 @@ class Process:
         self._watch_errors()
 
     def watch(self) -> None:
-        """Write every second what was recorded, and look for trainperf: once, where it may train."""
+        """Write every second what was recorded, and look for trainperf; once, if it may train."""
         if self._watching:
             return
         self._watching = True

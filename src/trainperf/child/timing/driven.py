@@ -32,9 +32,9 @@ class Driven:
     """A loop under way; subclasses say of their kind of loop what does not hold for most.
 
     `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
-    belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that it is none
-    of the usual ones; `extras` are measured once all blocks are done; `restarts` are the seconds that
-    opening the input again took in the last `pull`.
+    belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that
+    it is none of the usual ones; `extras` are measured once all blocks are done; `restarts` are
+    the seconds that opening the input again took in the last `pull`.
     """
 
     kind = ""

@@ -139,7 +139,7 @@ def record(driver: Any) -> None:
 
 def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
-    gpus = [torch.cuda.get_device_name(index) for index in devices(driver)]
+    gpus = [torch.cuda.get_device_name(index) for index in models.devices(driver)]
     driver.record.write(
         "framework",
         name="torch",

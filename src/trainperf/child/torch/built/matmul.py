@@ -9,7 +9,6 @@ from typing import Any
 
 from ...timing import matmul
 from . import models
-from . import models
 
 WHAT = "a large matrix product"
 

@@ -18,6 +18,7 @@ from _runs import machine
 from trainperf.model import Equivalence, Leg, Run
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.pages import HUGE_PAGES, available
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
 from trainperf.trial.side_by_side import Bench
 
@@ -56,7 +57,7 @@ def leg_of(script: Path) -> Run:
         command=(sys.executable, str(script)),
         cwd=str(script.parent),
         label=script.name,
-        env={**QUIET, "PYTHONHASHSEED": "0"},
+        env={**QUIET, "PYTHONHASHSEED": "0", **(HUGE_PAGES if available() else {})},
         seed=SEED,
         leg=Leg(WARM_UP_STEPS),
     )

@@ -276,3 +276,10 @@ def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
     assert list(spinning(seen, passive, 0.3)) == []
     assert list(spinning(seen, Trials("side by side"), 0.05)) == []
     assert list(spinning(seen, passive, None)) == []
+
+
+def test_what_huge_pages_made_of_the_script_is_told() -> None:
+    huge = Trials("side by side", huge_pages=True)
+    (note,) = spinning(evidence(real=0.045), huge, 0.028)
+    assert "hugetlb=1 a step of the unchanged script took 28.0 ms" in note
+    assert list(spinning(evidence(real=0.045), huge, 0.04)) == []

@@ -19,7 +19,16 @@ from trainperf.model import (
     StartUp,
 )
 from trainperf.trial.budget import Clock
-from trainperf.trial.planning import NO_EPOCH, SEED, WARM_UP_STEPS, Subject, costs_of, plan, spins
+from trainperf.trial.pages import HUGE_PAGES
+from trainperf.trial.planning import (
+    NO_EPOCH,
+    SEED,
+    WARM_UP_STEPS,
+    Subject,
+    costs_of,
+    plan,
+    spins,
+)
 
 PLAIN, (MAP, BATCH) = marked(
     "import tensorflow as tf\nds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n"
@@ -221,6 +230,14 @@ def test_all_legs_sleep_or_none_does(subject):
     assert made.how.passive
     runs = [made.edits.run, *(one.run for one in made.chosen)]
     assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}
+
+
+def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypatch):
+    monkeypatch.setattr("trainperf.trial.planning.huge_pages", lambda *_: HUGE_PAGES)
+    made = planned(subject(PARALLEL))
+    assert made.how.huge_pages
+    runs = [made.edits.run, *(one.run for one in made.chosen)]
+    assert {run.env["GLIBC_TUNABLES"] for run in runs} == {"glibc.malloc.hugetlb=1"}
 
 
 def test_one_after_another_if_asked_for(subject):

@@ -130,7 +130,8 @@ class Trials:
     every leg. `budget_needed_s` is the budget that would have let all be tried, None
     where nothing was left out for want of time. `reason` says why there were none.
     `interrupted` says that Ctrl-C ended them. `passive` says that in all legs OpenMP's threads
-    slept where they waited for one another (`OMP_WAIT_POLICY=passive`).
+    slept where they waited for one another (`OMP_WAIT_POLICY=passive`), `huge_pages` that their
+    tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -142,3 +143,4 @@ class Trials:
     budget_needed_s: float | None = None
     interrupted: bool = False
     passive: bool = False
+    huge_pages: bool = False

@@ -167,6 +167,11 @@ def _how(diagnosis: Diagnosis) -> list[str]:
             "Neighbours took cores, so threads of OpenMP slept where they waited for one another "
             "(OMP_WAIT_POLICY=passive), in every leg."
         )
+    if trying is not None and trying.huge_pages and measured:
+        told.append(
+            "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every leg: on "
+            "small ones two runs of one script can differ."
+        )
     if trying is not None and trying.reason:
         told.append(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.")
     control = diagnosis.control

@@ -21,6 +21,7 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
+from trainperf.trial.pages import huge_pages
 from trainperf.trial.ports import shared_port
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.room import Room, room
@@ -108,17 +109,18 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     given = os.environ | subject.recording.run.env
     passive = spins(subject.evidence, given, subject.neighbours_cores)
     apart = may_spin(subject.evidence, given) and not passive
+    huge = huge_pages(subject.evidence, given)
     run = replace(
         subject.recording.run,
         seed=SEED,
         leg=Leg(warm_up_steps(subject.evidence), ranks=ranks),
-        env={**env, **(PASSIVE if passive else {}), **subject.recording.run.env},
+        env={**env, **(PASSIVE if passive else {}), **huge, **subject.recording.run.env},
     )
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
-    how = replace(_how(subject, space), passive=passive)
+    how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
     costs = costs_of(subject, together=how.mode == "side by side", apart=apart)
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):

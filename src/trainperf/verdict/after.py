@@ -58,15 +58,21 @@ SPINS = 1.5
 
 
 def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
-    """What sleeping at barriers alone made of the script, where its legs did that."""
+    """What the way in which all legs ran made of the unchanged script, where that is much."""
     real = evidence.times.real_
-    if not trying.passive or step_s is None or not isinstance(real, Measure):
+    if step_s is None or not isinstance(real, Measure) or real.seconds < SPINS * step_s:
         return
-    if real.seconds >= SPINS * step_s:
+    if trying.passive:
         yield (
             f"with OMP_WAIT_POLICY=passive a step of the unchanged script took {ms(step_s)} in the "
             f"trials, without it {ms(real.seconds)} in the observed run: beside busy neighbours "
             f"threads that spin keep the cores from those they wait for"
+        )
+    elif trying.huge_pages:
+        yield (
+            f"with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 a step of the unchanged script took "
+            f"{ms(step_s)} in the trials, without it {ms(real.seconds)} in the observed run: "
+            f"huge pages may be what it lacks"
         )
 
 

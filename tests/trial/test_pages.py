@@ -1,0 +1,42 @@
+"""Legs on a CPU get huge pages where there are some, unless the user has said how memory is got."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainperf.fixes._cases import GPU, evidence
+from trainperf.trial.pages import HUGE_PAGES, available, huge_pages
+
+
+@pytest.fixture
+def offered(tmp_path: Path) -> Path:
+    file = tmp_path / "enabled"
+    file.write_text("always [madvise] never\n")
+    return file
+
+
+@pytest.mark.parametrize("libc", ["glibc 2.34", "", "musl 1.2"])
+def test_a_c_library_without_them_is_not_asked(libc, offered, monkeypatch) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: libc)
+    assert not available(offered)
+
+
+def test_a_kernel_that_gives_none_is_not_asked(offered, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.35")
+    assert available(offered)
+    offered.write_text("always madvise [never]\n")
+    assert not available(offered)
+    assert not available(tmp_path / "gone")
+
+
+def test_what_the_user_says_of_memory_stands(offered, monkeypatch) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
+    assert huge_pages(evidence(), {}, offered) == HUGE_PAGES
+    assert huge_pages(evidence(), {"GLIBC_TUNABLES": "glibc.malloc.check=1"}, offered) == {}
+
+
+def test_the_memory_of_a_gpu_is_none_of_theirs(offered, monkeypatch) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
+    assert huge_pages(evidence(device=GPU), {}, offered) == {}

@@ -113,6 +113,7 @@ def driver_of(loops: Any) -> Any:
     return SimpleNamespace(
         loops=loops,
         process=process,
+        training=loops.training,
         record=process.record,
         clock=process.clock,
         sync=lambda: None,

@@ -9,6 +9,8 @@ import pytest
 
 from looping import STEP_S, Watcher, handed, phases
 from trainperf.child.timing import batches as plain
+from trainperf.child.timing.iterator_driver import IteratorDriver
+from trainperf.child.timing.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops
 
 
@@ -17,14 +19,18 @@ class Batches:
 
     dataset_of = staticmethod(plain.dataset_of)
     same_dataset = staticmethod(plain.same_dataset)
+    undistributed = staticmethod(plain.undistributed)
     fresh = staticmethod(plain.fresh)
 
     @staticmethod
     def size_in_bytes(batch: Any) -> int:
         return 8
 
-    @staticmethod
-    def sync_devices() -> None: ...
+
+class Device:
+    """Does what it is told at once."""
+
+    def wait(self) -> None: ...
 
 
 class Loader:
@@ -50,8 +56,9 @@ class Numbers:
 
 
 class Made(Loops):
-    framework = "made up"
-    batches = Batches
+    name = "made up"
+    batches = Batches()
+    device = Device()
 
     def facts(self, driver: Any) -> dict[str, Any]:
         return {"last": driver.batch}
@@ -59,6 +66,12 @@ class Made(Loops):
     def record_facts(self, driver: Any) -> None: ...
     def stages(self, driver: Any, deadline: float) -> None: ...
     def probes(self, driver: Any, deadline: float) -> None: ...
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> UpdateDriver:
+        return UpdateDriver(self)
 
 
 @pytest.fixture

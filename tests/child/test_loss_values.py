@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainperf.child.timing import loss_values
 from trainperf.child.timing.loss_values import (
     DEEPEST,
     is_eager,
@@ -54,3 +55,20 @@ def test_nine_digits_are_written_and_what_json_has_not_as_text() -> None:
 
 def test_a_plain_number_is_no_tensor_of_tensorflow() -> None:
     assert not is_eager(0.5)
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_sums_are_of_absolute_values_in_any_precision(torch):
+    tensors = [torch.tensor([[1.0, -2.0]]), torch.tensor([-0.5], dtype=torch.bfloat16)]
+    assert loss_values.absolute_sum(tensors) == 3.5
+    assert loss_values.absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0
+    assert loss_values.absolute_sum([]) == 0.0
+
+
+def test_of_a_large_tensor_only_the_first_elements_are_summed(torch):
+    tensors = [torch.ones(loss_values.LONGEST + 5)]
+    assert loss_values.absolute_sum(tensors) == loss_values.LONGEST

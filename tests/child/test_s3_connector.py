@@ -75,7 +75,7 @@ def client(library: ModuleType, told: list[dict[str, Any]]) -> Any:
         told.append(sums)
 
     record = SimpleNamespace(broken="", write=write, flush=lambda: None)
-    s3.hook(SimpleNamespace(settings={}, record=record), library)
+    s3.hook(s3.counts(SimpleNamespace(settings={}, record=record)), library)
     return library.S3Client("eu-west-1", endpoint="http://store")
 
 
@@ -120,7 +120,7 @@ def test_a_version_without_ranges_is_called_as_it_was(library, told):
 
     library.S3Client._get_object_stream = _get_object_stream
     record = SimpleNamespace(broken="", write=lambda kind, **sums: told.append(sums), flush=print)
-    s3.hook(SimpleNamespace(settings={}, record=record), library)
+    s3.hook(s3.counts(SimpleNamespace(settings={}, record=record)), library)
 
     assert list(library.S3Client("eu-west-1")._get_object_stream("data", "a")) == [b"x" * 5]
     assert (sums(told)["gets"], sums(told)["sized_bytes"]) == (1, 5)
@@ -154,5 +154,5 @@ def test_a_fault_of_ours_costs_a_figure_and_not_the_program(client, told):
 
 def test_a_library_without_these_methods_is_left_alone(told):
     record = SimpleNamespace(broken="", write=told.append, flush=lambda: None)
-    s3.hook(SimpleNamespace(settings={}, record=record), ModuleType(NAME))
+    s3.hook(s3.counts(SimpleNamespace(settings={}, record=record)), ModuleType(NAME))
     assert told == []

@@ -60,7 +60,7 @@ def test_a_seed_of_the_script_wins() -> None:
 def test_nothing_is_imported_for_it() -> None:
     loaded = "import sys; print([n for n in ('random', 'numpy', 'tensorflow') if n in sys.modules])"
     assert said(7, loaded, start=START) == said(
-        7, loaded, start="import trainperf.child.process.process\n"
+        7, loaded, start="import trainperf.child.process.importing\n"
     )
 
 

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from processes import soon  # noqa: E402
 from trainperf.child.torch import batches as part  # noqa: E402
+from trainperf.child.torch.device import TorchDevice  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 
@@ -227,21 +228,9 @@ def test_a_batch_that_holds_itself_ends():
     assert len(part.cloned(batch)) == 2
 
 
-def test_sums_are_of_absolute_values_in_any_precision():
-    tensors = [torch.tensor([[1.0, -2.0]]), torch.tensor([-0.5], dtype=torch.bfloat16)]
-    assert part.absolute_sum(tensors) == 3.5
-    assert part.absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0
-    assert part.absolute_sum([]) == 0.0
-
-
-def test_of_a_large_tensor_only_the_first_elements_are_summed():
-    tensors = [torch.ones(part.LONGEST + 5)]
-    assert part.absolute_sum(tensors) == part.LONGEST
-
-
 def test_there_is_nothing_to_wait_for_without_a_gpu():
     before = torch.cuda.is_initialized()
-    part.sync_devices()
+    TorchDevice().wait()
     assert torch.cuda.is_initialized() == before
 
 

@@ -231,7 +231,7 @@ def test_flags_of_the_environment(monkeypatch, variable, value, flag, read):
 
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
     driver = made_driver()
-    monkeypatch.setattr(torch_facts.torch_models, "models", lambda loops: 1 / 0)
+    monkeypatch.setattr(torch_facts.models, "models", lambda loops: 1 / 0)
     torch_facts.record(driver)
     assert ("facts about models", ZeroDivisionError) in {
         (what, type(error)) for what, error in driver.failures

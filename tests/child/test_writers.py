@@ -205,7 +205,7 @@ def test_over_shows_the_rest_of_what_it_stands_for():
 
 
 def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
-    parts = {"tf_writers": tensorflow, "torch_writers": torch}
+    parts = {"tensorflow": tensorflow, "torch": torch}
     for name in WRITING.values():
         part, _, function = name.partition(".")
         assert callable(getattr(parts[part], function))

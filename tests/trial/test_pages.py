@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.fixes._cases import GPU, evidence
+from trainperf.fixes.common.cases import GPU, evidence
 from trainperf.trial.pages import HUGE_PAGES, available, huge_pages
 
 

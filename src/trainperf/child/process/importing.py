@@ -1,7 +1,8 @@
 """Call a function right after a module was imported for the first time.
 
 A finder of our own instead of wrapt's: it costs 5 ms less in every interpreter the
-child reaches, most of which never import a framework.
+child reaches, most of which never import a framework. Nor is it derived from `importlib.abc`,
+whose import takes 17 ms more: the interpreter asks for the methods only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -19,7 +19,7 @@ Hook = Callable[[ModuleType, float], None]
 """Takes the module and the seconds its import took (0 if it was there already)."""
 
 
-class PostImport(MetaPathFinder):
+class PostImport:
     """Runs hooks after the modules they are for have been executed.
 
     `hooks` maps module names to hooks. `failed` is called
@@ -58,7 +58,7 @@ class PostImport(MetaPathFinder):
             self._finding.discard(fullname)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader, self)
+        spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
         return spec
 
     def ran(self, name: str, module: ModuleType, seconds: float) -> None:
@@ -72,7 +72,7 @@ class PostImport(MetaPathFinder):
             self._failed(name, error)
 
 
-class _Loader(Loader):
+class _Loader:
     def __init__(self, inner: Any, finder: PostImport) -> None:
         self._inner = inner
         self._finder = finder

@@ -10,7 +10,7 @@ from ..timing.batches import dataset_of, fresh, same_dataset
 if TYPE_CHECKING:
     from ..process.process import Process
 
-__all__ = ["dataset_of", "fresh", "same_dataset"]
+__all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
 
 
 def leaves(batch: Any) -> list[Any]:
@@ -33,14 +33,6 @@ def size_in_bytes(batch: Any) -> int:
             count *= int(dimension) if dimension is not None else 1
         total += count * max(1, getattr(dtype, "size", getattr(dtype, "itemsize", 1)))
     return total
-
-
-def sync_devices() -> None:
-    """Wait until the GPUs have done what was queued; nothing to do on the CPU."""
-    import tensorflow as tf
-
-    if tf.config.list_logical_devices("GPU"):
-        tf.test.experimental.sync_devices()
 
 
 def take(iterator: Any, most: int, most_bytes: int, seconds: float) -> list[Any]:

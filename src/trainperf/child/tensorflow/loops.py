@@ -10,6 +10,7 @@ from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
+from .device import TensorFlowDevice
 from .retraces import Retraces
 from .strategies import scopes
 from .strategies.exchange import Exchange
@@ -18,6 +19,7 @@ from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
+    from ..timing.driven import Extra
     from ..timing.training import Training
 
 
@@ -30,8 +32,9 @@ class TensorFlowLoops(Loops):
     seen where that cannot be felt, with what runs it again unseen.
     """
 
-    framework = "tensorflow"
+    name = "tensorflow"
     batches = tf_batches
+    device = TensorFlowDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
@@ -89,13 +92,13 @@ class TensorFlowLoops(Loops):
         """What switches the exchange between replicas off and on; None if there is none."""
         return self.replicas.exchange()
 
-    def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    def last_extras(self, driver: Any) -> list[Extra]:
         """A large matrix product, on a GPU only."""
         from . import matmul
 
         return matmul.extras(driver)
 
-    def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self, driver: Any) -> list[Extra]:
         """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         return self.replicas.extras(driver)
 

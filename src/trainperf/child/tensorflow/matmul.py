@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..timing import matmul
+from ..timing.driven import Extra
 
 WHAT = "a large matrix product"
 _DTYPES = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 _KNOWN = ("float16", "bfloat16", "float32")
 
 
-def extras(driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+def extras(driver: Any) -> list[Extra]:
     """What a single process on one GPU times last; nothing on any other device."""
     tf: Any = sys.modules.get("tensorflow")
     try:

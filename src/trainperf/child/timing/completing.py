@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven import Driven, Extra
 
 PROBES = "probes"
 USUAL_S = 10.0
@@ -21,7 +21,7 @@ def describe(driver: Driven) -> None:
     driver.record.write("facts", **_description(driver))
 
 
-def measure(driver: Driven, extras: Iterable[tuple[str, Callable[[float], None]]]) -> None:
+def measure(driver: Driven, extras: Iterable[Extra]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
     budget = Budget.of(driver)
     deadline = budget.extra_by(driver.clock())

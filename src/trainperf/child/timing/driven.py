@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from ..reads.files import FileReads
 
 
+Extra = tuple[str, Callable[[float], None]]
+"""What is measured once all blocks are done, by its name; it is given its deadline."""
+
+
+class Exchange(Protocol):
+    """The exchange of gradients with other processes or replicas."""
+
+    def off(self) -> str:
+        """Compute without it from here on; return "" or why that cannot be."""
+
+    def on(self) -> None:
+        """Exchange again."""
+
+
 class FitCycles(Protocol):
     """What is told of a `fit` that is called again and again."""
 
@@ -50,7 +64,7 @@ class Driven:
     cycles: FitCycles | None
     epochs_ended: int
     restarts: float
-    extras: list[tuple[str, Callable[[float], None]]]
+    extras: list[Extra]
 
     @property
     def wants_more(self) -> bool:
@@ -105,11 +119,11 @@ class Driven:
         """This process's place in its job as the framework tells it, None where it does not."""
         return None
 
-    def find_exchange(self) -> Any:
+    def find_exchange(self) -> Exchange | None:
         """What can switch the exchange of gradients off and on, None if there is none."""
         return None
 
-    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self) -> list[Extra]:
         """What is to be measured of the exchange alone; the ranks do it in step."""
         return []
 

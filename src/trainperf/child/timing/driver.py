@@ -6,7 +6,6 @@ trainperf does in between counts for nobody: the clock is read again afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
@@ -19,6 +18,7 @@ from .phases import Phases
 
 if TYPE_CHECKING:
     from ..job.ranks import World
+    from .driven import Extra
     from .training import Training
 
 ONE_OFF_TRACES = 3
@@ -55,7 +55,7 @@ class Driver(Driven):
         self.epochs_ended = 0
         self.restarts = 0.0
         self.ending = False
-        self.extras: list[tuple[str, Callable[[float], None]]] = []
+        self.extras: list[Extra] = []
         self._at: float | None = None
         self._gap_from: float | None = None
         self._first = False
@@ -318,7 +318,7 @@ class Driver(Driven):
         self.ending = self._between_seen = False
         return None if since is None else now - since
 
-    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def _extras(self) -> list[Extra]:
         """What is measured last; several ranks leave out what they cannot do in step."""
         if self.world is None:
             return [*self.exchange_extras(), *self.extras]

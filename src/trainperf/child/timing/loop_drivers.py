@@ -11,6 +11,8 @@ from .driver import Driver
 from .loop import REAL, RESIDENT
 
 if TYPE_CHECKING:
+    from .driven import Exchange, Extra
+    from .framework import Framework
     from .loops import Loops
 
 
@@ -19,29 +21,28 @@ class LoopDriver(Driver):
 
     def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
         facts.setdefault("where", frames.here())
-        self.loops: Any = loops
+        self.loops: Any = loops  # with what only the framework's own drivers know
+        self._framework: Framework = loops
         self.batches = loops.batches
         self.batch: Any = None
-        super().__init__(loops.training, phases, framework=loops.framework, **facts)
+        super().__init__(loops.training, phases, framework=loops.name, **facts)
         self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
 
     def sync(self) -> None:
         """Wait for queued kernels; on the CPU device there are none."""
-        self.batches.sync_devices()
+        self._framework.device.wait()
 
     def describe(self) -> dict[str, Any]:
         """Size and kind of the batch, replicas, epochs, what feeds the loop."""
-        facts: dict[str, Any] = self.loops.facts(self)
-        return facts
+        return self._framework.facts(self)
 
     def probe_names(self) -> tuple[str, ...]:
         """The probes that could be made of such a loop, for where none of them is."""
-        names: tuple[str, ...] = self.loops.probe_names()
-        return names
+        return self._framework.probe_names()
 
-    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def _extras(self) -> list[Extra]:
         """As in every loop; last what the framework's loops know to measure of the device."""
-        return [*super()._extras(), *self.loops.last_extras(self)]
+        return [*super()._extras(), *self._framework.last_extras(self)]
 
     def calls(self) -> list[dict[str, Any]]:
         """Those of a model's methods that do not train."""
@@ -50,17 +51,15 @@ class LoopDriver(Driver):
 
     def told_world(self) -> dict[str, Any] | None:
         """What the framework's loops know of it."""
-        place: dict[str, Any] | None = self.loops.world()
-        return place
+        return self._framework.world()
 
-    def find_exchange(self) -> Any:
+    def find_exchange(self) -> Exchange | None:
         """What the framework's loops know of it."""
-        return self.loops.exchange
+        return self._framework.exchange
 
-    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self) -> list[Extra]:
         """What the framework's loops know to measure of it."""
-        extras: list[tuple[str, Callable[[float], None]]] = self.loops.exchange_extras(self)
-        return extras
+        return self._framework.exchange_extras(self)
 
     def dataset(self) -> Any:
         """The dataset or loader the loop iterates, or None."""
@@ -72,8 +71,7 @@ class LoopDriver(Driver):
 
     def steps_per_call(self) -> int:
         """As the framework's loops know it."""
-        calls: int = self.loops.steps_per_call(self)
-        return calls
+        return self._framework.steps_per_call(self)
 
     def resident_iterator(self) -> Any:
         """An iterator over the batches that are replayed, None where there is none."""

@@ -14,26 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
 from .driven import Fed
+from .framework import Framework
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
-    from .driven import Driven
     from .training import Training
 
 BARE_UPDATES = 3
 """So many updates without a batch from an iterator, and the loop makes its own batches."""
 
 
-class Loops:
-    """What the hooks of a framework share, and what its drivers ask for.
+class Loops(Framework):
+    """What the hooks of a framework share: which calls and iterators are the training loop.
 
-    `batches` is the module that knows the framework's batches: `dataset_of`,
-    `same_dataset`, `fresh`, `size_in_bytes`, `sync_devices`. `depth` is above 0 inside a
-    step that is one call: what happens there belongs to the step.
+    `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
     """
-
-    framework = ""
-    batches: Any = None
 
     def __init__(self, training: Training) -> None:
         self.training = training
@@ -52,64 +47,6 @@ class Loops:
         self._bare = 0
         self._asked: dict[int, int] = {}
         self._first_update = False
-
-    # ------------------------------------------------- what the frameworks fill in
-
-    def world(self) -> dict[str, Any] | None:
-        """This process's place among those that train together, None where there are none."""
-        return None
-
-    def passive(self) -> bool:
-        """Whether what happens now is none of the loop's own."""
-        raise NotImplementedError
-
-    def facts(self, driver: Driven) -> dict[str, Any]:
-        """Size and kind of the batch, steps of an epoch, replicas."""
-        raise NotImplementedError
-
-    def record_facts(self, driver: Driven) -> None:
-        """Record what is known of models, device and settings."""
-        raise NotImplementedError
-
-    @property
-    def exchange(self) -> Any:
-        """What switches the exchange of gradients off (`off() -> str`) and on, or None."""
-        return None
-
-    def exchange_extras(self, driver: Driven) -> list[tuple[str, Callable[[float], None]]]:
-        """What to measure of the exchange alone."""
-        return []
-
-    def last_extras(self, driver: Driven) -> list[tuple[str, Callable[[float], None]]]:
-        """What is measured when all else was: what the device gives at best."""
-        return []
-
-    def stages(self, driver: Driven, deadline: float) -> None:
-        """Time the stages of the input."""
-        raise NotImplementedError
-
-    def probes(self, driver: Driven, deadline: float) -> None:
-        """Time the step against variations of it."""
-        raise NotImplementedError
-
-    def probe_names(self) -> tuple[str, ...]:
-        """What `probes` may record."""
-        return ()
-
-    def steps_per_call(self, driver: Driven) -> int:
-        """Steps of the model in one call of what is timed as a step."""
-        return 1
-
-    def step_begins(self, driver: Driven) -> None:
-        """A step of the loop begins."""
-
-    def iterator_driver(self, iterator: Any) -> Fed:
-        """A driver for the loop that takes its batches from `iterator`."""
-        raise NotImplementedError
-
-    def update_driver(self) -> Driven:
-        """A driver for a loop that makes its own batches."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ from the hooks
 

@@ -97,7 +97,7 @@ def json_number(value: float) -> float | str:
 
 def absolute_sum(variables: list[Any]) -> float:
     """The sum of the absolute values of variables, of one framework; waits for the device."""
-    if hasattr(variables[0], "detach"):
+    if variables and hasattr(variables[0], "detach"):
         with sys.modules["torch"].no_grad():
             flat = [one.detach().reshape(-1)[:LONGEST] for one in variables]
             return sum(float(one.double().abs().sum()) for one in flat)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..job import ranks
 from ..process.stacks import StackSampler
@@ -10,7 +10,7 @@ from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven import Driven, Exchange
 
 
 class Phases:
@@ -20,7 +20,7 @@ class Phases:
     """
 
     def __init__(self, driver: Driven) -> None:
-        self.exchange: Any = None
+        self.exchange: Exchange | None = None
         self._driver = driver
         self._stacks: StackSampler | None = None
 
@@ -51,7 +51,7 @@ class Phases:
                 driver.record.write("missing", what=what, reason=reason)
         self.end_profile()
         if plan.phase == LOCAL:
-            self.exchange.on()
+            self.exchange_again()
         plan.advance()
         self._enter()
 

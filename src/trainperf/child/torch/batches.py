@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ..timing.batches import same_dataset
+from ..timing.batches import same_dataset, undistributed
 
-__all__ = ["same_dataset"]
+__all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
 
 DEEPEST = 5
 
@@ -116,10 +116,3 @@ def size_in_bytes(batch: Any) -> int:
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor."""
     return isinstance(value, sys.modules["torch"].Tensor)
-
-
-def sync_devices() -> None:
-    """Wait until the GPU has done what was queued; nothing to do on the CPU."""
-    cuda = sys.modules["torch"].cuda
-    if cuda.is_initialized():
-        cuda.synchronize()

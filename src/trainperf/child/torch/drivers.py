@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.driver import ALONE
@@ -12,6 +11,7 @@ from . import batches
 from .loader import digest, loaders
 
 if TYPE_CHECKING:
+    from ..timing.driven import Extra
     from ..timing.loops import Loops
 
 
@@ -23,7 +23,7 @@ class TorchDriver(LoopDriver):
         """The `DataLoader` that feeds the loop, or None."""
         return None
 
-    def _extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def _extras(self) -> list[Extra]:
         """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
         if self.world is not None:
             from .step.trace import WHAT
@@ -149,7 +149,7 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
 
-    def exchange_extras(self) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self) -> list[Extra]:
         """As for every loop; and whether the ranks read the same data."""
         extras = super().exchange_extras()
         if self.world is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..timing.loops import Loops
 from . import batches as torch_batches
+from .device import TorchDevice
 
 if TYPE_CHECKING:
+    from ..timing.driven import Extra
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
@@ -31,8 +32,9 @@ class TorchLoops(Loops):
     steps are taken apart, by the ids of models and optimizers.
     """
 
-    framework = "torch"
+    name = "torch"
     batches = torch_batches
+    device = TorchDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
@@ -131,13 +133,13 @@ class TorchLoops(Loops):
 
         return torch_exchange.exchange(self)
 
-    def last_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    def last_extras(self, driver: Any) -> list[Extra]:
         """A large matrix product, on a GPU only."""
         from .built import matmul
 
         return matmul.extras(driver)
 
-    def exchange_extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    def exchange_extras(self, driver: Any) -> list[Extra]:
         """What is recorded and timed of it once all else is measured, by name."""
         from .exchange import all_reduce
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ...timing.driven import Extra
     from .scopes import Strategies
 
 
@@ -24,7 +25,7 @@ class Replicas:
         seen = self.strategies.trains_replicas() and exchange.reductions()
         return exchange if seen else None
 
-    def extras(self, driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+    def extras(self, driver: Any) -> list[Extra]:
         """All-reduces of the gradients' sizes alone, and what connects the replicas."""
         if self.exchange() is None:
             return []

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ...timing import matmul
+from ...timing.driven import Extra
 from . import models
 
 WHAT = "a large matrix product"
 
 
-def extras(driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+def extras(driver: Any) -> list[Extra]:
     """What a single process on a CUDA device times last; nothing on any other device."""
     try:
         if driver.world is not None or not models.devices(driver):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from ...timing.driven import Extra
 from . import ddp as torch_ddp
 from . import ddp_facts, ddp_times, exchange, fsdp
 from . import shards as torch_shards
@@ -32,7 +33,7 @@ LINK_BYTES = 16 * 1024**2
 """What a rank sends to time a link: far more than what a socket buffers."""
 
 
-def extras(driver: Any) -> list[tuple[str, Callable[[float], None]]]:
+def extras(driver: Any) -> list[Extra]:
     """What a loop of several processes has recorded and timed last, by name.
 
     What is known already is recorded first: a collective that fails may end the process.
@@ -51,7 +52,7 @@ def all_reduce(driver: Any, deadline: float) -> None:
 
     `deadline` is a time of the driver's clock. What fails while it is timed is raised.
     """
-    world: Any = getattr(driver.process, "world", None)
+    world: Any = driver.training.world
     reason = _reason(driver.loops, world)
     if not reason:
         left = max(0.1, min(TIMEOUT_S, deadline - driver.clock()))

@@ -1,0 +1,101 @@
+"""The one seam to a framework: what is asked of TensorFlow and of PyTorch, the same of both.
+
+Keras hands its epochs to either. Nothing of a framework is imported here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .driven import Driven, Exchange, Extra, Fed
+
+
+class Batches(Protocol):
+    """What the drivers ask of a framework's batches, iterators and datasets."""
+
+    def dataset_of(self, iterator: Any, /) -> Any:
+        """The dataset or loader an iterator was made from, or None."""
+
+    def same_dataset(self, one: Any, other: Any, /) -> bool:
+        """Whether two datasets are the same object, or built by the same call."""
+
+    def undistributed(self, dataset: Any, /) -> Any:
+        """The user's own dataset in one that a strategy made of it, else the dataset itself."""
+
+    def fresh(self, batch: Any, /) -> Any:
+        """The batch in new containers, so that a loop may take them apart; tensors shared."""
+
+    def size_in_bytes(self, batch: Any, /) -> int:
+        """The bytes of all tensors of a batch."""
+
+
+class DeviceClock(Protocol):
+    """The devices that the loop uses, which may run later than the host."""
+
+    def wait(self) -> None:
+        """Wait until they have done all that was queued."""
+
+
+class Framework:
+    """What a framework offers to whatever times a loop; TensorFlow and PyTorch fill it in."""
+
+    name: str
+    batches: Batches
+    device: DeviceClock
+
+    def world(self) -> dict[str, Any] | None:
+        """This process's place among those that train together, None where there are none."""
+        return None
+
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+        raise NotImplementedError
+
+    def facts(self, driver: Driven) -> dict[str, Any]:
+        """Size and kind of the batch, steps of an epoch, replicas."""
+        raise NotImplementedError
+
+    def record_facts(self, driver: Driven) -> None:
+        """Record what is known of models, device and settings."""
+        raise NotImplementedError
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange of gradients with other processes or replicas, None without one."""
+        return None
+
+    def exchange_extras(self, driver: Driven) -> list[Extra]:
+        """What to measure of the exchange alone."""
+        return []
+
+    def last_extras(self, driver: Driven) -> list[Extra]:
+        """What is measured when all else was: what the device gives at best."""
+        return []
+
+    def stages(self, driver: Driven, deadline: float) -> None:
+        """Time the stages of the input."""
+        raise NotImplementedError
+
+    def probes(self, driver: Driven, deadline: float) -> None:
+        """Time the step against variations of it."""
+        raise NotImplementedError
+
+    def probe_names(self) -> tuple[str, ...]:
+        """What `probes` may record."""
+        return ()
+
+    def steps_per_call(self, driver: Driven) -> int:
+        """Steps of the model in one call of what is timed as a step."""
+        return 1
+
+    def step_begins(self, driver: Driven) -> None:
+        """A step of the loop begins."""
+
+    def iterator_driver(self, iterator: Any) -> Fed:
+        """A driver for the loop that takes its batches from `iterator`."""
+        raise NotImplementedError
+
+    def update_driver(self) -> Driven:
+        """A driver for a loop that makes its own batches."""
+        raise NotImplementedError

@@ -385,10 +385,12 @@ def ordinary() -> Iterator[Path]:
         pytest.skip("the other tests run as an ordinary user already")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    (folder / "trainperf").mkdir()
-    (folder / "trainperf/__init__.py").touch()
+    copy = folder / "trainperf/run"
+    copy.mkdir(parents=True)
+    for package in (copy.parent, copy):
+        (package / "__init__.py").touch()
     for name in ("view.py", "guarding.py"):
-        shutil.copy(SOURCES / name, folder / "trainperf" / name)
+        shutil.copy(SOURCES / name, copy / name)
     project(folder / "project")
     (folder / "run").mkdir()
     for path in [folder / "run", folder / "project", *(folder / "project").rglob("*")]:
@@ -417,7 +419,7 @@ def as_nobody(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
 PROBE = """
 import json, os, subprocess, sys
 from pathlib import Path
-from trainperf import guarding, view
+from trainperf.run import guarding, view
 here, run = os.getcwd(), Path("../run").resolve()
 found = guarding.probe([here], run, [run])
 print(json.dumps([found.folders, found.unguarded]))
@@ -478,7 +480,7 @@ def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
     """Inside a view the scratch folder is on an overlay, as it is in a container."""
     source = f"""
     import sys
-    sys.path.insert(0, {str(SOURCES.parent)!r})
+    sys.path.insert(0, {str(SOURCES.parents[1])!r})
     from pathlib import Path
     from trainperf.run import guarding
     Path("inner").mkdir()
@@ -496,7 +498,7 @@ def test_root_without_the_right_to_mount_is_told_so(user, tmp_path):
         pytest.skip("setpriv is not installed")
     source = f"""
     import sys
-    sys.path.insert(0, {str(SOURCES.parent)!r})
+    sys.path.insert(0, {str(SOURCES.parents[1])!r})
     from pathlib import Path
     from trainperf.run import guarding
     print(guarding.probe([{str(user)!r}], Path({str(tmp_path)!r}), []))

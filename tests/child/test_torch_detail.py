@@ -175,9 +175,7 @@ def patched_names():
         "scale": torch.amp.GradScaler.scale,
         "autocast": torch.autocast.__enter__,
         "loader": torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
-        "warnings": [
-            one for one in warnings.filters if "step.hooks" in str(one[3]).replace("\\", "")
-        ],
+        "warnings": [one for one in warnings.filters if "step" in str(one[3])],
     }
 
 

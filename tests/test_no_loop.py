@@ -8,7 +8,7 @@ import pytest
 
 from recordings import recording
 from trainperf.model import Ending
-from trainperf.report.no_loop import KERAS_FIT, S3_PATHS, way_out
+from trainperf.report.assemble.no_loop import KERAS_FIT, S3_PATHS, way_out
 
 ERROR = {
     "e": "error",

@@ -10,7 +10,7 @@ from trainperf.diagnose import _proven
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Trial, Trials
 from trainperf.model.findings import Equivalence
-from trainperf.report.assemble import assemble
+from trainperf.report.assemble.diagnosis import assemble
 from trainperf.trial import Tried
 from trainperf.verdict import verdict
 

@@ -4,7 +4,6 @@ from typing import get_args
 import pytest
 
 from recordings import FIT, recording
-from trainperf import report
 from trainperf.fixes.common.cases import SITE, evidence, machine, measure, stage
 from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.ranks._parallel_cases import exchange, parallel_evidence, rank
@@ -25,7 +24,8 @@ from trainperf.model import (
     Trace,
 )
 from trainperf.model.torch import Part
-from trainperf.report.parts import ORDER
+from trainperf.report import assemble as report
+from trainperf.report.assemble.parts import ORDER
 
 
 def test_times_that_were_not_taken_are_none_and_not_zero():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from recordings import FIT, recording
-from trainperf import report
 from trainperf.fixes.common.cases import evidence, machine
 from trainperf.model import Instance, InstanceType, Machine
+from trainperf.report import assemble as report
 
 GIB = 1024**3
 

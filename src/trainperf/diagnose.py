@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf import report
 from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
@@ -28,7 +27,8 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import added_lines, build_patch
 from trainperf.report import ignored
-from trainperf.report.assemble import assemble, without_loop
+from trainperf.report.assemble import cost_after
+from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
@@ -201,7 +201,7 @@ def _proven(
         trials=tried.trials,
         trying=tried.trying,
         stack=tried.stack,
-        cost=report.cost_after(first.cost, tried.stack),
+        cost=cost_after(first.cost, tried.stack),
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,

@@ -8,7 +8,6 @@ from typing import Any
 from recordings import recording
 from reporters.samples_observed import CPU_BOX
 from reporters.samples_torch import SCRIPT, diagnosed
-from trainperf import report
 from trainperf.evidence.events import Observed
 from trainperf.evidence.parallel import joined, whole_job, with_scaling
 from trainperf.fixes.common.torch_cases import split, torch_evidence
@@ -31,6 +30,7 @@ from trainperf.model import (
     Straggler,
 )
 from trainperf.model.reported_parallel import ReportedParallel
+from trainperf.report import assemble as report
 
 BOX = replace(CPU_BOX, visible_cores=8, affinity_cores=8, cores=8.0, quota_cores=None)
 WRAPPED = {"file": SCRIPT, "line": 61, "function": "main", "col": 12, "end_line": 61, "end_col": 22}

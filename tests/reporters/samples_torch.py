@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from reporters.samples_observed import CPU_BOX, CWD, GIB, GPU_BOX, INPUT_BOUND
 from reporters.samples_tried import CONTROL
-from trainperf import report
 from trainperf.fixes.common.cases import stage
 from trainperf.fixes.common.torch_cases import LOADER, MODEL, OPTIMIZER, split, torch_evidence
 from trainperf.model import (
@@ -37,6 +36,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
+from trainperf.report import assemble as report
 from trainperf.verdict import verdict
 
 SCRIPT = f"{CWD}/train.py"

@@ -13,7 +13,7 @@ from reporters.samples import SAMPLES
 from reporters.samples_observed import CACHE, INPUT_BOUND, TWO_GPUS
 from trainperf.compare import compare
 from trainperf.model import Diagnosis
-from trainperf.reporters._comparison import render
+from trainperf.reporters.terminal.comparison import render
 
 
 def text(a: Diagnosis, b: Diagnosis, width: int = 100) -> str:

@@ -19,8 +19,8 @@ from reporters.samples_pages import EVERYTHING
 from trainperf.model import Equivalence, Moment, Patch, Site, Timeline
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
-from trainperf.reporters._html.timeline import drawn
 from trainperf.reporters.html import render
+from trainperf.reporters.html.timeline import drawn
 
 SECTIONS = (
     *("verdict", "step", "timeline", "changes", "rejected", "trials", "together", "patch"),
@@ -227,7 +227,7 @@ def test_an_empty_timeline_is_not_drawn() -> None:
 
 
 def test_the_templates_are_shipped_beside_the_code() -> None:
-    folder = files("trainperf.reporters._html") / "templates"
+    folder = files("trainperf.reporters.html") / "templates"
     names = {one.name for one in folder.iterdir()}
     assert {"report.html.j2", "report.css", "report.js"} <= names
 

@@ -10,7 +10,7 @@ import pytest
 ENOUGH = 4.5
 """The contrast that WCAG 2.1 asks for text at level AA."""
 
-CSS = (files("trainperf.reporters._html") / "templates/report.css").read_text("utf-8")
+CSS = (files("trainperf.reporters.html") / "templates/report.css").read_text("utf-8")
 
 THEMES = [
     dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", block))

@@ -11,9 +11,9 @@ from reporters.pages import html_of, page_of, parsed
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_pages import ATTACKED, ATTACKS, BAD, EVERYTHING, LONG
 from trainperf.model import Verdict
-from trainperf.reporters._html.markup import LONGEST_PROSE, clipped, prose, shown
-from trainperf.reporters._plain import one_line
+from trainperf.report.plain import one_line
 from trainperf.reporters.html import render
+from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 

@@ -20,8 +20,8 @@ from reporters.samples import NASTY, SAMPLES
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_tried import TRIED
 from trainperf import model
-from trainperf.reporters._schema import schema
 from trainperf.reporters.json import render
+from trainperf.reporters.json.schema import schema
 
 PACKAGE = Path(trainperf.__file__).parent
 SCHEMA: dict[str, Any] = json.loads((PACKAGE / "data" / "report.schema.json").read_text("utf-8"))
@@ -69,7 +69,7 @@ def test_the_schema_is_one() -> None:
 
 
 def test_the_schema_in_the_package_is_the_one_derived_from_the_model() -> None:
-    assert schema() == SCHEMA, "run python -m trainperf.reporters._schema (see there)"
+    assert schema() == SCHEMA, "run python -m trainperf.reporters.json.schema (see there)"
 
 
 @pytest.mark.parametrize("name", CLASSES)

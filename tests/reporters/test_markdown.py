@@ -18,8 +18,8 @@ from reporters.samples_tried import ALL_OUTCOMES
 from trainperf.model import Cost, Patch, Price, Site
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
-from trainperf.reporters import _marked
 from trainperf.reporters.markdown import COMMENT_LIMIT, render
+from trainperf.reporters.markdown import marked as _marked
 
 OURS = re.compile(r"</?(?:details|summary|code|sub)>")
 

@@ -9,15 +9,19 @@ from rich.console import Console
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.fixes.storage._s3_cases import READ
 from trainperf.model import Objects
-from trainperf.reporters._objects import objects
-from trainperf.reporters._paper import Paper
+from trainperf.report.document import Page, Section
+from trainperf.report.sections.objects import objects
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 PROBED = replace(READ, probed_requests=29, probed_bytes=5_000_000, probed_usd=0.000012)
 
 
 def said(*several: Objects) -> str:
     paper = Paper(Console(width=100, color_system=None))
-    objects(replace(INPUT_BOUND, objects=several), paper)
+    page = Page()
+    objects(replace(INPUT_BOUND, objects=several), page)
+    write(Section("", tuple(page.blocks)), paper)
     return " ".join(line.plain.strip() for line in paper.lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainperf.reporters._plain import one_line, plain, to_ascii
+from trainperf.report.plain import one_line, plain, to_ascii
 
 
 def test_ordinary_text_stays_as_it_is() -> None:

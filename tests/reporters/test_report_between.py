@@ -10,15 +10,19 @@ from rich.console import Console
 
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import BetweenEpochs, Loop
-from trainperf.reporters._costs import between_epochs
-from trainperf.reporters._paper import Paper
+from trainperf.report.document import Page, Section
+from trainperf.report.sections.costs import between_epochs
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 
 def said(loop: Loop = INPUT_BOUND.loop, **parts: Any) -> str:
     file = io.StringIO()
     paper = Paper(Console(file=file, width=100, force_terminal=False, color_system=None))
     between = BetweenEpochs(1.0, 2, 100, **parts)
-    between_epochs(replace(INPUT_BOUND, loop=loop, between_epochs=between), paper)
+    page = Page()
+    between_epochs(replace(INPUT_BOUND, loop=loop, between_epochs=between), page)
+    write(Section("", tuple(page.blocks)), paper)
     paper.print()
     return " ".join(file.getvalue().split())
 

@@ -10,15 +10,19 @@ from rich.console import Console
 
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import PhaseUse
-from trainperf.reporters._devices import devices
-from trainperf.reporters._paper import Paper
+from trainperf.report.document import Page, Section
+from trainperf.report.sections.devices import devices
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 
 def said(read_bytes_s: float | None) -> str:
     file = io.StringIO()
     paper = Paper(Console(file=file, width=100, force_terminal=False, color_system=None))
     use = PhaseUse("real", 24, cpu_cores=1.1, read_bytes_s=read_bytes_s)
-    devices(replace(INPUT_BOUND, utilization=(use,)), paper)
+    page = Page()
+    devices(replace(INPUT_BOUND, utilization=(use,)), page)
+    write(Section("", tuple(page.blocks)), paper)
     paper.print()
     return file.getvalue()
 

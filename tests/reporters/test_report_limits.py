@@ -11,8 +11,10 @@ from rich.console import Console
 
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.model import ContainerUse
-from trainperf.reporters._limits import limits
-from trainperf.reporters._paper import Paper
+from trainperf.report.document import Page, Section
+from trainperf.report.sections.limits import limits
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 GIB = 1024**3
 
@@ -20,7 +22,9 @@ GIB = 1024**3
 def said(use: ContainerUse | None, width: int = 100) -> str:
     file = io.StringIO()
     paper = Paper(Console(file=file, width=width, force_terminal=False, color_system=None))
-    limits(replace(INPUT_BOUND, container=use), paper)
+    page = Page()
+    limits(replace(INPUT_BOUND, container=use), page)
+    write(Section("", tuple(page.blocks)), paper)
     paper.print()
     return " ".join(file.getvalue().split())
 

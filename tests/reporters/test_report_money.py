@@ -11,8 +11,10 @@ from reporters.samples import NASTY
 from reporters.samples_observed import INPUT_BOUND
 from trainperf.fixes.host._instances import on_instance
 from trainperf.model import Cost, Diagnosis, Instance, Price
-from trainperf.reporters import _money
-from trainperf.reporters._paper import Paper
+from trainperf.report.document import Page, Section
+from trainperf.report.sections import money as _money
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
 
@@ -20,7 +22,9 @@ PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
 def written(diagnosis: Diagnosis, width: int = 200, encoding: str = "utf-8") -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     paper = Paper(Console(file=file, width=width, color_system=None))
-    _money.cost(diagnosis, paper)
+    page = Page()
+    _money.cost(diagnosis, page)
+    write(Section("", tuple(page.blocks)), paper)
     paper.print()
     file.seek(0)
     return file.read()

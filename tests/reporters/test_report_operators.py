@@ -11,7 +11,7 @@ from reporters.rendering import of, text
 from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_torch import TORCH_GPT, TORCH_OBSERVED
 from trainperf.model.diagnosis import ReportedKernels, ReportedOperator
-from trainperf.reporters._operators import HEADING
+from trainperf.report.sections.operators import HEADING
 from trainperf.reporters.json import render
 
 KERNELS = ReportedKernels(702.0, 0.05, 0.005, 0.03)

@@ -8,7 +8,8 @@ from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
 from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS
 from trainperf.model import Outside
-from trainperf.reporters import _outside, html, markdown
+from trainperf.report.sections import outside as _outside
+from trainperf.reporters import html, markdown
 
 SHOWN = replace(HEALTHY, outside=BETWEEN_FITS)
 

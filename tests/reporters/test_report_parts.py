@@ -13,7 +13,7 @@ from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_torch import TORCH, TORCH_GPT, TORCH_OBSERVED, TORCH_TRIED
 from trainperf.model import Framework, StartUp, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory, ReportedPart
-from trainperf.reporters._trials import BEATEN
+from trainperf.report.sections.trials import BEATEN
 from trainperf.reporters.json import render
 
 PARTS, WAITS = "The step, part by part", "Calls that wait for the GPU"

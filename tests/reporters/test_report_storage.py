@@ -10,8 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from trainperf.model import Channel, Reads, Volume
-from trainperf.reporters._paper import Paper
-from trainperf.reporters._storage import storage
+from trainperf.report.document import Page, Section
+from trainperf.report.sections.storage import storage
+from trainperf.reporters.terminal.blocks import write
+from trainperf.reporters.terminal.paper import Paper
 
 MIB = 1024**2
 EBS = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store", 437.5e6, "EBS base")
@@ -45,7 +47,9 @@ def said(*reads: Reads, channels: tuple[Channel, ...] = (), width: int = 200) ->
     diagnosis: Any = SimpleNamespace(reads=reads, channels=channels)
     file = io.StringIO()
     paper = Paper(Console(file=file, width=width))
-    storage(diagnosis, paper)
+    page = Page()
+    storage(diagnosis, page)
+    write(Section("", tuple(page.blocks)), paper)
     paper.print()
     return " ".join(file.getvalue().split())
 

@@ -24,7 +24,7 @@ from reporters.samples_tried import (
     TRIED,
 )
 from trainperf.model import Outcome, Trial
-from trainperf.reporters._trials import ALONE, GROUPS
+from trainperf.report.sections.trials import ALONE, GROUPS
 
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from reporters.samples import SAMPLES
 from trainperf.model import Diagnosis, Equivalence, Finding, Site, Verdict
-from trainperf.reporters._shares import shares
+from trainperf.report.sections.shares import shares
 from trainperf.verdict import exceeded
 
 TORCH = SAMPLES["torch_observed"]
@@ -23,7 +23,7 @@ def timed(
 
 
 def named(diagnosis: Diagnosis) -> dict[str, float]:
-    return {name: seconds for name, seconds, _, _ in shares(diagnosis)}
+    return {name: seconds for name, seconds, _ in shares(diagnosis)}
 
 
 def test_what_is_not_explained_is_not_called_waiting_for_data() -> None:

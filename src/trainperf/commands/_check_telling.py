@@ -15,7 +15,7 @@ from trainperf.commands import outputs, session
 from trainperf.commands._shared import console
 from trainperf.commands.outputs import Output
 from trainperf.model import Check, Compared, Diagnosis
-from trainperf.reporters._comparison import render
+from trainperf.reporters.terminal.comparison import render
 from trainperf.settings import Settings
 
 PASSED, FAILED = 0, 1

@@ -32,6 +32,6 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
 
         click.echo(msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode())
         return
-    from trainperf.reporters._comparison import render
+    from trainperf.reporters.terminal.comparison import render
 
     render(comparison, console(color=settings.color))

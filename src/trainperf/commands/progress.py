@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from trainperf.reporters._plain import one_line
+from trainperf.report.plain import one_line
 
 _BAR = 20
 _ENOUGH = 0.05  # of a phase done: below this its pace says nothing about its end

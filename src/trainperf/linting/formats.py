@@ -206,7 +206,7 @@ def _sarif_fixes(each: Seen) -> list[dict[str, Any]]:
 
 
 def _artifact(path: Path) -> dict[str, str]:
-    from trainperf.reporters._uris import file_uri, relative_uri
+    from trainperf.report.uris import file_uri, relative_uri
 
     shown = _in_repository(path)
     if os.path.isabs(shown):
@@ -216,7 +216,7 @@ def _artifact(path: Path) -> dict[str, str]:
 
 def _in_repository(path: Path) -> str:
     """Return a path as GitHub knows it: relative to the root of the repository it lies in."""
-    from trainperf.reporters._uris import inside
+    from trainperf.report.uris import inside
 
     absolute = os.path.abspath(path)
     folders = Path(absolute).parents

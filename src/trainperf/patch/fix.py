@@ -16,7 +16,7 @@ from trainperf.model import by_fix as trials_of
 from trainperf.patch.apply import Disk, Plan, plan
 from trainperf.patch.files import replace_all
 from trainperf.patch.kept import Kept
-from trainperf.reporters._plain import one_line
+from trainperf.report.plain import one_line
 from trainperf.rewrite.script import default_reader
 
 

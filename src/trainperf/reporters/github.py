@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from trainperf.model import Diagnosis, Finding, Site, by_fix
 from trainperf.model import words as units
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
-from trainperf.reporters import _told as told
-from trainperf.reporters._plain import one_line, plain
-from trainperf.reporters._uris import inside
-from trainperf.reporters._worth import worth
+from trainperf.report.plain import one_line, plain
+from trainperf.report.sections import told
+from trainperf.report.uris import inside
+from trainperf.report.worth import worth
 
 MOST = 10
 """Annotations of one kind that GitHub shows for each step."""

@@ -22,7 +22,7 @@ from trainperf.ranks.merge.job import Found, Job, read_job
 from trainperf.ranks.merge.ranks import Ranks, read_ranks
 from trainperf.ranks.merge.words import differing, numbered
 from trainperf.ranks.records import RankRecord
-from trainperf.report.assemble import without_loop
+from trainperf.report.assemble.diagnosis import without_loop
 
 STOPPED = (Ending.INTERRUPTED, Ending.FAILED, Ending.SIGNALLED)
 NOT_TRIED = "each rank was observed by itself: trials need the whole job under one trainperf"

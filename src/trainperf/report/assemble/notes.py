@@ -1,0 +1,125 @@
+"""How far the numbers can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.fixes.common.words import at, ms, percent
+from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
+from trainperf.report.assemble.no_loop import way_out
+
+BUSY_NEIGHBOURS = 0.15
+"""Cores others kept busy, as a share of those we may use, from which it is said."""
+
+
+WAITED = 0.02
+"""Below this share of their time threads waited no longer than they do on a quiet machine."""
+
+
+def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
+    """What a reader should know about how far the numbers can be trusted."""
+    return (*_notes(recording, evidence), *run_notes(recording))
+
+
+def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    for use in () if _part_of_the_host(recording, evidence) else evidence.use:
+        if use.phase == "real":
+            yield from _neighbours(use, evidence.machine.cores)
+    startup = evidence.startup
+    if startup is not None and startup.tracing_s and startup.tracing_s > 5:
+        yield f"tracing the first step took {ms(startup.tracing_s)}, once"
+    real = evidence.times.real_
+    if isinstance(real, Measure) and not real.blocks:
+        yield f"only {real.steps} steps could be timed, so the times are rough"
+    elif isinstance(real, Measure) and real.noise > 0.10:
+        yield f"the step time varied by {percent(real.noise)} between blocks of steps"
+    stalls = sum(
+        measure.stalls
+        for measure in (real, evidence.times.resident_)
+        if isinstance(measure, Measure)
+    )
+    disturbed = real.disturbed if isinstance(real, Measure) else 0
+    if disturbed:
+        steps = "block of steps was" if disturbed == 1 else "blocks of steps were"
+        yield f"{disturbed} {steps} timed beside busy neighbours and left out of the step's time"
+    if stalls:
+        yield (
+            f"{stalls} blocks of steps took more than twice the usual time (the machine paused, "
+            f"or something rare in the loop); the times are those of the middle half of the blocks"
+            if stalls > 1
+            else "one block of steps took more than twice the usual time (the machine paused, or "
+            "something rare in the loop) and was left out of the times"
+        )
+    loop = evidence.loop
+    if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
+        whole = loop.epochs * loop.epoch_steps
+        if whole < real.steps:
+            note = f"this `fit` has {whole} steps in all and was continued to be timed"
+            unseen = isinstance(evidence.outside_, Missing)
+            again = "; if the script trains again after it, that was not looked at"
+            yield note + (again if unseen else "")
+    calls = None if evidence.torch_ is None else evidence.torch_.calls
+    if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
+        yield (
+            f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
+        )
+    yield from _other_loops(recording, evidence)
+    if evidence.parallel_ is not None:
+        yield from evidence.parallel_.notes
+    if evidence.loop.updates_per_step > 1:
+        yield f"a step here makes {evidence.loop.updates_per_step} updates"
+
+
+def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
+    """What other processes took while the steps were timed, where it is much."""
+    if use.others_cores is None or use.others_cores <= max(0.3, BUSY_NEIGHBOURS * cores):
+        return
+    took = f"neighbours took about {use.others_cores:.1f} of {cores:.3g} cores"
+    kept = ""
+    if use.waited is not None and use.waited >= WAITED:
+        kept = f", and kept its threads from them for {percent(use.waited)} of the time"
+    yield f"{took} while the steps were timed{kept}: expect times to vary"
+
+
+def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
+    """Where the script trains besides the loop that was measured: it is said nothing of."""
+    seen = [event for events in recording.events.values() for event in events]
+    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
+    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
+    own = evidence.loop.where
+    told = set()
+    for what, where in found:
+        place = (where["file"], where["line"])
+        if own is None or place == (own.file, own.line) or place in told:
+            continue
+        told.add(place)
+        name = "call of `fit`" if what == "fit" else "loop"
+        yield f"another {name} at {at(Site(*place))} was not measured"
+
+
+def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:
+    """Whether other ranks of the job ran on the host besides those of the recording.
+
+    Where each rank has a trainperf of its own, the others are no strangers.
+    """
+    job = evidence.parallel_
+    if job is None:
+        return False
+    recorded = {rank.host for rank in job.processes if rank.pid in recording.events}
+    ranks = [rank for rank in job.processes if rank.host in recorded]
+    return any(rank.pid not in recording.events for rank in ranks)
+
+
+def run_notes(recording: Recording) -> tuple[str, ...]:
+    """What went wrong in the observer itself, and the way out of a failure that is known."""
+    known = way_out(recording)
+    texts = [] if known is None else [known]
+    texts += [
+        event["text"]
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "note"
+    ]
+    if recording.sampling_note:
+        texts.append(recording.sampling_note)
+    return tuple(dict.fromkeys(texts))

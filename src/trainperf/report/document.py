@@ -1,0 +1,294 @@
+"""A report as a value: sections of facts, tables, bars and prose, said once for every reporter.
+
+Text is kept as it came; a reporter makes it safe for where it prints it. A tone says what a
+text means, not how it looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trainperf.report.plain import plain
+
+GOOD, SHORT, ALARM, WARN, BAD = "good", "short", "alarm", "warn", "bad"
+STRONG, QUIET, COMMAND = "strong", "quiet", "command"
+"""Tones: measured and good; below a line; what must be seen; worth a look; bad; stands out;
+stands back; to be typed."""
+
+MODEL, HOST, EXCHANGE, RANKS = "model", "host", "exchange", "ranks"
+DATA, UNEXPLAINED = "data", "unexplained"
+"""Tones of the parts of a step: who takes the time."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of text in one tone; `exact` keeps its blanks and sets no `code` off."""
+
+    text: str
+    tone: str = ""
+    exact: bool = False
+
+
+Part = tuple[str, float, str]
+"""Name, seconds and tone of a part of a bar."""
+
+Words = tuple[Span, ...]
+"""A line or a paragraph: pieces of text in their tones."""
+
+
+def say(text: str, tone: str = "") -> Words:
+    """Words whose `code` is set off, in one line whatever blanks they hold."""
+    return (Span(text, tone),)
+
+
+def exactly(text: str, tone: str = "") -> Words:
+    """Words as they are, blanks and backticks kept."""
+    return (Span(text, tone, exact=True),)
+
+
+def plain_text(words: Words) -> str:
+    """The words without their tones."""
+    return "".join(span.text for span in words)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What begins a section, or a part of one."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A blank line, where lines are what there is."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph, `indent` columns in; what `first` says stands before it, on its first line."""
+
+    words: Words
+    indent: int = 0
+    first: Words = ()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What is said under a label; `width` is what the labels of its group take."""
+
+    label: str
+    words: Words
+    width: int
+    indent: int = 2
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a list."""
+
+    words: Words
+    indent: int = 2
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Two texts that share a line, a dot between them, where both fit."""
+
+    one: str
+    other: str
+    tone: str
+    indent: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that is not wrapped."""
+
+    words: Words
+    indent: int = 2
+
+
+@dataclass(frozen=True)
+class Code:
+    """Source to be copied."""
+
+    source: str
+    language: str
+    indent: int = 4
+
+
+@dataclass(frozen=True)
+class Output:
+    """The last lines of a program's output."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A whole and its parts, with what each takes: (name, seconds, tone)."""
+
+    parts: tuple[Part, ...]
+    indent: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns: `right` ones are set to the right, `elastic` ones may be shortened.
+
+    `lengths` are bars behind the rows, (share of the longest, tone) each, None for a row
+    without. `narrow` are headings for where there is little room, by the long ones.
+    """
+
+    rows: tuple[tuple[Words, ...], ...]
+    header: tuple[str, ...] = ()
+    right: tuple[int, ...] = ()
+    elastic: tuple[int, ...] = ()
+    indent: int = 2
+    lengths: tuple[tuple[float, str] | None, ...] = ()
+    narrow: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial as a row; of one without figures (`measured` empty) `reason` says why.
+
+    `losses` is how its losses compare, `once` what it costs once.
+    """
+
+    heading: str
+    tone: str
+    name: str
+    bound: str
+    measured: str = ""
+    kept: bool = False
+    pairs: str = ""
+    steps: str = ""
+    losses: str = ""
+    reason: str = ""
+    once: str = ""
+
+
+@dataclass(frozen=True)
+class TrialRows:
+    """What was tried, in groups under their headings."""
+
+    rows: tuple[Tried, ...]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands that lead on, each with what it does."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+Content = Gap | Prose | Fact | Item | Apart | Line | Code | Output | Bar | Table
+Block = Heading | Content | TrialRows | Commands
+"""What a section is made of."""
+
+LEFT, RIGHT = "left", "right"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is written of one matter.
+
+    `bears` says that it bears on the verdict or on the changes: a short report has it. `side`
+    is where it may stand beside others.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    bears: bool = True
+    side: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The first heading, "" for none."""
+        return next((one.text for one in self.blocks if isinstance(one, Heading)), "")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report: its sections in their order."""
+
+    sections: tuple[Section, ...]
+
+    def section(self, name: str) -> Section | None:
+        """The section of that name, None where the report has none."""
+        return next((one for one in self.sections if one.name == name), None)
+
+
+@dataclass
+class Page:
+    """What a section is written on."""
+
+    blocks: list[Block] = field(default_factory=list)
+
+    def add(self, block: Block) -> None:
+        """Write a block."""
+        self.blocks.append(block)
+
+    def heading(self, text: str) -> None:
+        """Begin a section, or a part of one."""
+        self.add(Heading(text))
+
+    def gap(self) -> None:
+        """Leave a blank line."""
+        self.add(Gap())
+
+    def prose(self, text: Words | str, indent: int = 0, *, first: Words = ()) -> None:
+        """Write a paragraph; it hangs behind what `first` says."""
+        self.add(Prose(worded(text), indent, first))
+
+    def fact(self, label: str, text: Words | str, width: int) -> None:
+        """Write what is said under a label."""
+        self.add(Fact(label, worded(text), width))
+
+    def paragraphs(self, text: str, indent: int = 0) -> None:
+        """Write text in paragraphs, which blank lines set apart."""
+        for row, paragraph in enumerate(split(text)):
+            if row:
+                self.gap()
+            self.prose(paragraph, indent)
+
+    def item(self, text: str, indent: int = 2) -> None:
+        """Write an item of a list."""
+        self.add(Item(say(text), indent))
+
+    def table(
+        self,
+        rows: Sequence[Sequence[Words | str]],
+        *,
+        header: Sequence[str] = (),
+        right: Sequence[int] = (),
+        elastic: Sequence[int] = (),
+        indent: int = 2,
+        lengths: Sequence[tuple[float, str] | None] = (),
+        narrow: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Write a table; see `Table`."""
+        self.add(
+            Table(
+                tuple(tuple(worded(cell) for cell in row) for row in rows),
+                tuple(header),
+                tuple(right),
+                tuple(elastic),
+                indent,
+                tuple(lengths),
+                tuple(narrow),
+            )
+        )
+
+
+def split(text: str) -> list[str]:
+    """The paragraphs of a text, which blank lines set apart."""
+    return re.split(r"\n\s*\n", plain(text).strip())
+
+
+def worded(text: Words | str) -> Words:
+    """The words of a text that has no tone."""
+    return say(text) if isinstance(text, str) else text

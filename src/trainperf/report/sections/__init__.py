@@ -1,0 +1,1 @@
+"""The sections of a report: a module for each, which writes it on a page."""

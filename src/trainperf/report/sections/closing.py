@@ -1,0 +1,258 @@
+"""How the report ends: what is missing, what to do next, and what it gives."""
+
+from __future__ import annotations
+
+import shlex
+
+from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
+from trainperf.model import words as units
+from trainperf.report import ignored as ignoring
+from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
+from trainperf.report.level import rejected
+from trainperf.report.plain import one_line
+from trainperf.report.sections.findings import HELD_UP
+
+
+def not_measured(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what was not measured, and why."""
+    _list("Not measured", diagnosis.not_measured, page)
+
+
+def notes(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what was seen that a reader should know."""
+    if diagnosis.notes:
+        page.heading("Notes")
+        for note in diagnosis.notes:
+            page.item(note)
+
+
+def ignored(diagnosis: Diagnosis, page: Page) -> None:
+    """Print in one line what comments in the source leave out."""
+    if told := ignoring.said(diagnosis.ignored, diagnosis.cwd):
+        page.gap()
+        page.prose(told)
+
+
+def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+    """Print the commands that lead on."""
+    patch = diagnosis.patch
+    if patch is not None:
+        _list("Not in the patch", patch.skipped, page)
+        _environment(patch, page)
+    if then := commands(diagnosis, saved, patch_file):
+        page.heading("Next")
+        page.add(Commands(tuple(then)))
+
+
+def commands(
+    diagnosis: Diagnosis, saved: str, patch_file: str, again: str = "print this report again"
+) -> list[tuple[str, str]]:
+    """Return the commands that lead on, each with what it does; `again` is for `show`."""
+    patch = diagnosis.patch
+    then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    if saved:
+        then.append((f"trainperf show {shlex.quote(saved)}", again))
+    if first := _explained(diagnosis):
+        then.append((f"trainperf explain {first}", "why it is slow, and when not to"))
+    if longer := _longer(diagnosis):
+        then.append((longer, "with time to try what was left out"))
+    return then
+
+
+def cost(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what trainperf itself took."""
+    overhead, whole = diagnosis.overhead, units.seconds(diagnosis.seconds)
+    page.gap()
+    if overhead is None:
+        page.add(Line(say(f"Diagnosed in {whole}.", QUIET), 0))
+        return
+    page.prose(say(f"trainperf: {_spent(overhead)}.", QUIET))
+
+
+def last_line(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what the reader gets by making the changes, or that there is nothing to make."""
+    text, style = answer(diagnosis)
+    if text:
+        page.gap()
+        page.prose(say(text, style))
+
+
+def edits_in(diff: str) -> int:
+    """Count the places a unified diff changes: its hunks."""
+    return sum(line.startswith("@@ ") for line in diff.split("\n"))
+
+
+def _spent(overhead: Overhead) -> str:
+    text = f"{units.duration(overhead.observing_s)} observing"
+    if overhead.trying_s > 0:
+        text += f", {units.duration(overhead.trying_s)} trying"
+    if overhead.per_step_s is not None:
+        part = "" if overhead.share is None else f" ({units.share(overhead.share)})"
+        text += f"; its hooks took {units.seconds(overhead.per_step_s)} of each step{part}"
+    return text
+
+
+def _measured(diagnosis: Diagnosis) -> bool:
+    return any(trial.kept for trial in diagnosis.trials)
+
+
+def _making(patch: Patch, saved: str, patch_file: str, measured: bool) -> list[tuple[str, str]]:
+    """The commands that make the edits of a patch; `measured` says that they were tried."""
+    commands: list[tuple[str, str]] = []
+    if not patch.diff:
+        return commands
+    edits = units.count(edits_in(patch.diff), "edit")
+    if saved:
+        fix = f"trainperf fix {shlex.quote(saved)}"
+        one = len(patch.findings) == 1
+        untried = "" if measured else ", not measured"
+        these = "this change" if one else "these changes"
+        commands.append((fix, f"make {these} in your files ({edits}{untried})"))
+        commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
+    if patch_file:
+        commands.append((f"git apply {shlex.quote(patch_file)}", f"the same {edits}, with git"))
+    return commands
+
+
+def _environment(patch: Patch, page: Page) -> None:
+    if not patch.environment:
+        return
+    page.heading("Part of the changes: set before the script starts")
+    export = "\n".join(
+        f"export {one_line(name)}={shlex.quote(one_line(value))}"
+        for name, value in patch.environment.items()
+    )
+    page.add(Code(export, "bash", 2))
+
+
+def _explained(diagnosis: Diagnosis) -> str:
+    """The finding to read more of: the first that was not rejected, else the first."""
+    trials = by_fix(diagnosis.trials)
+    ids = [finding.id for finding in diagnosis.findings]
+    return next((one for one in ids if not rejected(trials.get(one))), ids[0] if ids else "")
+
+
+def _longer(diagnosis: Diagnosis) -> str:
+    """The command that leaves time to try what was left out for want of it."""
+    trying, command = diagnosis.trying, diagnosis.command
+    if trying is None or trying.budget_needed_s is None or not command:
+        return ""
+    start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)} "
+    python = command[0].rpartition("/")[2].startswith("python")
+    script = len(command) > 1 and (command[1] == "-m" or not command[1].startswith("-"))
+    if python and script:
+        return start + one_line(shlex.join(command[1:]))
+    return f"{start}-- {one_line(shlex.join(command))}"
+
+
+def answer(diagnosis: Diagnosis) -> tuple[str, str]:
+    """The last line of the report and its style; empty where nothing can be said."""
+    stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
+    if stack is not None and stack.fixes:
+        return _apply(len(stack.fixes)) + _gain(stack), GOOD
+    if kept:
+        best = max(kept, key=lambda trial: trial.speedup or 0.0)
+        if best.speedup is None:
+            return "", ""
+        figure = units.measured(best.speedup, best.low, best.high)
+        if len(kept) == 1:
+            return _apply(1) + figure, GOOD
+        alone = f"{best.fix} alone gives {figure}, all of them together were not measured"
+        return _apply(len(kept)) + alone, GOOD
+    tried = {trial.outcome for trial in diagnosis.trials} - {Outcome.NOT_TRIED}
+    if Outcome.CHANGES in tried:
+        return _apart(diagnosis), STRONG
+    if tried:
+        return _nothing(tried, diagnosis), STRONG
+    if diagnosis.findings:
+        return _bounds_only(diagnosis), STRONG
+    complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
+    if diagnosis.verdict.healthy and complete and _all_was_seen(diagnosis):
+        return "Nothing to change: trainperf knows nothing that would make it faster.", GOOD
+    return "", ""
+
+
+def _all_was_seen(diagnosis: Diagnosis) -> bool:
+    """Whether a step was timed, and every rank of a job left its times."""
+    job = diagnosis.parallel
+    if diagnosis.times.real_s is None:
+        return False
+    return job is None or not (job.absent or any(one.ended != "measured" for one in job.ranks))
+
+
+def _apply(many: int) -> str:
+    return "Apply this change: " if many == 1 else f"Apply these {many} changes: "
+
+
+def _gain(stack: Stack) -> str:
+    """Say what changes: speed-up, samples per second (or the step), an epoch."""
+    text = units.measured(stack.speedup, stack.low, stack.high)
+    before, after = stack.before_samples_per_s, stack.after_samples_per_s
+    if before is not None and after is not None:
+        text += f", {units.number(before)} → {units.rate(after, 'samples')}"
+    else:
+        times = (units.seconds(one) for one in (stack.before_step_s, stack.after_step_s))
+        text += f", a step {' → '.join(times)}"
+    if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
+        times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
+        text += f", an epoch {' → '.join(times)}"
+    return text
+
+
+def _apart(diagnosis: Diagnosis) -> str:
+    """Say what the best of the changes gives that are another experiment: no other was kept."""
+    apart = [one for one in diagnosis.trials if one.outcome is Outcome.CHANGES]
+    best = max(apart, key=lambda one: one.speedup or 0.0)
+    figure = units.measured(best.speedup or 0.0, best.low, best.high)
+    return (
+        f"No edit that leaves the experiment as it is made it faster; {best.fix}, which changes "
+        f"it, gives {figure}."
+    )
+
+
+def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
+    """Say plainly that trying came to nothing, and how many were left out."""
+    became = []
+    if tried & {Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.REDUNDANT}:
+        became.append("made it no faster")
+    if Outcome.LOSSES_DIFFER in tried:
+        became.append("changed its losses")
+    if Outcome.FAILED in tried:
+        became.append("failed")
+    text = f"No change is worth making: what was tried {' or '.join(became)}."
+    if became == ["made it no faster"]:
+        text = "No change is worth making: nothing that was tried made it faster."
+        if diagnosis.verdict.healthy:
+            text = "Nothing to change: nothing that was tried made it faster. It is well as it is."
+    if _advice_left(diagnosis):
+        text = "None of the edits tried is worth making. The advice above was not tried."
+    elif not diagnosis.findings and diagnosis.verdict.bottleneck in HELD_UP:
+        text = "No edit that was tried made it faster; what holds it up is said at the top."
+    left = sum(trial.outcome is Outcome.NOT_TRIED for trial in diagnosis.trials)
+    return f"{text} {units.count(left, 'change')} could not be tried." if left else text
+
+
+def _advice_left(diagnosis: Diagnosis) -> bool:
+    """Whether a finding was not tried in any way; a job's may have no trial at all."""
+    tried = {one.fix for one in diagnosis.trials if one.outcome is not Outcome.NOT_TRIED}
+    left = {one.fix for one in diagnosis.trials} - tried
+    return any(
+        one.id in left or (diagnosis.parallel is not None and one.id not in tried)
+        for one in diagnosis.findings
+    )
+
+
+def _bounds_only(diagnosis: Diagnosis) -> str:
+    trying = diagnosis.trying
+    why = "no change was tried" if trying is None or not trying.reason else trying.reason
+    what = "The figures above are upper bounds, not measured"
+    if all(finding.bound is None for finding in diagnosis.findings):
+        what = "The changes above were not measured"
+    return f"{what}: {why.rstrip('.')}."
+
+
+def _list(heading: str, items: tuple[NotTaken, ...], page: Page) -> None:
+    if items:
+        page.heading(heading)
+        for item in items:
+            page.item(f"{item.what}: {item.reason}")

@@ -1,0 +1,163 @@
+"""Where the time goes: input stages, between epochs, callbacks, functions."""
+
+from __future__ import annotations
+
+from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Site
+from trainperf.model import words as units
+from trainperf.report.document import SHORT, Page, Words, say
+from trainperf.report.places import defined, place
+
+INPUT_MATTERS = 0.10
+"""Input time, as a share of the real step, from which its stages are worth a table."""
+
+CALLBACK_MATTERS = 0.01
+"""Share of the time from which a callback is named."""
+
+REST_MATTERS = 0.10
+"""Share of a pause between epochs from which what was not told apart in it is named."""
+
+FUNCTION_MATTERS = 0.02
+"""Share of the stack samples from which a function is named: fewer are chance."""
+
+FUNCTIONS = 5
+"""How many of the user's functions are named."""
+
+
+def input_stages(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the stages of the input pipeline, where the input takes long enough."""
+    times = diagnosis.times
+    if not diagnosis.stages or times.input_s is None or times.real_s is None:
+        return
+    if times.input_s < INPUT_MATTERS * times.real_s:
+        return
+    page.heading("Input, stage by stage")
+    rows: list[list[Words | str]] = []
+    for stage in diagnosis.stages:
+        seconds, share = stage.seconds_per_step, stage.share
+        function = stage.function
+        where = "" if stage.where is None else place(stage.where, diagnosis.cwd)
+        rows.append(
+            [
+                stage.name,
+                "" if function is None else function.name,
+                where or ("" if function is None else defined(function, diagnosis.cwd)),
+                "not timed" if seconds is None else units.seconds(seconds),
+                _share(share, page),
+                stage.detail,
+            ]
+        )
+    page.table(
+        rows,
+        header=("stage", "function", "where", "per step", "share", ""),
+        right=(3, 4),
+        elastic=(0, 1, 2, 5),
+    )
+
+
+def between_epochs(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what passes between two epochs, and what that is of a whole epoch."""
+    between = diagnosis.between_epochs
+    if between is None or not between.epochs_seen:
+        return
+    page.heading("Between epochs")
+    text = units.seconds(between.seconds)
+    epoch = _epoch_seconds(diagnosis)
+    if epoch is not None:
+        text += f", {units.share(between.seconds / epoch)} of the time"
+    parts = {
+        "validation": between.validation_s,
+        "callbacks": between.callbacks_s,
+        "restarting the input": between.restart_s,
+    }
+    known = {name: value for name, value in parts.items() if value is not None}
+    rest = between.seconds - sum(known.values())
+    if known and rest > REST_MATTERS * between.seconds:
+        known[_rest(between, diagnosis)] = rest
+    told = [f"{name} {units.seconds(value)}" for name, value in known.items()]
+    seen = f"; seen {between.epochs_seen} times" if between.epochs_seen > 1 else "; seen once"
+    page.prose(text + (f": {', '.join(told)}" if told else "") + seen, indent=2)
+
+
+def _rest(between: BetweenEpochs, diagnosis: Diagnosis) -> str:
+    """Name what passes between epochs besides what was told apart."""
+    if diagnosis.loop is None or diagnosis.loop.kind != "fit":
+        return "what the script does there besides"
+    return "callbacks and Keras's own work" if between.callbacks_s is None else "Keras's own work"
+
+
+def callbacks(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the callbacks that cost a hundredth of the time or more."""
+    rows: list[list[Words | str]] = []
+    for callback in diagnosis.callbacks:
+        share = _callback_share(callback, diagnosis)
+        if share is None or share < CALLBACK_MATTERS:
+            continue
+        epoch = callback.epoch_s
+        rows.append(
+            [
+                callback.name,
+                "" if callback.where is None else place(callback.where, diagnosis.cwd),
+                units.seconds(callback.batch_s),
+                "" if epoch is None else units.seconds(epoch),
+                _share(share, page),
+            ]
+        )
+    if rows:
+        page.heading("Callbacks")
+        page.table(
+            rows,
+            header=("callback", "where", "per step", "per epoch", "share"),
+            right=(2, 3, 4),
+            elastic=(0, 1),
+        )
+
+
+def functions(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the functions of the user's that were seen at work most often."""
+    seen = sorted(diagnosis.functions, key=lambda function: -function.share)
+    top = [function for function in seen if function.share >= FUNCTION_MATTERS][:FUNCTIONS]
+    if not top:
+        return
+    page.heading("Your functions, by how often they were seen at work")
+    rows: list[list[Words | str]] = [
+        [
+            function.name,
+            place(Site(function.file, function.line), diagnosis.cwd),
+            f"{function.thread} thread",
+            _share(function.share, page),
+            f"in {function.calls_into}" if function.calls_into else "",
+        ]
+        for function in top
+    ]
+    page.table(
+        rows,
+        header=("function", "line", "thread", "share", "mostly"),
+        right=(3,),
+        elastic=(0, 1, 4),
+    )
+
+
+def _share(share: float | None, page: Page) -> Words | str:
+    """Write a share; half of the whole and more stands out."""
+    if share is None:
+        return ""
+    return say(units.share(share), SHORT if share >= 0.5 else "")
+
+
+def _epoch_seconds(diagnosis: Diagnosis) -> float | None:
+    """Seconds of one epoch with what follows it; None if its length is not known."""
+    between, real = diagnosis.between_epochs, diagnosis.times.real_s
+    if between is None or between.epoch_steps is None or real is None:
+        return None
+    return between.epoch_steps * real + between.seconds
+
+
+def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | None:
+    """Share of the time the callback takes; None where that cannot be said."""
+    real = diagnosis.times.real_s
+    if real is None or real <= 0:
+        return None
+    epoch, between = _epoch_seconds(diagnosis), diagnosis.between_epochs
+    if callback.epoch_s is None or epoch is None or between is None or not between.epoch_steps:
+        return min(1.0, callback.batch_s / real)
+    return min(1.0, (callback.batch_s * between.epoch_steps + callback.epoch_s) / epoch)

@@ -1,0 +1,94 @@
+"""How busy the machine was while the script trained, and what its memory held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.model import Diagnosis, Machine, PhaseUse
+from trainperf.model import words as units
+from trainperf.model.diagnosis import DeviceMemory
+from trainperf.report.document import Page
+
+LABEL = 7
+"""Columns of the names at the left, at least."""
+
+LEAST_READ = 100 * 1024
+"""Bytes a second below which what is read from a disk is not worth a word."""
+
+
+def devices(diagnosis: Diagnosis, page: Page) -> None:
+    """Print how busy GPUs and host were while the script trained, and the GPU's memory."""
+    use = next((use for use in diagnosis.utilization if use.phase == "real"), None)
+    rows: list[tuple[str, str]] = []
+    if use is not None:
+        rows += [
+            (f"GPU {gpu['index']}", "; ".join(told))
+            for gpu in use.gpu
+            if (told := _gpu(gpu, diagnosis.machine))
+        ]
+    if told := _device_memory(diagnosis.device_memory):
+        rows.append(("Memory", "; ".join(told)))
+    if use is not None and (told := _host(use, diagnosis.machine)):
+        rows.append(("Host", "; ".join(told)))
+    if rows:
+        page.heading("Machine while training")
+        label = max(LABEL, *(len(name) + 2 for name, _ in rows))
+        for name, text in rows:
+            page.fact(name, text, label)
+
+
+def _host(use: PhaseUse, machine: Machine) -> list[str]:
+    told = []
+    if use.cpu_cores is not None:
+        told.append(f"{use.cpu_cores:.2g} of {units.cores(machine.cores)} busy")
+    if use.rss_peak is not None:
+        told.append(f"memory {units.size(use.rss_peak)}")
+    if use.read_bytes_s is not None and use.read_bytes_s >= LEAST_READ:
+        told.append(f"reading {units.size(use.read_bytes_s)}/s")
+    return told
+
+
+def _device_memory(memory: DeviceMemory | None) -> list[str]:
+    """Say what the framework's allocator counted on the GPU."""
+    if memory is None:
+        return []
+    told = []
+    if memory.allocated_peak is not None:
+        told.append(f"tensors held {units.size(memory.allocated_peak)} at most")
+    if memory.reserved_peak is not None:
+        of = ""
+        if memory.total:
+            share = units.share(memory.reserved_peak / memory.total)
+            of = f" of {units.size(memory.total)} ({share})"
+        told.append(f"PyTorch reserved {units.size(memory.reserved_peak)}{of}")
+    if memory.retries:
+        told.append(f"emptied its cache to find room {units.count(memory.retries, 'time')}")
+    if memory.ooms:
+        told.append(f"ran out of it {units.count(memory.ooms, 'time')}")
+    return told
+
+
+def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
+    """Say in words what is known of a GPU; what the driver did not say is left out."""
+    told = []
+    if (busy := gpu.get("utilization_percent")) is not None:
+        told.append(f"a kernel ran {busy:.0f} % of the time")
+    for key, words in (
+        ("sm_active", "SMs active"),
+        ("tensor_active", "tensor cores"),
+        ("dram_active", "memory bandwidth"),
+    ):
+        if (value := gpu.get(key)) is not None:
+            told.append(f"{words} {units.share(value)}")
+    if (used := gpu.get("memory_used_peak")) is not None:
+        totals = (card.memory_total for card in machine.gpus if card.index == gpu["index"])
+        total = next(totals, None)
+        of = f" ({units.share(used / total)})" if total else ""
+        told.append(f"memory {units.size(used)}{of}")
+    if (power := gpu.get("power_w")) is not None:
+        told.append(f"{power:.0f} W")
+    if (clock := gpu.get("sm_clock_mhz")) is not None:
+        told.append(f"{clock:.0f} MHz")
+    if throttle := gpu.get("throttle"):
+        told.append(f"slowed down by {', '.join(throttle)}")
+    return told

@@ -1,0 +1,141 @@
+"""What to change: the ranked findings, what trying them came to, and the practices."""
+
+from __future__ import annotations
+
+from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
+from trainperf.model import words as units
+from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Page, exactly, say
+from trainperf.report.level import rejected
+from trainperf.report.places import places
+from trainperf.report.sections.remains import open_question
+
+EQUIVALENCE = {
+    Equivalence.EXACT: "exact: same numbers",
+    Equivalence.NUMERICS: "numerics: same maths, other rounding or order",
+    Equivalence.SEMANTICS: "changes the experiment",
+    Equivalence.ENVIRONMENT: "environment: no change to the source",
+}
+"""What a fix may change, in words for people."""
+
+HELD_UP = ("input", "storage", "host", "sync")
+"""Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""
+
+
+def findings(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the findings in their order, or say that there is none.
+
+    Those that were tried and rejected are no advice: they come last, in short.
+    """
+    if not diagnosis.findings:
+        if open_question(diagnosis) and (known := _none(diagnosis.verdict)):
+            page.gap()
+            page.prose(known)
+        return
+    trials = by_fix(diagnosis.trials)
+    tried = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
+    advice = [(finding, trial) for finding, trial in tried if not rejected(trial)]
+    apart = [one for one in advice if one[1] is not None and one[1].outcome is Outcome.CHANGES]
+    first = [one for one in advice if one not in apart]
+    if first:
+        page.heading("What to change, most promising first")
+    for rank, (finding, trial) in enumerate((*first, *apart), start=1):
+        if apart and (finding, trial) == apart[0]:
+            page.heading("These would change the experiment: measured, and in no patch")
+        page.gap()
+        page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
+        worth(finding, trial, bool(trials), page)
+        _body(finding, diagnosis, page)
+    if len(advice) < len(tried):
+        page.heading("Tried, and not worth changing")
+    for finding, trial in tried:
+        if trial is not None and rejected(trial):
+            _in_short(finding, trial, diagnosis, page)
+
+
+def _none(verdict: Verdict) -> str:
+    """Say that there is no finding, where the verdict itself does not leave it open."""
+    if verdict.bottleneck in HELD_UP:
+        return "No repair that trainperf knows stands out of the noise of this run."
+    settled = verdict.grade == "settled"
+    return "None of the causes that trainperf knows shows in what was measured." if settled else ""
+
+
+def practices(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what concerns time to accuracy rather than the speed of a step."""
+    if not diagnosis.practices or diagnosis.verdict.healthy:
+        return
+    page.heading("Time to accuracy (not ranked, not priced)")
+    for practice in diagnosis.practices:
+        page.gap()
+        page.prose(say(practice.title, STRONG), first=exactly("  - "))
+        _body(practice, diagnosis, page)
+
+
+def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> None:
+    """Print what a finding gives: measured beside predicted, or the bound alone."""
+    if trial is not None and trial.speedup is not None:
+        way = f" with {trial.variant}" if trial.variant else ""
+        alone = trial.outcome is Outcome.NOT_TRIED
+        words = f" as fast{way}{' alone' if alone else ''}, measured"
+        figure = units.measured(trial.speedup, trial.low, trial.high, words)
+        text = say(figure, STRONG if alone else GOOD)
+        apart = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
+        page.prose(text + exactly(f"; {_predicted(finding, trial)}{apart}"), indent=4)
+        return
+    if finding.bound is None:
+        text = say("what it can give is not known")
+    else:
+        style = STRONG if tried else GOOD  # green is for what was measured
+        text = say(f"at most {units.bound(finding.bound)} as fast", style)
+    if finding.bound_basis:
+        text += exactly(" ") + say(f"({finding.bound_basis})")
+    if trial is not None:
+        reason = f": {trial.reason}" if trial.reason else ""
+        text += say(f"; {trial.outcome}{reason}")
+    page.prose(text, indent=4)
+
+
+def _predicted(finding: Finding, trial: Trial) -> str:
+    bound = finding.bound if trial.bound is None else trial.bound
+    if bound is None:
+        return "nothing was predicted"
+    missed = ", which was too low" if trial.low is not None and trial.low > bound else ""
+    return f"predicted at most {units.bound(bound)}{missed}"
+
+
+def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, page: Page) -> None:
+    where = places(finding.where, diagnosis.cwd, most=1)
+    title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)
+    page.prose(title, first=exactly("  - ", QUIET))
+    outcome = say(trial.outcome.capitalize(), WARN)
+    page.prose(outcome + say(f": {came_of(finding, trial)}", QUIET), indent=4)
+
+
+def came_of(finding: Finding, trial: Trial) -> str:
+    """Say what trying gave beside what was predicted, and why that is no gain."""
+    figures = _predicted(finding, trial)
+    if trial.speedup is not None:
+        alone = " alone" if trial.outcome is Outcome.REDUNDANT else ""
+        measured = units.measured(trial.speedup, trial.low, trial.high, alone)
+        figures = f"{measured}, {figures}"
+    reason = trial.reason.strip().rstrip(".")
+    if not reason or reason.lower() == trial.outcome:
+        return f"{figures}."
+    if trial.outcome in (Outcome.FAILED, Outcome.LOSSES_DIFFER):
+        return f"{reason}; {figures}."
+    return f"{figures}; {reason}."
+
+
+def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
+    words, where = EQUIVALENCE[finding.equivalence], places(finding.where, diagnosis.cwd)
+    page.add(Apart(where, words, QUIET, 4))
+    if finding.text:
+        page.gap()
+        page.paragraphs(finding.text, indent=4)
+    if finding.advice:
+        page.gap()
+        page.paragraphs(finding.advice, indent=4)
+    if finding.snippet.strip():
+        page.gap()
+        shell = finding.equivalence is Equivalence.ENVIRONMENT
+        page.add(Code(finding.snippet, "bash" if shell else "python", 8))

@@ -1,0 +1,153 @@
+"""A job of several ranks or devices: who was there, who waits, what more devices give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainperf.model import Diagnosis
+from trainperf.model import words as units
+from trainperf.model.parallel import GONE
+from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
+from trainperf.report.document import ALARM, QUIET, SHORT, Page, Words, say
+
+MOST_RANKS = 8
+"""Beyond so many ranks only some are shown: the quickest, the median, the slowest."""
+
+OTHERS = "The numbers are those of the other ranks."
+
+SLOWEST = 4
+NAMED = 8
+
+
+def absent(diagnosis: Diagnosis, page: Page) -> None:
+    """Say which ranks there is no record of, and which did not come to the end.
+
+    Those that failed of themselves come before those that failed because another had.
+    """
+    job = diagnosis.parallel
+    if job is None or job.expected < 2:
+        return
+    if job.absent:
+        who = _numbers(job.absent)
+        verb = "has" if len(job.absent) == 1 else "have"
+        text = (
+            f"{who.capitalize()} of {job.expected:,} {verb} left no record: the numbers are those "
+            f"of the others."
+        )
+        page.prose(say(text, ALARM))
+    cut = [rank for rank in job.ranks if rank.ended != "measured"]
+    cut.sort(key=lambda rank: GONE in rank.ended)
+    others = "" if job.absent or all(map(_timed, job.ranks)) else OTHERS
+    others = others if any(map(_timed, job.ranks)) else ""
+    for rank in cut[:SLOWEST]:
+        page.prose(say(f"Rank {rank.rank}: {rank.ended.rstrip('.')}.", ALARM))
+    if len(cut) > SLOWEST:
+        rest = _numbers([rank.rank for rank in cut[SLOWEST:]])
+        page.prose(say(f"Not measured to the end either: {rest}.", ALARM))
+    if others:
+        page.prose(say(others, ALARM))
+
+
+def ranks(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the times of each rank; of many, of the quickest, the median and the slowest."""
+    job = diagnosis.parallel
+    if job is None or job.expected < 2 or not any(map(_timed, job.ranks)):
+        return
+    page.heading("Ranks")
+    shown = _shown(job.ranks)
+    late = {one.rank for one in job.stragglers}
+    rows: list[list[Words | str]] = [
+        [str(one.rank), which, one.host if job.hosts > 1 else "", one.device, *_times(one)]
+        for one, which in shown
+    ]
+    for row, (one, _) in zip(rows, shown, strict=True):
+        if one.rank in late:
+            row[0] = say(str(row[0]), SHORT)
+    page.table(
+        rows,
+        header=("rank", "", "host", "device", "step", "without exchange", "input", "waits"),
+        right=(0, 4, 5, 6, 7),
+        elastic=(2, 3),
+        narrow=[("without exchange", "own")],
+    )
+    if len(job.ranks) > len(shown):
+        left = units.count(len(job.ranks) - len(shown), "other")
+        page.prose(say(f"and {left} between them", QUIET), indent=2)
+    page.prose(say(f"{_started(job)}.", QUIET), indent=2)
+    _stragglers(job, page)
+
+
+def scaling(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what the same script gives on one device and on more, with the same batch each."""
+    job = diagnosis.parallel
+    if job is None or not job.scaling:
+        return
+    page.heading("Devices, each with the same batch")
+    rows = [
+        [
+            str(point.devices),
+            units.seconds(point.real_s),
+            "" if point.samples_per_s is None else units.rate(point.samples_per_s, "samples"),
+            "" if point.efficiency is None else units.share(point.efficiency),
+        ]
+        for point in job.scaling
+    ]
+    page.table(
+        rows, header=("devices", "step", "rate", "efficiency"), right=(0, 1, 2, 3), elastic=(1, 2)
+    )
+
+
+def _timed(one: ReportedRank) -> bool:
+    return any(_times(one))
+
+
+def _times(one: ReportedRank) -> list[str]:
+    values = (one.real_s, one.local_s, one.input_s, one.waits_s)
+    return ["" if value is None else units.seconds(value) for value in values]
+
+
+def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
+    """The ranks to show, each with what it stands for."""
+    if len(found) <= MOST_RANKS:
+        return [(one, "") for one in found]
+    ordered = sorted(found, key=_own)
+    quickest, middle = ordered[0], ordered[(len(ordered) - 1) // 2]
+    return [
+        (quickest, "quickest"),
+        (middle, "median"),
+        *((one, "slowest" if one is ordered[-1] else "") for one in ordered[-SLOWEST:]),
+    ]
+
+
+def _own(one: ReportedRank) -> float:
+    """What a rank takes by itself, as far as it is known."""
+    for value in (one.local_s, one.input_s, one.real_s):
+        if value is not None:
+            return value
+    return 0.0
+
+
+def _started(job: ReportedParallel) -> str:
+    hosts = f" on {units.count(job.hosts, 'host')}" if job.hosts > 1 else ""
+    by = f", started by {job.launcher}" if job.launcher else ""
+    return f"{units.count(job.expected, 'rank')}{hosts}{by}"
+
+
+def _stragglers(job: ReportedParallel, page: Page) -> None:
+    for late in job.stragglers[:SLOWEST]:
+        why = f": {late.cause}" if late.cause else ""
+        behind = units.seconds(late.behind_s)
+        page.prose(f"Rank {late.rank} is {behind} behind the median rank{why}.", indent=2)
+    if len(job.stragglers) > SLOWEST:
+        more = units.count(len(job.stragglers) - SLOWEST, "more rank")
+        page.prose(f"{more} behind by over a tenth.", indent=2)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Ranks in words: "rank 3", "ranks 3 and 4", "12 ranks (1, 2, …)"."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    if len(numbers) > NAMED:
+        first = ", ".join(str(one) for one in numbers[:NAMED])
+        return f"{len(numbers):,} ranks ({first}, …)"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

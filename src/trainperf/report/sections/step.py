@@ -1,0 +1,211 @@
+"""The first screen: what the verdict is, and the step taken apart."""
+
+from __future__ import annotations
+
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    Device,
+    Diagnosis,
+    Ending,
+    Framework,
+    Loop,
+    Machine,
+    ReportedTimes,
+    StartUp,
+    Verdict,
+)
+from trainperf.model import words as units
+from trainperf.model.parallel import GONE
+from trainperf.report.document import (
+    ALARM,
+    GOOD,
+    SHORT,
+    STRONG,
+    Bar,
+    Output,
+    Page,
+    Words,
+    exactly,
+    say,
+)
+from trainperf.report.places import place
+from trainperf.report.sections import money as _money
+from trainperf.report.sections.shares import shares
+
+LABEL = 16
+"""Columns of the labels at the left of the facts."""
+
+PARTIAL = {
+    Ending.FAILED: "The script failed",
+    Ending.SIGNALLED: "The script was killed by a signal",
+    Ending.STALLED: "The script stood still and was stopped",
+    Ending.OUT_OF_BUDGET: "The time allowed ran out",
+    Ending.INTERRUPTED: "Interrupted",
+}
+
+WITH_OUTPUT = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
+
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+
+
+def partial(diagnosis: Diagnosis, page: Page) -> None:
+    """Say that the run ended early, and so that the numbers are partial."""
+    if told := ended_early(diagnosis):
+        page.prose(say(told, ALARM))
+
+
+def ended_early(diagnosis: Diagnosis) -> str:
+    """What cut the run short, and so what the numbers are; nothing if none did."""
+    what = PARTIAL.get(diagnosis.ending)
+    if what is None:
+        return ""
+    if diagnosis.times.real_s is None:
+        return f"{what} before a step could be timed."
+    return f"{what}: the measurements are partial, taken before that."
+
+
+def verdict(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the answer, in one sentence."""
+    style = GOOD if diagnosis.verdict.healthy else STRONG
+    page.prose(say(diagnosis.verdict.text, style))
+
+
+def last_output(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the last lines of the script's output, where it ended badly."""
+    if diagnosis.ending in WITH_OUTPUT and diagnosis.output_tail.strip():
+        rank, told = of_a_rank(diagnosis)
+        whose = "the script" if rank is None else f"rank {rank}"
+        page.heading(f"Last output of {whose}")
+        page.add(Output(told))
+
+
+def of_a_rank(diagnosis: Diagnosis) -> tuple[int | None, str]:
+    """The rank that failed of itself and its own last lines; all lines where there is none.
+
+    PyTorch puts "[rank1]:" before each line of an error in a process group. What torchrun
+    says after it, of all ranks, does not tell the error.
+    """
+    lines = diagnosis.output_tail.split("\n")
+    for one in () if diagnosis.parallel is None else diagnosis.parallel.ranks:
+        if not one.ended.startswith("failed") or GONE in one.ended:
+            continue
+        if own := [line for line in lines if line.startswith(f"[rank{one.rank}]:")]:
+            return one.rank, "\n".join(own)
+    return None, diagnosis.output_tail
+
+
+def step(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the step taken apart, and what was measured on what."""
+    page.gap()
+    times = diagnosis.times
+    if times.real_s is not None:
+        page.fact("One step", _one_step(times), LABEL)
+        if len(parts := shares(diagnosis)) > 1:
+            page.add(Bar(tuple(parts), 2 + LABEL))
+    if diagnosis.verdict.utilization is not None:
+        page.fact("Utilisation", _utilization(diagnosis.verdict, page), LABEL)
+    if times.input_s is not None:
+        page.fact("Data alone", f"{units.seconds(times.input_s)} for each step", LABEL)
+    if diagnosis.loop is not None:
+        page.fact("Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd), LABEL)
+    if diagnosis.framework.name:
+        page.fact("Framework", framework_line(diagnosis.framework), LABEL)
+    page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
+    if told := _money.instance(diagnosis.machine):
+        page.fact("Instance", told, LABEL)
+    if times.steps:
+        page.fact("Measured", _measured(diagnosis), LABEL)
+    if times.startup_s is not None:
+        page.fact("Start-up", _startup(diagnosis.startup, times.startup_s), LABEL)
+
+
+def _one_step(times: ReportedTimes) -> str:
+    assert times.real_s is not None
+    noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
+    rate = times.samples_per_s
+    speed = "" if rate is None else f", {units.rate(rate, 'samples')}"
+    return f"{units.seconds(times.real_s)}{noise}{speed}"
+
+
+def _utilization(verdict: Verdict, page: Page) -> Words:
+    """Say it against the line; below it, the data is blamed only where the verdict does."""
+    assert verdict.utilization is not None
+    line = units.share(INPUT_BOUND_BELOW)
+    figure = units.share(verdict.utilization)
+    if verdict.utilization < INPUT_BOUND_BELOW:
+        short = ": the data does not keep up" if verdict.bottleneck in ("input", "storage") else ""
+        return say(figure, SHORT) + exactly(f", below the {line} line{short}")
+    return say(figure, GOOD) + exactly(f", above the {line} line: the data keeps up")
+
+
+def _loop(loop: Loop, framework: Framework, cwd: str) -> str:
+    kinds = {
+        "fit": "Keras `fit`",
+        "iterator": "a loop over a dataset",
+        "call": "a loop that calls the training step",
+        "update": "seen by its weight updates only",
+    }
+    if framework.name == "torch":
+        kinds["update"] = "a loop that makes its own batches"
+    if loop.input_kind == "DataLoader":
+        kinds["iterator"] = "a loop over a `DataLoader`"
+    parts = [kinds.get(loop.kind, loop.kind)]
+    if loop.where is not None:
+        parts[0] += f" at {place(loop.where, cwd)}"
+    if loop.batch_size is not None:
+        whole = "global batch" if loop.replicas > 1 else "batch"
+        parts.append(f"{whole} of {loop.batch_size:,}")
+    if loop.replicas > 1:
+        parts.append(f"{loop.replicas} replicas ({loop.strategy or 'strategy not known'})")
+    if loop.epochs is not None:
+        epochs = units.count(loop.epochs, "epoch")
+        long = "" if loop.epoch_steps is None else f" of {units.count(loop.epoch_steps, 'step')}"
+        parts.append(f"{epochs}{long}")
+    elif loop.epoch_steps is not None:
+        parts.append(f"epochs of {units.count(loop.epoch_steps, 'step')}")
+    return ", ".join(parts)
+
+
+def framework_line(framework: Framework) -> str:
+    text = f"{_FRAMEWORKS.get(framework.name, framework.name)} {framework.version}"
+    if framework.keras:
+        text += f", {'tf_keras' if framework.legacy_keras else 'Keras'} {framework.keras}"
+    return text
+
+
+def device_line(device: Device, machine: Machine) -> str:
+    cores = units.cores(machine.cores)
+    if machine.visible_cores > machine.cores:
+        cores = f"{machine.cores:.3g} of {units.cores(machine.visible_cores)}"
+    if device.kind == "GPU":
+        times = f"{device.count} × " if device.count > 1 else ""
+        return f"{times}{device.name}, {cores}"
+    return f"CPU only: {device.name}, {cores}" if device.name else f"CPU only: {cores}"
+
+
+def _measured(diagnosis: Diagnosis) -> str:
+    times = diagnosis.times
+    blocks = len(times.spread.get("real", ()))
+    text = units.count(times.steps, "step")
+    if blocks:
+        text += f" in {units.count(blocks, 'block')}"
+    return text
+
+
+def _startup(startup: StartUp | None, total: float) -> str:
+    told = []
+    if startup is not None:
+        if startup.imports_s is not None:
+            told.append(f"imports {units.seconds(startup.imports_s)}")
+        if startup.setup_s is not None:
+            also = " and first step" if startup.first_step_s is None else ""
+            told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
+        if startup.evaluation_s is not None:
+            told.append(f"evaluation {units.seconds(startup.evaluation_s)} of that")
+        if startup.first_step_s is not None:
+            told.append(f"first step {units.seconds(startup.first_step_s)}")
+        if startup.tracing_s is not None:
+            of_that = "" if startup.first_step_s is None else " of that"
+            told.append(f"tracing {units.seconds(startup.tracing_s)}{of_that}")
+    parts = f": {', '.join(told)}" if told else ""
+    return f"{units.seconds(total)} to the end of the first step{parts}"

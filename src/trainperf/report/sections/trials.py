@@ -1,0 +1,160 @@
+"""What came of every fix that was tried on the script itself, and how it was tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
+from trainperf.model import words as units
+from trainperf.report.document import BAD, GOOD, STRONG, WARN, Page, TrialRows, Tried
+
+GROUPS = {
+    Outcome.KEPT: ("kept", GOOD),
+    Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
+    Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
+    Outcome.NO_EFFECT: ("tried, no measurable effect", WARN),
+    Outcome.SLOWER: ("tried, slower", WARN),
+    Outcome.LOSSES_DIFFER: ("tried, losses differ", BAD),
+    Outcome.FAILED: ("tried, failed", BAD),
+    Outcome.NOT_TRIED: ("not tried", STRONG),
+}
+"""The outcomes in the order of the report: how each is headed, and in what style."""
+
+BEATEN = "tried, another way to make the same change gives more"
+ALONE = "tried alone, not on top of what is kept"
+
+HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN))) | dict(GROUPS.values())
+"""The headings in the order of the report, with their styles."""
+
+
+def trials(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the fixes by what came of them, with how they were measured above."""
+    if not diagnosis.trials:
+        return
+    page.heading("Tried on the script itself")
+    for text in how(diagnosis):
+        page.prose(text, indent=2)
+    page.gap()
+    page.add(TrialRows(tuple(_row(trial, diagnosis) for trial in ordered(diagnosis))))
+    rest(diagnosis, page)
+
+
+def ordered(diagnosis: Diagnosis) -> list[Trial]:
+    """The trials in the order of the report: by what came of them."""
+    order = list(HEADINGS)
+    return sorted(diagnosis.trials, key=lambda trial: order.index(heading(trial, diagnosis)))
+
+
+def heading(trial: Trial, diagnosis: Diagnosis) -> str:
+    best = by_fix(diagnosis.trials)[trial.fix]
+    if trial.outcome is Outcome.REDUNDANT and trial.variant and best.kept:
+        return BEATEN
+    if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
+        return ALONE
+    return GROUPS[trial.outcome][0]
+
+
+def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
+    name = heading(trial, diagnosis)
+    bound = "" if trial.bound is None else units.bound(trial.bound)
+    row = Tried(name, HEADINGS[name], trial.name, bound, reason=trial.reason, losses=trial.parity)
+    if trial.speedup is None:
+        return row
+    return replace(
+        row,
+        measured=units.measured(trial.speedup, trial.low, trial.high),
+        kept=trial.kept,
+        pairs=f"{trial.pairs:,}",
+        steps=f"{trial.steps:,}",
+        reason=trial.reason if trial.outcome is Outcome.NOT_TRIED else "",
+        once=once(trial),
+    )
+
+
+def once(trial: Trial) -> str:
+    """Say what a fix costs once, and when that is earned back."""
+    if not trial.one_off_s or trial.one_off_s < 0:
+        return ""
+    back = trial.break_even_steps
+    earned = "" if back is None else f", earned back after {units.count(back, 'step')}"
+    return f"costs {units.seconds(trial.one_off_s)} once{earned}"
+
+
+def how(diagnosis: Diagnosis) -> list[str]:
+    """Say how the trials were made, and how much of their figures could be noise."""
+    trying, measured = diagnosis.trying, [one for one in diagnosis.trials if one.pairs]
+    told = []
+    if trying is not None and trying.mode != "none":
+        told.append(_mode(trying, measured))
+    if trying is not None and trying.passive and trying.mode != "none":
+        told.append(
+            "Neighbours took cores, so threads of OpenMP slept where they waited for one another "
+            "(OMP_WAIT_POLICY=passive), in every leg."
+        )
+    if trying is not None and trying.huge_pages and measured:
+        told.append(
+            "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every leg: on "
+            "small ones two runs of one script can differ."
+        )
+    if trying is not None and trying.reason:
+        told.append(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.")
+    control = diagnosis.control
+    if control is not None:
+        told.append(_control(control))
+    elif measured:
+        told.append(
+            "Control: the script was not compared with itself, so how much could be noise is "
+            "not known."
+        )
+    return told
+
+
+def _mode(trying: Trials, measured: list[Trial]) -> str:
+    if trying.mode == "side by side":
+        held = trying.mode_reason or "a few steps"
+        text = f"Side by side: the script and each change took turns in slices of {held}"
+    else:
+        text = "One after another: fresh processes of the script and of each change, in turns"
+    if measured:
+        each = " each" if len(measured) > 1 else ""
+        pairs = _from_to([trial.pairs for trial in measured], "pair")
+        text += f", {pairs}{each} ({_from_to([trial.steps for trial in measured], 'step')})"
+    if trying.seed is not None:
+        text += f", all from the seed {trying.seed}"
+    why = trying.mode_reason.rstrip(".")
+    return f"{text}. They did not run side by side because {why}." if _late(trying) else f"{text}."
+
+
+def _from_to(many: list[int], thing: str) -> str:
+    least, most = min(many), max(many)
+    return units.count(most, thing) if least == most else f"{least:,} to {most:,} {thing}s"
+
+
+def _late(trying: Trials) -> bool:
+    return trying.mode == "one after another" and bool(trying.mode_reason)
+
+
+def _control(control: Control) -> str:
+    figure = units.measured(control.speedup, control.low, control.high)
+    text = (
+        f"Control (the script against itself): {figure}, so gains below "
+        f"{units.share(control.floor)} could be noise."
+    )
+    if control.reproducible is None:
+        return f"{text} No losses were seen, so they could not be compared."
+    if control.reproducible:
+        return f"{text} Its losses were the same from run to run."
+    band = control.loss_band
+    much = "" if band is None else f" by up to {units.share(band)}"
+    judged = ": changes were judged by that band" if band is not None else ""
+    return f"{text} The script's losses differ from run to run{much}{judged}."
+
+
+def rest(diagnosis: Diagnosis, page: Page) -> None:
+    """Say what budget would have let all be tried."""
+    trying = diagnosis.trying
+    if trying is None or trying.budget_needed_s is None:
+        return
+    page.gap()
+    needed = units.budget(trying.budget_needed_s)
+    page.prose(f"With `--budget {needed}` there is time for those that it ran out for.", indent=2)

@@ -1,0 +1,81 @@
+"""A `Diagnosis` as a `Document`: its sections in their order, those without content left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from trainperf.model import Diagnosis
+from trainperf.report.document import LEFT, RIGHT, Document, Page, Section
+from trainperf.report.sections import (
+    closing,
+    costs,
+    devices,
+    exchange,
+    findings,
+    limits,
+    money,
+    objects,
+    operators,
+    outside,
+    parallel,
+    parts,
+    remains,
+    stack,
+    step,
+    storage,
+    trials,
+)
+
+Writer = Callable[[Diagnosis, Page], None]
+
+
+def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
+    """Return the whole report.
+
+    `saved` is the name `trainperf show` finds the run by, `patch_file` the file the patch was
+    written to; the commands that need them are named only if they are given.
+    """
+    next_steps = partial(closing.next_steps, saved=saved, patch_file=patch_file)
+    sections = (
+        section("partial", diagnosis, step.partial),
+        section("absent", diagnosis, parallel.absent),
+        section("verdict", diagnosis, step.verdict),
+        section("output", diagnosis, step.last_output),
+        section("outside", diagnosis, outside.outside, side=LEFT),
+        section("step", diagnosis, step.step, side=LEFT),
+        section("ranks", diagnosis, parallel.ranks, side=LEFT),
+        section("exchange", diagnosis, exchange.exchange, side=LEFT),
+        section("scaling", diagnosis, parallel.scaling, side=LEFT),
+        section("parts", diagnosis, parts.step_parts, side=LEFT),
+        section("syncs", diagnosis, parts.sync_points, side=LEFT),
+        section("operators", diagnosis, operators.operators, side=LEFT),
+        section("devices", diagnosis, devices.devices, side=RIGHT),
+        section("storage", diagnosis, storage.storage, side=RIGHT),
+        section("objects", diagnosis, objects.objects, side=RIGHT),
+        section("limits", diagnosis, limits.limits, side=RIGHT),
+        section("stages", diagnosis, costs.input_stages, side=RIGHT),
+        section("between", diagnosis, costs.between_epochs, side=RIGHT),
+        section("callbacks", diagnosis, costs.callbacks, side=RIGHT),
+        section("functions", diagnosis, costs.functions, side=RIGHT),
+        section("findings", diagnosis, findings.findings),
+        section("remains", diagnosis, remains.remains),
+        section("trials", diagnosis, trials.trials),
+        section("stack", diagnosis, stack.stack),
+        section("practices", diagnosis, findings.practices),
+        section("not_measured", diagnosis, closing.not_measured),
+        section("notes", diagnosis, closing.notes),
+        section("ignored", diagnosis, closing.ignored),
+        section("next", diagnosis, next_steps),
+        section("money", diagnosis, money.cost),
+        section("spent", diagnosis, closing.cost),
+        section("answer", diagnosis, closing.last_line),
+    )
+    return Document(tuple(one for one in sections if one.blocks))
+
+
+def section(name: str, diagnosis: Diagnosis, write: Writer, *, side: str = "") -> Section:
+    """Return what a writer writes, as a section of that name."""
+    page = Page()
+    write(diagnosis, page)
+    return Section(name, tuple(page.blocks), side=side)

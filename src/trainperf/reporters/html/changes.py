@@ -1,0 +1,238 @@
+"""What to change: the findings as cards, the trials as a table, each with its interval drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import words as units
+from trainperf.report import level
+from trainperf.report.document import Page
+from trainperf.report.places import places
+from trainperf.report.plain import one_line
+from trainperf.report.sections import findings, trials
+from trainperf.reporters.html.code import coloured
+from trainperf.reporters.html.drawing import Interval, Scale, Tick, interval, scale
+from trainperf.reporters.html.markup import clipped, paragraphs, prose, styled
+from trainperf.reporters.html.sheet import shown
+
+NARROW = 17.0
+"""Per cent between two marks of the drawings in the table of trials."""
+
+MANY = 9
+"""Places of a finding that are named."""
+
+STATES = {
+    Outcome.KEPT: "good",
+    Outcome.CHANGES: "warn",
+    Outcome.REDUNDANT: "warn",
+    Outcome.NO_EFFECT: "warn",
+    Outcome.SLOWER: "warn",
+    Outcome.LOSSES_DIFFER: "bad",
+    Outcome.FAILED: "bad",
+    Outcome.NOT_TRIED: "idle",
+}
+"""How the badge of an outcome looks; its words say the same."""
+
+
+@dataclass(frozen=True)
+class Badge:
+    """An outcome in words, and how it looks."""
+
+    words: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """One finding. `number` is its rank among the advice, 0 for one that is none."""
+
+    number: int
+    id: str
+    title: Markup
+    badge: Badge | None
+    worth: tuple[Markup, ...]
+    plot: Interval | None
+    where: str
+    equivalence: str
+    text: list[Markup]
+    advice: list[Markup]
+    snippet: Markup | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trial, as the table of all of them has it."""
+
+    name: str
+    badge: Badge
+    bound: str
+    measured: str
+    reason: Markup
+    slices: str
+    losses: Markup
+    plot: Interval | None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """All trials, in the order of the terminal's report, and how they were made."""
+
+    how: list[Markup]
+    rows: list[Row]
+    axis: list[Tick]
+    more: Markup
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The advice, what was tried and rejected, the practices, and the trials."""
+
+    advice: list[Card]
+    rejected: list[Card]
+    practices: list[Card]
+    tried: Tried | None
+    plotted: bool
+
+
+def changes(diagnosis: Diagnosis) -> Changes:
+    """Everything the report says about what to change."""
+    trials = by_fix(diagnosis.trials)
+    on = _scale(diagnosis)
+    pairs = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
+    advice = [one for one in pairs if not level.rejected(one[1])]
+    cards = [
+        _card(number, finding, trial, diagnosis, on)
+        for number, (finding, trial) in enumerate(advice, start=1)
+    ]
+    others = [
+        _in_short(finding, trial, diagnosis, on)
+        for finding, trial in pairs
+        if trial is not None and level.rejected(trial)
+    ]
+    practices = () if diagnosis.verdict.healthy else diagnosis.practices
+    return Changes(
+        advice=cards,
+        rejected=others,
+        practices=[_described(one, diagnosis) for one in practices],
+        tried=_tried(diagnosis, on),
+        plotted=any(card.plot is not None for card in (*cards, *others)),
+    )
+
+
+def _scale(diagnosis: Diagnosis) -> Scale:
+    """One scale for the whole page, so that the drawings can be compared."""
+    figures: list[float | None] = [finding.bound for finding in diagnosis.findings]
+    for trial in diagnosis.trials:
+        figures += [trial.low, trial.high, trial.speedup, trial.bound]
+    if diagnosis.control is not None:
+        figures += [1 + diagnosis.control.floor, 1 / (1 + diagnosis.control.floor)]
+    return scale(figures)
+
+
+def _card(
+    number: int, finding: Finding, trial: Trial | None, diagnosis: Diagnosis, on: Scale
+) -> Card:
+    written = Page()
+    findings.worth(finding, trial, bool(diagnosis.trials), written)
+    return replace(
+        _described(finding, diagnosis),
+        number=number,
+        badge=None if trial is None else _badge(trial, diagnosis),
+        worth=tuple(one.text for one in shown(written.blocks)),
+        plot=_plot(trial, finding.bound, diagnosis, on),
+    )
+
+
+def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, on: Scale) -> Card:
+    """One that was rejected: no advice, and no code to paste."""
+    came = f"{trial.outcome.capitalize()}: {findings.came_of(finding, trial)}"
+    return replace(
+        _described(finding, diagnosis),
+        badge=_badge(trial, diagnosis),
+        worth=(prose(came),),
+        plot=_plot(trial, finding.bound, diagnosis, on),
+        text=[],
+        advice=[],
+        snippet=None,
+    )
+
+
+def _described(finding: Finding, diagnosis: Diagnosis) -> Card:
+    return Card(
+        number=0,
+        id=clipped(one_line(finding.id), 80),
+        title=styled(finding.title),
+        badge=None,
+        worth=(),
+        plot=None,
+        where=_where(finding, diagnosis),
+        equivalence=findings.EQUIVALENCE[finding.equivalence],
+        text=paragraphs(finding.text),
+        advice=paragraphs(finding.advice),
+        snippet=_snippet(finding),
+    )
+
+
+def _where(finding: Finding, diagnosis: Diagnosis) -> str:
+    return clipped(one_line(places(finding.where, diagnosis.cwd, most=MANY)), 600)
+
+
+def _snippet(finding: Finding) -> Markup | None:
+    if not finding.snippet.strip():
+        return None
+    shell = finding.equivalence is Equivalence.ENVIRONMENT
+    return coloured(finding.snippet, "bash" if shell else "python")
+
+
+def _badge(trial: Trial, diagnosis: Diagnosis) -> Badge:
+    return Badge(trials.heading(trial, diagnosis), STATES[trial.outcome])
+
+
+def _plot(
+    trial: Trial | None, bound: float | None, diagnosis: Diagnosis, on: Scale
+) -> Interval | None:
+    control = diagnosis.control
+    floor = None if control is None else control.floor
+    if trial is None:
+        return interval(on, None, None, None, bound=bound, floor=floor)
+    bound = bound if trial.bound is None else trial.bound
+    return interval(
+        on, trial.speedup, trial.low, trial.high, bound=bound, floor=floor, kept=trial.kept
+    )
+
+
+def _tried(diagnosis: Diagnosis, on: Scale) -> Tried | None:
+    if not diagnosis.trials:
+        return None
+    more = Page()
+    trials.rest(diagnosis, more)
+    rows = [_row(trial, diagnosis, on) for trial in trials.ordered(diagnosis)]
+    return Tried(
+        how=[prose(text) for text in trials.how(diagnosis)],
+        rows=rows,
+        axis=on.ticks(NARROW) if any(row.plot is not None for row in rows) else [],
+        more=Markup(" ").join(one.text for one in shown(more.blocks)),
+    )
+
+
+def _row(trial: Trial, diagnosis: Diagnosis, on: Scale) -> Row:
+    measured = trial.speedup is not None
+    figure = units.measured(trial.speedup, trial.low, trial.high) if trial.speedup else ""
+    reason = trial.reason or ("" if measured else "no reason is known")
+    told = [one for one in (reason, trials.once(trial)) if one]
+    slices = ""
+    if trial.pairs:
+        slices = f"{units.count(trial.pairs, 'pair')}, {units.count(trial.steps, 'step')}"
+    return Row(
+        name=clipped(one_line(trial.name), 120),
+        badge=_badge(trial, diagnosis),
+        bound="" if trial.bound is None else units.bound(trial.bound),
+        measured=figure,
+        reason=prose("; ".join(told), 600),
+        slices=slices,
+        losses=prose(trial.parity, 300),
+        plot=_plot(trial, None, diagnosis, on),
+    )

@@ -1,0 +1,233 @@
+"""The page: every section of the report as values that a template only has to place."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Patch
+from trainperf.model import words as units
+from trainperf.model.diagnosis import Ignored
+from trainperf.report.document import Document
+from trainperf.report.places import place
+from trainperf.report.plain import one_line, plain
+from trainperf.report.sections import closing, parts
+from trainperf.report.sections.money import dollars
+from trainperf.report.whole import document
+from trainperf.reporters.html import step, surroundings, timeline
+from trainperf.reporters.html.changes import changes
+from trainperf.reporters.html.code import Line, coloured, patch_lines, survives
+from trainperf.reporters.html.markup import clipped, prose
+from trainperf.reporters.html.sheet import Shown, View, view
+from trainperf.reporters.html.together import together, together_with
+
+DRAWN = ("One step", "Data alone")
+"""The facts of the terminal's that the page shows as figures and bars."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure that a reader looks for first."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Patched:
+    """The patch: its lines, and whether a page can carry it unharmed."""
+
+    edits: str
+    lines: list[Line]
+    copyable: bool
+    skipped: list[tuple[str, Markup]]
+    environment: Markup | None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that leads on, and what it does."""
+
+    what: str
+    command: Markup
+
+
+CONTENTS = (
+    ("step", "The step", lambda page: True),
+    ("timeline", "The observed run", lambda page: page["timeline"]),
+    ("changes", "What to change", lambda page: page["advised"]),
+    ("trials", "Tried", lambda page: page["changes"].tried),
+    ("together", "Together", lambda page: page["together"]),
+    ("patch", "The patch", lambda page: page["patch"]),
+    ("next", "Next", lambda page: page["next"]),
+    ("input", "Input", lambda page: page["input"]),
+    ("job", "Ranks", lambda page: page["job"]),
+    ("costs", "Other costs", lambda page: page["operators"] or page["costs"]),
+    ("machine", "The machine", lambda page: True),
+    ("storage", "Storage", lambda page: page["volumes"] or page["buckets"]),
+    ("not-measured", "Not measured", lambda page: page["not_measured"]),
+)
+"""The sections that the contents name, in the order of the page, each with when it is there."""
+
+
+def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
+    """Everything that the template places; a section without content is None or empty."""
+    page = _context(diagnosis, document(diagnosis))
+    page["next"] = _next(diagnosis, saved, patch_file)
+    page["saved"] = bool(saved)
+    page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
+    page["contents"] = [(id, name) for id, name, there in CONTENTS if there(page)]
+    return page
+
+
+def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
+    facts = view(whole, "step")
+    rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
+    changed = changes(diagnosis)
+    return {
+        "title": _title(diagnosis),
+        "command": clipped(one_line(" ".join(diagnosis.command)), 300),
+        "created": clipped(one_line(diagnosis.created), 40),
+        "version": clipped(one_line(diagnosis.trainperf_version), 40),
+        "format_version": diagnosis.format_version,
+        "verdict": prose(diagnosis.verdict.text),
+        "state": _state(diagnosis),
+        "partial": view(whole, "partial", "absent"),
+        "answer": _answer(whole),
+        "output": view(whole, "output"),
+        "tiles": _tiles(diagnosis),
+        "bar": step.bar(diagnosis),
+        "by_parts": step.by_parts(diagnosis),
+        "by_parts_how": prose(parts.how(diagnosis)) if diagnosis.step_parts else None,
+        "times": step.times(diagnosis),
+        "noise": None if diagnosis.times.noise is None else units.share(diagnosis.times.noise),
+        "facts": rest,
+        "timeline": timeline.drawn(diagnosis.timeline),
+        "changes": changed,
+        "none_known": None if diagnosis.findings else view(whole, "findings", "remains"),
+        "remains": view(whole, "remains") if diagnosis.findings else None,
+        "together": together(diagnosis),
+        "patch": _patch(diagnosis.patch),
+        "input": _sections(whole, "stages"),
+        "job": _sections(whole, "ranks", "exchange", "scaling"),
+        "costs": _sections(whole, "outside", "syncs", "between", "callbacks", "functions"),
+        "operators": step.by_operators(diagnosis),
+        "operators_how": view(whole, "operators"),
+        "busy": _sections(whole, "devices"),
+        "machine": surroundings.machine(diagnosis.machine, diagnosis.cost),
+        "limits": view(whole, "limits"),
+        "container": surroundings.container(diagnosis.container),
+        "cost": surroundings.cost(diagnosis.cost),
+        "no_cost": None if diagnosis.cost else view(whole, "money"),
+        "volumes": _volumes(view(whole, "storage")),
+        "buckets": view(whole, "objects"),
+        "ignored": [_left_out(one, diagnosis.cwd) for one in diagnosis.ignored],
+        "not_measured": view(whole, "not_measured"),
+        "notes": view(whole, "notes"),
+        "spent": _spent(diagnosis, whole),
+    }
+
+
+def _sections(whole: Document, *names: str) -> list[View]:
+    found = (view(whole, name) for name in names)
+    return [section for section in found if section is not None]
+
+
+def _state(diagnosis: Diagnosis) -> str:
+    if diagnosis.verdict.healthy:
+        return "healthy"
+    if diagnosis.verdict.grade == "not examined":
+        return "unknown"
+    return "slow" if diagnosis.times.real_s is not None else "unknown"
+
+
+def _tiles(diagnosis: Diagnosis) -> list[Tile]:
+    times, stack, cost = diagnosis.times, diagnosis.stack, diagnosis.cost
+    tiles = []
+    if times.real_s is not None:
+        noise = "" if times.noise is None else f"± {units.share(times.noise)}"
+        tiles.append(Tile("One step", units.seconds(times.real_s), noise))
+    if times.samples_per_s is not None:
+        tiles.append(Tile("Rate", units.number(times.samples_per_s), "samples/s"))
+    if diagnosis.verdict.utilization is not None:
+        share = units.share(diagnosis.verdict.utilization)
+        side = "below" if diagnosis.verdict.utilization < INPUT_BOUND_BELOW else "above"
+        line = f"{side} the {units.share(INPUT_BOUND_BELOW)} line"
+        tiles.append(Tile("Utilisation", share, line))
+    if stack is not None and stack.fixes:
+        many = len(stack.fixes)
+        words = "With the change" if many == 1 else f"With the {many} changes"
+        value, _, rest = units.measured(stack.speedup, stack.low, stack.high).partition(" ")
+        tiles.append(Tile(words, value, f"as fast {rest}"))
+    if cost is not None and cost.epoch_before is not None:
+        after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
+        then = f"→ {after} {together_with(stack)}" if after else ""
+        tiles.append(Tile("Cost of an epoch", dollars(cost.epoch_before), then))
+    return tiles
+
+
+def _answer(whole: Document) -> View | None:
+    """What the reader gets: it ends the terminal's report, and stands above the figures here."""
+    section = view(whole, "answer")
+    if section is None:
+        return None
+    blocks = (replace(one, text=one.text.replace(" above", " below")) for one in section.blocks)
+    return replace(section, blocks=tuple(blocks))
+
+
+def _title(diagnosis: Diagnosis) -> str:
+    """What is diagnosed; of a job, what its launcher starts, as its command stands below."""
+    script = one_line(diagnosis.script)
+    command = [one_line(word) for word in diagnosis.command]
+    if script and script in (shlex.join(diagnosis.command), " ".join(command)):
+        started = next((word for word in command if word.endswith(".py")), "")
+        script = started or script
+    return clipped(script, 80) or "a training script"
+
+
+def _next(diagnosis: Diagnosis, saved: str, patch_file: str) -> list[Command]:
+    then = closing.commands(diagnosis, saved, patch_file, "print this report on a terminal")
+    return [Command(what[:1].upper() + what[1:], Markup.escape(plain(one))) for one, what in then]
+
+
+def _volumes(section: View | None) -> list[View]:
+    """The volumes each for itself: the facts of one begin with where it is."""
+    groups: list[list[Shown]] = []
+    for block in () if section is None else section.blocks:
+        if not groups or block.label == "Where" or block.kind != groups[-1][0].kind:
+            groups.append([])
+        groups[-1].append(block)
+    return [View("", tuple(group)) for group in groups]
+
+
+def _spent(diagnosis: Diagnosis, whole: Document) -> Markup:
+    """What trainperf itself took."""
+    section = view(whole, "spent")
+    if section is None:  # the terminal has it on a line, which a sheet drops
+        return prose(f"Diagnosed in {units.seconds(diagnosis.seconds)}.")
+    return Markup(" ").join(block.text for block in section.blocks)
+
+
+def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
+    """A finding that a comment says to leave out, and where the comment stands."""
+    return prose(one.finding.title), clipped(one_line(place(one.comment, cwd)))
+
+
+def _patch(patch: Patch | None) -> Patched | None:
+    if patch is None or not (patch.diff or patch.skipped or patch.environment):
+        return None
+    export = "\n".join(
+        f"export {one_line(name)}={shlex.quote(one_line(value))}"
+        for name, value in patch.environment.items()
+    )
+    return Patched(
+        edits=units.count(closing.edits_in(patch.diff), "edit"),
+        lines=patch_lines(patch.diff) if patch.diff else [],
+        copyable=survives(patch.diff),
+        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in patch.skipped],
+        environment=coloured(export, "bash") if export else None,
+    )

@@ -1,0 +1,226 @@
+"""The report as Markdown: for the summary of a job, or a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import words as units
+from trainperf.report import ignored as ignoring
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
+from trainperf.report.places import places
+from trainperf.report.sections import outside as _outside
+from trainperf.report.sections import told
+from trainperf.report.sections.closing import edits_in
+from trainperf.report.sections.findings import EQUIVALENCE
+from trainperf.report.sections.money import costs
+from trainperf.reporters.markdown.marked import (
+    code,
+    escaped,
+    fenced,
+    folded,
+    inline,
+    paragraphs,
+    table,
+)
+
+COMMENT_LIMIT = 65_536
+"""What GitHub takes of a comment, in characters; here bytes, which are never fewer."""
+
+SUMMARY_LIMIT = 1024 * 1024
+"""What GitHub keeps of the summary of a step, in bytes; one that is longer is not shown."""
+
+_NONE = "not measured"
+
+
+def render(
+    diagnosis: Diagnosis,
+    *,
+    judgement: Judgement = ASKED_FOR_NOTHING,
+    root: str = "",
+    limit: int = COMMENT_LIMIT,
+) -> str:
+    """Return the report in at most `limit` bytes; places are relative to `root`, or the run's.
+
+    Where it would be longer, the patch is left out, then the details, and that is said.
+    """
+    root = root or diagnosis.cwd
+    head = list(_head(diagnosis, judgement, root))
+    details, patch, end = list(_details(diagnosis, root)), _patch(diagnosis), _end(diagnosis)
+    left_out = "_Left out to keep this short: {}. `trainperf show` prints the whole report._"
+    for blocks in (
+        [*head, *details, *patch, end],
+        [*head, *details, left_out.format("the patch"), end],
+        [*head, left_out.format("the details and the patch"), end],
+    ):
+        if len(text := _joined(blocks)) <= limit:
+            return text.decode()
+    first = _joined([*head[:2], left_out.format("all but the verdict"), end])
+    return first[: max(0, limit)].decode("utf-8", "ignore")
+
+
+def _joined(blocks: list[str]) -> bytes:
+    return ("\n\n".join(one for one in blocks if one) + "\n").encode("utf-8", "replace")
+
+
+def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str]:
+    """The verdict, the times and what to change."""
+    yield f"## trainperf: {code(diagnosis.script)}"
+    yield f"**{inline(diagnosis.verdict.text)}**"
+    yield inline(told.ended_early(diagnosis))
+    yield inline(judgement.answer)
+    if judgement.problems:
+        yield "**Why the check fails**"
+        yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
+    yield _times(diagnosis)
+    yield from _turn(diagnosis, root)
+    if diagnosis.cost is not None:
+        yield inline(f"Cost: {costs(diagnosis.cost)}")
+    if diagnosis.findings:
+        yield "### What to change"
+        yield _findings(diagnosis, judgement, root)
+    if tried := list(_tried_besides(diagnosis)):
+        yield "### Tried"
+        yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
+    yield inline(told.answer(diagnosis))
+    if diagnosis.practices:
+        yield "### Time to accuracy (not ranked, not priced)"
+        rows = [_practice(one, root) for one in diagnosis.practices]
+        yield "\n".join(f"- {row}" for row in rows)
+    if ignored := ignoring.said(diagnosis.ignored, root):
+        yield inline(ignored)
+
+
+def _times(diagnosis: Diagnosis) -> str:
+    times = diagnosis.times
+    noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
+    rate = times.samples_per_s
+    cells = (
+        _NONE if times.real_s is None else units.seconds(times.real_s) + noise,
+        _NONE if times.resident_s is None else units.seconds(times.resident_s),
+        _NONE if times.input_s is None else units.seconds(times.input_s),
+        _NONE if rate is None else units.rate(rate, "samples"),
+    )
+    header = ("A step as it is", "with free input", "its input alone", "Throughput")
+    return table(header, [cells], right=range(4))
+
+
+def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
+    """What a turn of the script is made of, where its steps are not all of it."""
+    turn = _outside.shown(diagnosis)
+    if turn is None:
+        return
+    yield f"### {_outside.HEADING}"
+    yield inline(_outside.said(turn))
+    cells = [
+        (inline(what), code(name), code(where), calls, units.seconds(seconds), units.share(share))
+        for what, name, where, calls, seconds, share in _outside.rows(turn, root)
+    ]
+    header = [one.capitalize() for one in _outside.HEADER]
+    yield table(header, cells, right=(3, 4, 5))
+
+
+def _findings(diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
+    trials = by_fix(diagnosis.trials)
+    rows = [
+        _row(one, trials.get(one.id), judgement.level(one, diagnosis) == "error", root)
+        for one in diagnosis.findings
+    ]
+    header = ("Finding", "At most", "Measured (95 % interval)", "Outcome", "Where")
+    return table(header, rows, right=(1, 2))
+
+
+def _row(finding: Finding, trial: Trial | None, fails: bool, root: str) -> tuple[str, ...]:
+    measured, outcome = _came_of(trial)
+    return (
+        f"{inline(finding.title)} ({code(finding.id)}){' **fails the check**' if fails else ''}",
+        "not known" if finding.bound is None else units.bound(finding.bound),
+        measured,
+        outcome,
+        code(places(finding.where, root, most=1)),
+    )
+
+
+def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
+    """Rows for what was tried although no finding names it: one that trying disproved."""
+    found = {one.id for one in (*diagnosis.findings, *diagnosis.practices)}
+    for trial in diagnosis.trials:
+        if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
+            continue
+        measured, outcome = _came_of(trial)
+        if trial.speedup is None and trial.reason:
+            outcome += f": {inline(trial.reason)}"
+        bound = "not known" if trial.bound is None else units.bound(trial.bound)
+        yield code(trial.name), bound, measured, outcome
+
+
+def _came_of(trial: Trial | None) -> tuple[str, str]:
+    """What a trial measured, and what it decided."""
+    if trial is None:
+        return _NONE, "not tried"
+    if trial.speedup is None:
+        return _NONE, escaped(trial.outcome)
+    return units.measured(trial.speedup, trial.low, trial.high), escaped(trial.outcome)
+
+
+def _practice(finding: Finding, root: str) -> str:
+    where = places(finding.where, root, most=1)
+    at = f" at {code(where)}" if where else ""
+    return f"{inline(finding.title)} ({code(finding.id)}){at}"
+
+
+def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
+    for finding in (*diagnosis.findings, *diagnosis.practices):
+        yield folded(
+            f"{_as_html(finding.id)}: why and how", "\n\n".join(_detail(finding, diagnosis, root))
+        )
+    if diagnosis.not_measured:
+        rows = (f"- {inline(one.what)}: {inline(one.reason)}" for one in diagnosis.not_measured)
+        yield folded("Not measured", "\n".join(rows))
+    if diagnosis.notes:
+        yield folded("Notes", "\n".join(f"- {inline(one)}" for one in diagnosis.notes))
+    if output := told.last_output(diagnosis):
+        yield folded("Last output of the script", fenced(output, "text"))
+
+
+def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
+    yield paragraphs(finding.text)
+    if finding.bound_basis:
+        yield f"Bound: {inline(finding.bound_basis)}."
+    trial = by_fix(diagnosis.trials).get(finding.id)
+    if trial is not None and (trial.reason or trial.parity):
+        losses = f"losses: {trial.parity}" if trial.parity else ""
+        came_of = "; ".join(one.rstrip(".") for one in (trial.reason, losses) if one)
+        yield f"Tried: {inline(trial.outcome)}; {inline(came_of)}."
+    yield paragraphs(finding.advice)
+    if finding.snippet.strip():
+        shell = finding.equivalence is Equivalence.ENVIRONMENT
+        yield fenced(told.snippet(finding.snippet), "bash" if shell else "python")
+    where = places(finding.where, root)
+    words = EQUIVALENCE[finding.equivalence]
+    yield f"{code(where)} · {words}" if where else words
+
+
+def _patch(diagnosis: Diagnosis) -> list[str]:
+    patch = diagnosis.patch
+    if patch is None or not (patch.diff or patch.environment):
+        return []
+    parts = [fenced(patch.diff, "diff")] if patch.diff else []
+    if patch.environment:
+        parts.append("Set before the script starts:")
+        parts.append(fenced(told.exports(patch), "bash"))
+    edits = units.count(edits_in(patch.diff), "edit")
+    return [folded(f"The patch ({edits})", "\n\n".join(parts))]
+
+
+def _end(diagnosis: Diagnosis) -> str:
+    machine = diagnosis.machine
+    instance = "" if machine.instance is None else machine.instance.name
+    parts = (instance, told.device(diagnosis), told.framework(diagnosis))
+    ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
+    ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
+    return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"
+
+
+def _as_html(text: str) -> str:
+    return f"<code>{escaped(text)}</code>"

@@ -1,0 +1,223 @@
+"""The findings as SARIF 2.1.0, for code scanning and for editors.
+
+The format: OASIS, Static Analysis Results Interchange Format, version 2.1.0.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os.path
+import shlex
+from functools import partial
+from typing import Any
+
+from trainperf.fixes import HEADINGS, by_id
+from trainperf.model import Diagnosis, Ending, Finding, Site, Trial, by_fix
+from trainperf.model.diagnosis import Ignored
+from trainperf.report import ignored as ignoring
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
+from trainperf.report.plain import one_line, plain
+from trainperf.report.sections import told
+from trainperf.report.uris import file_uri, inside, relative_uri
+from trainperf.report.worth import worth
+from trainperf.reporters.sarif.fixes import fixes
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name by which SARIF knows the root of the repository; GitHub's as well."""
+
+Json = dict[str, Any]
+
+
+def render(
+    diagnosis: Diagnosis,
+    *,
+    judgement: Judgement = ASKED_FOR_NOTHING,
+    root: str = "",
+    suppressed: bool = True,
+) -> str:
+    """Return one run with a result for each finding and practice.
+
+    Files beneath `root`, the repository's, are relative to it. What the source says to
+    ignore is a result with a suppression, unless `suppressed` is false: GitHub's code
+    scanning reads no suppressions and opens an alert for each.
+    """
+    root = root or diagnosis.cwd
+    ignored = diagnosis.ignored if suppressed else ()
+    findings = (*diagnosis.findings, *diagnosis.practices, *(one.finding for one in ignored))
+    ids = list(dict.fromkeys(one.id for one in findings))
+    results = [
+        _result(one, diagnosis, judgement, root, ids.index(one.id))
+        for one in (*diagnosis.findings, *diagnosis.practices)
+    ]
+    repairs = fixes(diagnosis, partial(_artifact, root=root))
+    for one in results:
+        if one["ruleId"] in repairs:
+            one["fixes"] = [repairs[one["ruleId"]]]
+    if ignored:  # where one result has it, all are to have it
+        results = [{**one, "suppressions": []} for one in results]
+        results += [_suppressed(one, diagnosis, root, ids) for one in ignored]
+    first = {one.id: one for one in reversed(findings)}
+    driver = {
+        "name": "trainperf",
+        "version": diagnosis.trainperf_version,
+        "rules": [_rule(first[id_], first[id_] in diagnosis.practices) for id_ in ids],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [_invocation(diagnosis, judgement)],
+        "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
+        "columnKind": "unicodeCodePoints",
+        "automationDetails": {"id": f"trainperf/{one_line(diagnosis.script)}/"},
+        "results": results,
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False)
+
+
+def _rule(finding: Finding, practice: bool) -> Json:
+    """What a finding is about, whatever the run: from the catalogue, where it knows the id."""
+    fix = by_id().get(finding.id)
+    rule: Json = {"id": finding.id}
+    if fix is None:
+        rule["shortDescription"] = {"text": plain(finding.title)}
+    else:
+        why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
+        rule["shortDescription"] = {"text": fix.summary}
+        rule["fullDescription"] = {"text": " ".join(why.split()) or fix.summary}
+        rule["help"] = {"text": fix.documentation, "markdown": fix.documentation}
+    rule["defaultConfiguration"] = {"level": "note" if practice else "warning"}
+    rule["properties"] = {"tags": ["performance", finding.category]}
+    return rule
+
+
+def _result(
+    finding: Finding, diagnosis: Diagnosis, judgement: Judgement, root: str, rule: int
+) -> Json:
+    trial = by_fix(diagnosis.trials).get(finding.id)
+    practice = finding in diagnosis.practices
+    gives = "" if practice else f"{worth(finding, trial)}."
+    parts = (f"{finding.title}.", gives[:1].upper() + gives[1:], finding.text, finding.advice)
+    places = finding.where or _stand_in(diagnosis)
+    result: Json = {
+        "ruleId": finding.id,
+        "ruleIndex": rule,
+        "level": judgement.level(finding, diagnosis),
+        "message": {"text": _text(" ".join(one for one in parts if one))},
+        "locations": [_location(site, root) for site in places[:1]],
+        "partialFingerprints": {"trainperfFinding/v1": _fingerprint(finding, root)},
+        "properties": _properties(finding, trial),
+    }
+    if not finding.where and places:
+        result["locations"][0]["message"] = {"text": "it has no place of its own in the source"}
+    if len(places) > 1:
+        result["relatedLocations"] = [
+            {**_location(site, root), "id": number, "message": {"text": "here as well"}}
+            for number, site in enumerate(places[1:], start=1)
+        ]
+    return result
+
+
+def _suppressed(one: Ignored, diagnosis: Diagnosis, root: str, ids: list[str]) -> Json:
+    result = _result(one.finding, diagnosis, ASKED_FOR_NOTHING, root, ids.index(one.finding.id))
+    location = _location(one.comment, root)
+    why = {"kind": "inSource", "justification": "a `# trainperf: ignore` comment"}
+    return {**result, "suppressions": [{**why, "location": location}]}
+
+
+def _stand_in(diagnosis: Diagnosis) -> tuple[Site, ...]:
+    """A place for what has none, for code scanning refuses such results: loop, or script."""
+    if diagnosis.loop is not None and diagnosis.loop.where is not None:
+        return (diagnosis.loop.where,)
+    if diagnosis.script.endswith(".py") and not diagnosis.script.startswith("-m "):
+        return (Site(os.path.join(diagnosis.cwd, diagnosis.script), 1),)
+    return ()
+
+
+def _location(site: Site, root: str) -> Json:
+    artifact = _artifact(site.file, root)
+    region = {"startLine": max(1, site.line)}
+    if site.exact and site.line > 0:
+        region |= {"startColumn": site.col + 1}
+        region |= {"endLine": site.end_line, "endColumn": site.end_col + 1}
+    location: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    if site.function and site.function != "<module>":
+        named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
+        location["logicalLocations"] = [named]
+    return location
+
+
+def _artifact(file: str, root: str) -> Json:
+    path = inside(file, root)
+    if path is None:
+        return {"uri": file_uri(os.path.abspath(file))}
+    return {"uri": relative_uri(path), "uriBaseId": ROOT}
+
+
+def _fingerprint(finding: Finding, root: str) -> str:
+    """Tell findings apart from run to run: by id, file and function, not by the line."""
+    site = finding.where[0] if finding.where else Site("", 0)
+    file = inside(site.file, root) or os.path.basename(site.file)
+    text = "\0".join((finding.id, file, site.function))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _properties(finding: Finding, trial: Trial | None) -> Json:
+    found: Json = {
+        "category": finding.category,
+        "equivalence": finding.equivalence,
+        "bound": finding.bound,
+        "boundBasis": plain(finding.bound_basis) or None,
+    }
+    if trial is not None:
+        found |= {"outcome": trial.outcome, "reason": plain(trial.reason) or None}
+        found |= {"speedup": trial.speedup, "low": trial.low, "high": trial.high}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
+    """How the script was run, how that ended, and what could not be measured."""
+    found: Json = {
+        "executionSuccessful": diagnosis.ending in (Ending.MEASURED, Ending.FINISHED),
+        "exitCodeDescription": str(diagnosis.ending),
+        "commandLine": plain(shlex.join(diagnosis.command)),
+        "arguments": [plain(one) for one in diagnosis.command[1:]],
+        "toolExecutionNotifications": [
+            {"level": level, "message": {"text": _text(text)}}
+            for level, text in _notifications(diagnosis, judgement)
+        ],
+    }
+    if os.path.isabs(diagnosis.cwd):
+        found["workingDirectory"] = {"uri": f"{file_uri(diagnosis.cwd.rstrip('/'))}/"}
+    if ended := _utc(diagnosis.created):
+        found["endTimeUtc"] = ended
+    return found
+
+
+def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str, str]]:
+    found = [("error", one) for one in judgement.problems]
+    if early := told.ended_early(diagnosis):
+        found.append(("error", early))
+    found.append(("note", diagnosis.verdict.text))
+    not_measured = (f"not measured: {one.what}: {one.reason}" for one in diagnosis.not_measured)
+    ignored = ignoring.said(diagnosis.ignored, diagnosis.cwd)
+    others = (*not_measured, *diagnosis.notes, ignored)
+    return found + [("note", one) for one in others if one]
+
+
+def _text(text: str) -> str:
+    """Return a message; no name in it can become a link, which is "[text](target)"."""
+    return plain(text).replace("](", "] (")
+
+
+def _utc(created: str) -> str:
+    """Return a time as SARIF wants it; nothing for one that cannot be read."""
+    try:
+        when = datetime.datetime.fromisoformat(created)
+    except ValueError:
+        return ""
+    if when.tzinfo is None:
+        return ""
+    return f"{when.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"

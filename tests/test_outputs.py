@@ -113,7 +113,7 @@ def test_a_format_goes_to_its_file_in_utf_8_beside_the_terminals(
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
     assert "trainperf" in text
-    assert "Measured" in capfd.readouterr().out
+    assert "One step" in capfd.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
@@ -145,7 +145,7 @@ def test_stdout_of_another_encoding_gets_utf_8(monkeypatch: pytest.MonkeyPatch) 
 def test_names_reach_the_terminals_report(capfd) -> None:
     write([], saved="20261121-train", patch_file="fixes.diff")
     text = capfd.readouterr().out
-    assert "trainperf show 20261121-train" in text
+    assert "trainperf show --full 20261121-train" in text
     assert "git apply fixes.diff" in text
 
 

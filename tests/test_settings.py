@@ -104,6 +104,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         sequential = true
         allow-semantic = "yes"
         quiet = true
+        full = true
         output-dir = "runs"
         run-dir = "records"
         json = "report.json"
@@ -128,6 +129,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         sequential=True,
         allow_semantic=True,
         quiet=True,
+        full=True,
         output_dir=tmp_path / "runs",
         run_dir=tmp_path / "records",
         json=tmp_path / "report.json",

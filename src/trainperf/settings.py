@@ -50,6 +50,7 @@ class Settings:
     sequential: bool = False
     allow_semantic: bool = False
     quiet: bool = False
+    full: bool = False
     output_dir: Path = field(default_factory=lambda: default_output_dir())
     run_dir: Path | None = None
     json: Path | None = None
@@ -266,6 +267,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "sequential": _flag,
     "allow_semantic": _flag,
     "quiet": _flag,
+    "full": _flag,
     "output_dir": _path,
     "run_dir": _path,
     "json": _path,

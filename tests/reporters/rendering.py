@@ -14,11 +14,11 @@ from trainperf.reporters.terminal import render
 FINDINGS, TRIALS = "What to change, most promising first", "Tried on the script itself"
 
 
-def text(diagnosis: Diagnosis, width: int = 80, **options: Any) -> str:
+def text(diagnosis: Diagnosis, width: int = 80, full: bool = True, **options: Any) -> str:
     """The report as a pipe receives it."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=False, color_system=None)
-    render(diagnosis, console, **options)
+    render(diagnosis, console, full=full, **options)
     return file.getvalue()
 
 
@@ -28,7 +28,7 @@ def coloured(diagnosis: Diagnosis, width: int = 80, no_color: bool = False) -> s
     console = Console(
         file=file, width=width, force_terminal=True, color_system="standard", no_color=no_color
     )
-    render(diagnosis, console)
+    render(diagnosis, console, full=True)
     return file.getvalue()
 
 

@@ -60,6 +60,7 @@ def cli() -> None:
 @click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on one worth at "
               "least e.g. `1.2` times.")  # fmt: skip
 @click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by its id.")
+@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
 @click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None:
@@ -111,6 +112,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 @cli.command(short_help="Show a saved run again.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
 @output_format
 @click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
 def show(run: Path | None, as_json: bool, **flags: Any) -> None:
@@ -133,6 +135,7 @@ def show(run: Path | None, as_json: bool, **flags: Any) -> None:
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON instead.")
+@click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
 @output_format
 @click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
 @click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")

@@ -130,7 +130,13 @@ def write(
     """
     judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
     report = _Report(
-        diagnosis, judgement, _root(diagnosis, env), saved, patch_file, "GITHUB_ACTIONS" in env
+        diagnosis,
+        judgement,
+        _root(diagnosis, env),
+        saved,
+        patch_file,
+        "GITHUB_ACTIONS" in env,
+        settings.full,
     )
     for one in outputs:
         if one.file is not None or one.format == "github":
@@ -162,10 +168,11 @@ class _Report:
     saved: str
     patch_file: str
     on_github: bool
+    full: bool
 
     def terminal(self, console: Console) -> None:
-        names = {"saved": self.saved, "patch_file": self.patch_file}
-        reporter("terminal")(self.diagnosis, console, **names)
+        options = {"saved": self.saved, "patch_file": self.patch_file, "full": self.full}
+        reporter("terminal")(self.diagnosis, console, **options)
 
     def text(self, name: str, **options: Any) -> str:
         if name == "terminal":

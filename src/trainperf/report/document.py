@@ -194,15 +194,10 @@ LEFT, RIGHT = "left", "right"
 
 @dataclass(frozen=True)
 class Section:
-    """What is written of one matter.
-
-    `bears` says that it bears on the verdict or on the changes: a short report has it. `side`
-    is where it may stand beside others.
-    """
+    """What is written of one matter; `side` is where it may stand beside others."""
 
     name: str
     blocks: tuple[Block, ...]
-    bears: bool = True
     side: str = ""
 
     @property

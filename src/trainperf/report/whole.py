@@ -74,6 +74,43 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
     return Document(tuple(one for one in sections if one.blocks))
 
 
+AROUND = 0.2
+"""Share of the run outside its steps from which a short report says where it goes."""
+
+INPUT = ("input", "storage")
+
+
+def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
+    """Return what bears on the verdict and on the changes; see `document`."""
+    bottleneck, turn = diagnosis.verdict.bottleneck, diagnosis.outside
+    next_steps = partial(closing.short_steps, saved=saved, patch_file=patch_file)
+    around = turn is not None and turn.share >= AROUND
+    late = diagnosis.parallel is not None and bool(diagnosis.parallel.stragglers)
+    wanted: tuple[tuple[str, Writer, bool], ...] = (
+        ("partial", step.partial, True),
+        ("absent", parallel.absent, True),
+        ("verdict", step.verdict, True),
+        ("output", step.last_output, True),
+        ("outside", outside.outside, around),
+        ("step", step.short, True),
+        ("ranks", parallel.ranks, late or bottleneck == "sync"),
+        ("exchange", exchange.exchange, bottleneck == "sync"),
+        ("limits", limits.limits, True),
+        ("stages", costs.input_stages, bottleneck in INPUT),
+        ("findings", findings.short, True),
+        ("remains", remains.remains, True),
+        ("trials", trials.short, True),
+        ("stack", stack.stack, True),
+        ("open", closing.open_points, True),
+        ("ignored", closing.ignored, True),
+        ("next", next_steps, True),
+        ("money", money.cost, diagnosis.cost is not None),
+        ("answer", closing.last_line, True),
+    )
+    found = [section(name, diagnosis, write) for name, write, bears in wanted if bears]
+    return Document(tuple(one for one in found if one.blocks))
+
+
 def section(name: str, diagnosis: Diagnosis, write: Writer, *, side: str = "") -> Section:
     """Return what a writer writes, as a section of that name."""
     page = Page()

@@ -12,6 +12,25 @@ from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.findings import HELD_UP
 
+WHOLE = (Ending.MEASURED, Ending.FINISHED)
+"""Endings of a run that was not cut short."""
+
+FULL = "every section of this report"
+"""What a short report leaves to `--full`."""
+
+MOST = 4
+"""How many things that were not measured a short report names."""
+
+
+def open_points(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what was not measured and noted where that leaves the verdict open."""
+    if diagnosis.verdict.grade == "settled" and diagnosis.ending in WHOLE:
+        return
+    _list("Not measured", diagnosis.not_measured[:MOST], page)
+    if (more := len(diagnosis.not_measured) - MOST) > 0:
+        page.prose(f"and {units.count(more, 'other')}", indent=2)
+    notes(diagnosis, page)
+
 
 def not_measured(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was not measured, and why."""
@@ -40,6 +59,21 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
         _list("Not in the patch", patch.skipped, page)
         _environment(patch, page)
     if then := commands(diagnosis, saved, patch_file):
+        page.heading("Next")
+        page.add(Commands(tuple(then)))
+
+
+def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
+    """Print the commands that make the changes and show the whole report."""
+    patch = diagnosis.patch
+    if patch is not None:
+        _environment(patch, page)
+    then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    if saved:
+        then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
+    if longer := _longer(diagnosis):
+        then.append((longer, "with time to try what was left out"))
+    if then:
         page.heading("Next")
         page.add(Commands(tuple(then)))
 

@@ -21,19 +21,44 @@ HELD_UP = ("input", "storage", "host", "sync")
 """Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""
 
 
+IN_FULL = 2
+"""How many findings a short report tells in full."""
+
+Pair = tuple[Finding, Trial | None]
+
+
 def findings(diagnosis: Diagnosis, page: Page) -> None:
     """Print the findings in their order, or say that there is none.
 
     Those that were tried and rejected are no advice: they come last, in short.
     """
+    _advice(diagnosis, page, len(diagnosis.findings))
+    tried = _tried(diagnosis)
+    if any(rejected(trial) for _, trial in tried):
+        page.heading("Tried, and not worth changing")
+    for finding, trial in tried:
+        if trial is not None and rejected(trial):
+            _in_short(finding, trial, diagnosis, page)
+
+
+def short(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the first findings that are advice, and of the others what they can give."""
+    _advice(diagnosis, page, IN_FULL)
+
+
+def _tried(diagnosis: Diagnosis) -> list[Pair]:
+    trials = by_fix(diagnosis.trials)
+    return [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
+
+
+def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
+    """Write what to change, the first `in_full` with why and how."""
     if not diagnosis.findings:
         if open_question(diagnosis) and (known := _none(diagnosis.verdict)):
             page.gap()
             page.prose(known)
         return
-    trials = by_fix(diagnosis.trials)
-    tried = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
-    advice = [(finding, trial) for finding, trial in tried if not rejected(trial)]
+    advice = [(finding, trial) for finding, trial in _tried(diagnosis) if not rejected(trial)]
     apart = [one for one in advice if one[1] is not None and one[1].outcome is Outcome.CHANGES]
     first = [one for one in advice if one not in apart]
     if first:
@@ -43,13 +68,9 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
             page.heading("These would change the experiment: measured, and in no patch")
         page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
-        worth(finding, trial, bool(trials), page)
-        _body(finding, diagnosis, page)
-    if len(advice) < len(tried):
-        page.heading("Tried, and not worth changing")
-    for finding, trial in tried:
-        if trial is not None and rejected(trial):
-            _in_short(finding, trial, diagnosis, page)
+        worth(finding, trial, bool(diagnosis.trials), page)
+        if rank <= in_full:
+            _body(finding, diagnosis, page)
 
 
 def _none(verdict: Verdict) -> str:

@@ -99,9 +99,7 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
     page.gap()
     times = diagnosis.times
     if times.real_s is not None:
-        page.fact("One step", _one_step(times), LABEL)
-        if len(parts := shares(diagnosis)) > 1:
-            page.add(Bar(tuple(parts), 2 + LABEL))
+        _time(diagnosis, page)
     if diagnosis.verdict.utilization is not None:
         page.fact("Utilisation", _utilization(diagnosis.verdict, page), LABEL)
     if times.input_s is not None:
@@ -117,6 +115,23 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
         page.fact("Measured", _measured(diagnosis), LABEL)
     if times.startup_s is not None:
         page.fact("Start-up", _startup(diagnosis.startup, times.startup_s), LABEL)
+
+
+def short(diagnosis: Diagnosis, page: Page) -> None:
+    """Write what a step takes and is made of, in which loop and on what."""
+    page.gap()
+    times = diagnosis.times
+    if times.real_s is not None:
+        _time(diagnosis, page)
+    if diagnosis.loop is not None:
+        page.fact("Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd), LABEL)
+    page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
+
+
+def _time(diagnosis: Diagnosis, page: Page) -> None:
+    page.fact("One step", _one_step(diagnosis.times), LABEL)
+    if len(parts := shares(diagnosis)) > 1:
+        page.add(Bar(tuple(parts), 2 + LABEL))
 
 
 def _one_step(times: ReportedTimes) -> str:

@@ -39,6 +39,43 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
     rest(diagnosis, page)
 
 
+REST = (
+    (Outcome.REDUNDANT, "Nothing beside the others"),
+    (Outcome.NO_EFFECT, "No measurable effect"),
+    (Outcome.SLOWER, "Slower"),
+    (Outcome.LOSSES_DIFFER, "Losses differ"),
+    (Outcome.FAILED, "Failed"),
+)
+"""What came of the trials that are no advice, in words for a list of their names."""
+
+
+def short(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what was kept beside the control, and name the rest by what came of it."""
+    if not diagnosis.trials:
+        return
+    page.heading("Tried on the script itself")
+    if diagnosis.control is not None:
+        page.prose(
+            _control(diagnosis.control).partition(" could be noise.")[0] + " could be noise.", 2
+        )
+    rows = tuple(_row(one, diagnosis) for one in ordered(diagnosis) if one.kept)
+    if rows:
+        page.add(TrialRows(rows))
+    found = ordered(diagnosis)
+    for outcome, words in REST:
+        if names := [_figure(one) for one in found if one.outcome is outcome]:
+            page.prose(f"{words}: {', '.join(names)}.", indent=2)
+    left = [one for one in found if one.outcome is Outcome.NOT_TRIED and one.speedup is None]
+    if left:
+        page.prose(f"Not tried: {', '.join(one.name for one in left)}.", indent=2)
+
+
+def _figure(trial: Trial) -> str:
+    """A trial's name, with what it measured."""
+    figure = "" if trial.speedup is None else f" {units.ratio(trial.speedup)}"
+    return f"{trial.name}{figure}"
+
+
 def ordered(diagnosis: Diagnosis) -> list[Trial]:
     """The trials in the order of the report: by what came of them."""
     order = list(HEADINGS)
@@ -134,12 +171,16 @@ def _late(trying: Trials) -> bool:
     return trying.mode == "one after another" and bool(trying.mode_reason)
 
 
-def _control(control: Control) -> str:
+def _against_itself(control: Control) -> str:
     figure = units.measured(control.speedup, control.low, control.high)
-    text = (
+    return (
         f"Control (the script against itself): {figure}, so gains below "
         f"{units.share(control.floor)} could be noise."
     )
+
+
+def _control(control: Control) -> str:
+    text = _against_itself(control)
     if control.reproducible is None:
         return f"{text} No losses were seen, so they could not be compared."
     if control.reproducible:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from trainperf.model import Diagnosis
 from trainperf.report.document import LEFT, Section
-from trainperf.report.whole import document
+from trainperf.report.whole import document, short
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
 
@@ -21,16 +21,22 @@ GUTTER = 4
 
 
 def render(
-    diagnosis: Diagnosis, console: Console, *, saved: str = "", patch_file: str = ""
+    diagnosis: Diagnosis,
+    console: Console,
+    *,
+    saved: str = "",
+    patch_file: str = "",
+    full: bool = False,
 ) -> None:
-    """Print the report on `console`; sections without content are left out.
+    """Print the report on `console`: what bears on the verdict and the changes, or `full`.
 
     `saved` is the name `trainperf show` finds the run by, `patch_file` the file the
     patch was written to; the commands that need them are named only if they are given.
     """
     paper = Paper(console)
-    whole = document(diagnosis, saved=saved, patch_file=patch_file)
-    for beside, sections in groupby(whole.sections, key=lambda one: bool(one.side)):
+    written = document if full else short
+    report = written(diagnosis, saved=saved, patch_file=patch_file)
+    for beside, sections in groupby(report.sections, key=lambda one: bool(one.side)):
         if beside and paper.full >= 2 * COLUMNS_OF_A_HALF:
             _beside(list(sections), paper)
         else:

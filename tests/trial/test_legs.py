@@ -294,7 +294,7 @@ def running():
 FILLS = (
     LOOP
     + """
-own = training()
+own = training().process
 for _ in range(100):
     own.record.write("note", text="x" * 1000)
 own.record.flush()

@@ -81,7 +81,9 @@ INPUT = ("input", "storage")
 
 
 def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Document:
-    """Return what bears on the verdict and on the changes; see `document`."""
+    """Return what bears on the verdict and on the changes, all where no step was timed."""
+    if diagnosis.times.real_s is None:
+        return document(diagnosis, saved=saved, patch_file=patch_file)
     bottleneck, turn = diagnosis.verdict.bottleneck, diagnosis.outside
     next_steps = partial(closing.short_steps, saved=saved, patch_file=patch_file)
     around = turn is not None and turn.share >= AROUND
@@ -96,7 +98,7 @@ def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Doc
         ("ranks", parallel.ranks, late or bottleneck == "sync"),
         ("exchange", exchange.exchange, bottleneck == "sync"),
         ("limits", limits.limits, True),
-        ("stages", costs.input_stages, bottleneck in INPUT),
+        ("stages", costs.input_stages, bottleneck in INPUT and not diagnosis.findings),
         ("findings", findings.short, True),
         ("remains", remains.remains, True),
         ("trials", trials.short, True),

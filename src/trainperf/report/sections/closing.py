@@ -69,6 +69,7 @@ def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -
     if patch is not None:
         _environment(patch, page)
     then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    then = [one for one in then if not one[0].endswith(" --diff")]
     if saved:
         then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
     if longer := _longer(diagnosis):

@@ -51,7 +51,7 @@ REST = (
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was kept beside the control, and name the rest by what came of it."""
-    if not diagnosis.trials:
+    if all(one.outcome is Outcome.NOT_TRIED for one in diagnosis.trials):
         return
     page.heading("Tried on the script itself")
     if diagnosis.control is not None:

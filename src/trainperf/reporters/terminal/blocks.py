@@ -177,14 +177,16 @@ def _table(table: Table, paper: Paper) -> None:
 
 def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
     """Write what each command does beside it, or beneath it where that is too long."""
-    shown = [(paper.say(command, "cyan"), what) for command, what in rows]
-    widths = [max(cell_len(row[column]) for row in rows) for column in (0, 1)]
-    if sum(widths) + 4 <= paper.full:
-        paper.table(shown)
-        return
-    for command, what in shown:
-        paper.line(command, 2)
-        paper.line(paper.say(what, "dim"), 6)
+    beside = [one for one in rows if cell_len(one[0]) + cell_len(one[1]) + 4 <= paper.full]
+    column = max((cell_len(command) for command, _ in beside), default=0)
+    for command, what in rows:
+        shown = paper.say(command, "cyan")
+        if (command, what) in beside and column + cell_len(what) + 4 <= paper.full:
+            blanks = Text(" " * (column - cell_len(shown.plain) + 2))
+            paper.line(shown + blanks + paper.say(what), 2)
+        else:
+            paper.line(shown, 2)
+            paper.line(paper.say(what, "dim"), 6)
 
 
 def _trials(rows: tuple[Tried, ...], paper: Paper) -> None:

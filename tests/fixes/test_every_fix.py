@@ -24,46 +24,21 @@ DEBRIS = re.compile(r"\bNone\b|\bnan\b|\binf\b|  | \(\)|``|[1-9]\.\d{4,}")
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "fixes.md"
 
 every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.id)
-silent_cases = pytest.mark.parametrize(
-    ("fix", "case"),
-    [
-        pytest.param(fix, case, id=f"{fix.id}-{number}")
-        for fix in FIXES
-        for number, case in enumerate(fix.silent)
-    ],
-)
-firing_cases = pytest.mark.parametrize(
-    ("fix", "case"),
-    [
-        pytest.param(fix, case, id=f"{fix.id}-{number}")
-        for fix in FIXES
-        for number, case in enumerate(fix.fires)
-    ],
-)
-cases_not_to_try = pytest.mark.parametrize(
-    ("fix", "case"),
-    [
-        pytest.param(fix, case, id=f"{fix.id}-{number}")
-        for fix in FIXES
-        for number, case in enumerate(fix.tries_not)
-    ],
-)
-cases_to_try = pytest.mark.parametrize(
-    ("fix", "case"),
-    [
-        pytest.param(fix, case, id=f"{fix.id}-{number}")
-        for fix in FIXES
-        for number, case in enumerate(fix.tries)
-    ],
-)
-examples = pytest.mark.parametrize(
-    ("fix", "example"),
-    [
-        pytest.param(fix, example, id=f"{fix.id}-{number}")
-        for fix in FIXES
-        for number, example in enumerate(fix.examples)
-    ],
-)
+SHELL = re.compile(r"(#|export |unset |[A-Z_]+=|pip |aws |python |sudo |nvidia-smi|docker |top )")
+HEAD = re.compile(r"^def (\w+)\(\.\.\.\):$")
+"""A decorator above the user's own def."""
+
+
+def each(name: str) -> pytest.MarkDecorator:
+    """A test for each of the fixes' own cases of this name."""
+    return pytest.mark.parametrize(
+        ("fix", "case"),
+        [
+            pytest.param(fix, case, id=f"{fix.id}-{number}")
+            for fix in FIXES
+            for number, case in enumerate(getattr(fix, name))
+        ],
+    )
 
 
 def detected(fix: Fix, case: Evidence) -> Finding | None:
@@ -74,22 +49,10 @@ def detected(fix: Fix, case: Evidence) -> Finding | None:
         return None
 
 
-def found(fix: Fix, case: Evidence) -> Finding:
-    finding = fix.detect(case)
-    assert finding is not None
-    return finding
-
-
 # ---------------------------------------------------------------------------- silence
 
 
-@firing_cases
-def test_it_is_asked_where_it_fires(fix, case):
-    """A fix of another framework would be passed over, whatever it finds."""
-    assert fix.id in {finding.id for finding in detect_all(case)}
-
-
-@silent_cases
+@each("silent")
 def test_it_stays_silent_where_it_must(fix: Fix, case: Evidence) -> None:
     assert detected(fix, case) is None
 
@@ -115,157 +78,115 @@ def test_a_healthy_loop_has_no_findings() -> None:
 
 
 @every_fix
-def test_it_has_as_many_silent_cases_as_firing_ones(fix: Fix) -> None:
+def test_it_has_cases_on_both_sides(fix: Fix) -> None:
+    own = type(fix).possible is not Fix.possible
+
     assert len(fix.silent) >= len(fix.fires) >= 1
+    assert len(fix.tries_not) >= len(fix.tries) >= own
 
 
 # ---------------------------------------------------------------------------- findings
 
 
-@firing_cases
+@each("fires")
 def test_it_fires_where_it_must(fix: Fix, case: Evidence) -> None:
-    finding = found(fix, case)
+    finding = fix.detect(case)
 
-    assert finding.id == fix.id
-    assert finding.title
+    assert finding is not None
+    assert finding == fix.detect(case), "it says the same twice"
+    asked = {one.id for one in detect_all(case)}
+    assert finding.id == fix.id, "it names itself"
+    assert fix.id in asked, "of another framework it would be passed over, whatever it finds"
+    if finding.bound is None:
+        assert finding.category != "input", "only what is outside the step goes unpriced"
+    else:
+        assert worth(case, finding.bound), "a bound stands out of the noise"
     assert not finding.title.endswith(".")
+    reads_well(finding)
+    pastes(finding)
+    names_what_it_edits(fix, finding)
+
+
+def reads_well(finding: Finding) -> None:
+    """Its texts are sentences, and no debris of what was put into them."""
+    assert finding.title
     assert finding.advice
     assert finding.bound_basis
-
-
-@firing_cases
-def test_a_bound_stands_out_of_the_noise(fix: Fix, case: Evidence) -> None:
-    bound = found(fix, case).bound
-
-    assert bound is None or worth(case, bound)
-
-
-@firing_cases
-def test_only_what_is_outside_the_step_goes_unpriced(fix: Fix, case: Evidence) -> None:
-    finding = found(fix, case)
-
-    assert finding.bound is not None or finding.category != "input"
-
-
-@firing_cases
-def test_the_text_gives_sentences_and_no_debris(fix: Fix, case: Evidence) -> None:
-    finding = found(fix, case)
-
     for text in (finding.text, finding.advice, finding.title):
         assert not DEBRIS.search(text), text
         assert not re.match(r"(the|a|an|it|one) ", text), text
     assert finding.text.endswith(".")
 
 
-SHELL = re.compile(r"(#|export |unset |[A-Z_]+=|pip |aws |python |sudo |nvidia-smi|docker |top )")
+def pastes(finding: Finding) -> None:
+    """Its snippet is Python or a shell's."""
+    lines = [line for line in finding.snippet.splitlines() if line.strip()]
+    if not all(SHELL.match(line) for line in lines):
+        ast.parse("\n".join(HEAD.sub(r"def \1(): pass", line) for line in lines))
 
 
-@firing_cases
-def test_a_snippet_is_python_or_shell(fix: Fix, case: Evidence) -> None:
-    lines = [line for line in found(fix, case).snippet.splitlines() if line.strip()]
-    if all(SHELL.match(line) for line in lines):
-        return
-    heads = re.compile(r"^def (\w+)\(\.\.\.\):$")  # a decorator above the user's own def
-
-    ast.parse("\n".join(heads.sub(r"def \1(): pass", line) for line in lines))
-
-
-@firing_cases
-def test_what_it_promises_to_edit_has_exact_places(fix: Fix, case: Evidence) -> None:
-    finding = found(fix, case)
-
+def names_what_it_edits(fix: Fix, finding: Finding) -> None:
+    """What it promises to edit has exact places; the variables it sets are words."""
     if finding.rewritable:
         assert fix.rewrites or fix.sets_environment
     if finding.rewritable and not fix.sets_environment:
         assert finding.where
         assert all(site.exact for site in finding.where)
-
-
-@firing_cases
-def test_the_variables_it_sets_are_words(fix: Fix, case: Evidence) -> None:
-    variables = fix.environment(found(fix, case))
-
+    variables = fix.environment(finding)
     assert fix.sets_environment == bool(variables)
     for name, value in variables.items():
         assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name)
         assert isinstance(value, str)
 
 
-@firing_cases
-def test_it_says_the_same_twice(fix: Fix, case: Evidence) -> None:
-    assert found(fix, case) == found(fix, case)
-
-
 # ------------------------------------------------------------------------ what to try
 
 
-@cases_not_to_try
+@each("tries_not")
 def test_it_is_not_tried_where_there_is_nothing_to_try(fix: Fix, case: Evidence) -> None:
     assert fix.id not in {finding.id for finding in possible_all(case, found=())}
 
 
-@cases_to_try
+@each("tries")
 def test_it_is_tried_where_nothing_is_found(fix: Fix, case: Evidence) -> None:
     assert detected(fix, case) is None
     assert fix.id in {finding.id for finding in possible_all(case, found=())}
-
-
-@cases_to_try
-def test_what_is_tried_says_what_is_there(fix: Fix, case: Evidence) -> None:
     finding = fix.possible(case)
-
     assert finding is not None
-    assert finding.title
-    assert finding.advice
-    assert finding.bound_basis
     assert finding.bound is None or finding.bound > 0
-    for text in (finding.text, finding.advice, finding.title):
-        assert not DEBRIS.search(text), text
-        assert not re.match(r"(the|a|an|it|one) ", text), text
-    assert finding.text.endswith(".")
-
-
-@every_fix
-def test_it_is_left_alone_in_as_many_cases_as_it_is_tried(fix: Fix) -> None:
-    own = type(fix).possible is not Fix.possible
-
-    assert len(fix.tries_not) >= len(fix.tries) >= own
+    reads_well(finding)
 
 
 # ---------------------------------------------------------------------------- rewrites
 
 
-@examples
-def test_it_rewrites_as_its_example_says(fix: Fix, example: Example) -> None:
-    script, sites = script_of(example.before)
-    finding = fix.finding(
-        title="", text="", bound=None, bound_basis="", where=sites, data=example.data
-    )
-    before, _ = marked(example.before)
-
-    if before == example.after:
-        try:
-            fix.rewrite(script, finding)
-        except CannotRewrite:
-            pass
-        assert result(script) in (None, before)
+@each("examples")
+def test_it_rewrites_as_its_example_says(fix: Fix, case: Example) -> None:
+    ast.parse(unmarked(case.before))
+    ast.parse(case.after)
+    before, _ = marked(case.before)
+    # `trainperf fix` reads findings back from JSON, in which tuples became lists
+    new, saved = (rewritten(fix, case, data) for data in (case.data, reread(case.data)))
+    assert new == saved
+    if before == case.after:
+        assert new in (None, before)
     else:
+        assert new == case.after
+
+
+def rewritten(fix: Fix, case: Example, data: dict[str, object]) -> str | None:
+    """The script after its rewrite, None where that was refused."""
+    script, sites = script_of(case.before)
+    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+    with contextlib.suppress(CannotRewrite):
         fix.rewrite(script, finding)
-        assert result(script) == example.after
+    return result(script)
 
 
-@examples
-def test_a_saved_finding_is_rewritten_as_a_new_one(fix: Fix, example: Example) -> None:
-    """`trainperf fix` reads findings back from JSON, in which tuples became lists."""
-    results = []
-    for data in (example.data, json.loads(json.dumps(example.data))):
-        script, sites = script_of(example.before)
-        finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
-        with contextlib.suppress(CannotRewrite):
-            fix.rewrite(script, finding)
-        results.append(result(script))
-
-    assert results[0] == results[1]
+def reread(data: dict[str, object]) -> dict[str, object]:
+    """The data of a finding as JSON gives it back."""
+    again: dict[str, object] = json.loads(json.dumps(data))
+    return again
 
 
 @every_fix
@@ -275,36 +196,21 @@ def test_examples_come_with_a_rewrite_and_a_rewrite_with_examples(fix: Fix) -> N
         assert any(unmarked(example.before) != example.after for example in fix.examples)
 
 
-@examples
-def test_an_example_is_python_before_and_after(fix: Fix, example: Example) -> None:
-    ast.parse(unmarked(example.before))
-    ast.parse(example.after)
-
-
 # -------------------------------------------------------------------------------- text
 
 
 @every_fix
-def test_its_first_line_is_the_repair_in_one_sentence(fix: Fix) -> None:
-    assert re.fullmatch(r"[A-Z].*\.", fix.summary)
+def test_its_text_is_of_the_form_of_the_catalogue(fix: Fix) -> None:
+    assert re.fullmatch(r"[A-Z].*\.", fix.summary), "its first line is the repair in a sentence"
     assert len(fix.summary) <= 90
     assert not fix.documentation.splitlines()[1]
-
-
-@every_fix
-def test_its_text_has_the_headings_in_order_with_a_few_lines_each(fix: Fix) -> None:
+    assert isinstance(fix.equivalence, Equivalence)
+    assert fix.framework in ("tensorflow", "torch", "any")
     headings = re.findall(r"^## .*$", fix.documentation, re.MULTILINE)
     bodies = re.split(r"^## .*$", fix.documentation, flags=re.MULTILINE)[1:]
-
     assert tuple(headings) == HEADINGS
     for body in bodies:
         assert 1 <= len(body.strip().splitlines()) <= 8, body
-
-
-@every_fix
-def test_it_says_what_it_may_change(fix: Fix) -> None:
-    assert isinstance(fix.equivalence, Equivalence)
-    assert fix.framework in ("tensorflow", "torch", "any")
 
 
 def test_ids_are_unique() -> None:

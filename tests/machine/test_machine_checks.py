@@ -200,10 +200,10 @@ def test_little_disk_is_a_warning_and_an_unreadable_one_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (64 * MIB, "64 MiB"),
+        (64 * MIB, "64.0 MiB"),
         (24 * GIB, "24.0 GiB"),
         (512 * GIB, "512 GiB"),
-        (3 * 1024 * GIB // 2, "1.5 TiB"),
+        (3 * 1024 * GIB // 2, "1.50 TiB"),
     ],
 )
 def test_sizes_read_well(value: int, text: str) -> None:

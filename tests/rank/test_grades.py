@@ -232,7 +232,7 @@ def test_what_was_measured_takes_the_place_of_what_could_be() -> None:
     case = torch_evidence()
     answer = verdict_after(case, (found,), (trial("torch_compile", Outcome.KEPT, 1.2),))
     assert "up to" not in answer.text
-    assert "(backward 61 %, forward 31 %, optimizer 5 %). Title of torch_compile." in answer.text
+    assert "(backward 61 %, forward 31 %, optimizer 5.1 %). Title of torch_compile." in answer.text
 
 
 def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None:

@@ -59,7 +59,7 @@ def test_small_files_that_a_step_waits_for_are_the_verdict():
 def test_a_volume_that_gives_too_little_is_the_verdict():
     bottleneck, text = answered(storing())
     assert bottleneck == "storage"
-    assert "150 ms of its 200 ms for 18 MiB to be read from /data (EBS, nvme1n1)" in text
+    assert "150 ms of its 200 ms for 18.0 MiB to be read from /data (EBS, nvme1n1)" in text
 
 
 def test_requests_to_s3_are_the_verdict():

@@ -204,7 +204,9 @@ def test_a_model_bound_step_names_its_dearest_parts_and_what_it_could_win() -> N
 def test_a_step_with_its_data_in_time_names_them_as_well() -> None:
     answer = said(torch_evidence(), finding("torch_autocast"))
     assert answer.text.startswith("Model-bound: the data is there in time (utilisation 98 %)")
-    assert "(backward 61 %, forward 31 %, optimizer 5 %), and could run up to 1.80×" in answer.text
+    assert (
+        "(backward 61 %, forward 31 %, optimizer 5.1 %), and could run up to 1.80×" in answer.text
+    )
 
 
 def test_an_input_bound_step_names_the_method_of_the_dataset() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from trainperf.machine.checkup import Check
 from trainperf.machine.host import Memory
 from trainperf.model import Machine
+from trainperf.model.words import size
 from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
 
 MIB, GIB = 1024**2, 1024**3
@@ -202,14 +203,6 @@ def check_disk(machine: Machine) -> Check:
     if free < DISK_LOW:
         return Check("Disk", "warning", text, "make room before training writes checkpoints")
     return Check("Disk", "ok", text)
-
-
-def size(value: int) -> str:
-    """Return bytes as a person reads them: "64 MiB", "23.5 GiB"."""
-    if value < GIB:
-        return f"{value / MIB:.0f} MiB"
-    amount, unit = (value / GIB, "GiB") if value < 1024 * GIB else (value / GIB / 1024, "TiB")
-    return f"{amount:.1f} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
 
 
 def _whole(cores: float) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainperf.machine.checks import size
 from trainperf.machine.checkup import Check
 from trainperf.machine.instance import NOT_AWS
 from trainperf.model import InstanceType, Machine
+from trainperf.model.words import size
 
 GIGABIT = 1e9 / 8
 

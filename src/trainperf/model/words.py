@@ -97,6 +97,14 @@ def size(value: float) -> str:
     return f"{number(value)} TiB"
 
 
+def decimal_size(value: float) -> str:
+    """Write a number of bytes in kB, MB or GB, as AWS speaks of S3."""
+    for unit, many in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= many * 0.9995:
+            return f"{number(value / many)} {unit}"
+    return f"{value:.0f} bytes"
+
+
 def count(many: int, thing: str) -> str:
     """Write a number of things: "1 step", "96 steps"."""
     return f"{many:,} {thing}" if many == 1 else f"{many:,} {thing}s"

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 
 from trainperf.fixes.common.words import ms, percent
-from trainperf.fixes.ranks._exchange import size
 from trainperf.model import (
     AllReduce,
     Bottleneck,
@@ -18,6 +17,7 @@ from trainperf.model import (
     Rank,
     Straggler,
 )
+from trainperf.model.words import size
 
 EXPOSED = 0.10
 """An exchange beyond this share of a step is what it is bound by (tb_plugin: 10 %)."""

@@ -1,10 +1,16 @@
-"""How fixes say numbers and places, and when a bound is worth saying at all."""
+"""How fixes say places, and when a bound is worth saying at all; quantities as everywhere."""
 
 from __future__ import annotations
 
 import os
 
 from trainperf.model import Evidence, Site
+from trainperf.model.words import bound as times
+from trainperf.model.words import seconds as ms
+from trainperf.model.words import share as percent
+from trainperf.model.words import size
+
+__all__ = ["at", "ms", "percent", "size", "times", "worth", "worth_counted"]
 
 SMALLEST_GAIN = 0.05
 """A bound below this is not worth a reader's time, however quiet the machine was."""
@@ -13,36 +19,11 @@ NOISES = 2.0
 """How many times the noise of the times a bound must exceed: below, it may be nothing."""
 
 
-def ms(seconds: float) -> str:
-    """Say a time with three figures: "61.2 ms", "1.40 s", "85 µs"."""
-    size = abs(seconds)
-    if size >= 0.9995:
-        return f"{seconds:.2f} s" if size < 99.95 else f"{seconds:.0f} s"
-    if size >= 0.9995e-3:
-        value = seconds * 1e3
-        return f"{value:.0f} ms" if abs(value) >= 99.95 else f"{value:.1f} ms"
-    return f"{seconds * 1e6:.0f} µs"
-
-
-def percent(share: float) -> str:
-    """Say a share of 1 in whole percent: "69 %"; "<1 %" for what rounds to nothing."""
-    if 0 < share < 0.005:
-        return "<1 %"
-    return f"{share * 100:.0f} %"
-
-
 def at(site: Site | None) -> str:
     """Say a place as a reader looks it up: "train.py:14"; nothing if it is not known."""
     if site is None:
         return ""
     return f"{os.path.basename(site.file)}:{site.line}"
-
-
-def times(ratio: float) -> str:
-    """Say a ratio: "3.2×", "15×", and "1.05×" where one decimal would say nothing."""
-    if ratio >= 9.95:
-        return f"{ratio:.0f}×"
-    return f"{ratio:.1f}×" if ratio >= 1.95 else f"{ratio:.2f}×"
 
 
 def worth_counted(bound: float) -> bool:

@@ -16,12 +16,12 @@ from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
     exchanged_said,
-    size,
     to_try_on_exchange,
 )
 from trainperf.fixes.ranks._parallel_cases import DDP, NCCL, SLOW, ddp, on_gpus, parallel_evidence
 from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
 from trainperf.model import Ddp, Equivalence, Evidence, Finding
+from trainperf.model.words import size
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

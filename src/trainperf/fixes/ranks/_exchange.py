@@ -7,6 +7,7 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds
 from trainperf.model import Ddp, Evidence, Exchange, Missing, Site, is_taken, taken
+from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
 """Share of a step from which its exchange is worth tuning (PyTorch's TensorBoard plugin)."""
@@ -129,17 +130,6 @@ def exchange_said(evidence: Evidence) -> str:
         f"The exchange of {much}{over} takes {ms(exchange_seconds(evidence))} of the "
         f"{ms(evidence.times.real)} step"
     )
-
-
-def size(count: int) -> str:
-    """Say bytes as a reader knows them: "25.0 MiB", "340 KiB", "96 bytes"."""
-    amount, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
-    while amount >= 999.5 and len(units) > 1:
-        amount /= 1024
-        units.pop(0)
-    if units[0] == "bytes":
-        return f"{count} bytes"
-    return f"{amount:#.3g}".rstrip(".") + f" {units[0]}"
 
 
 def ddps_with(evidence: Evidence, setting: str, value: object) -> tuple[Ddp, ...]:

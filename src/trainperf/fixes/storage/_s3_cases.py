@@ -53,10 +53,3 @@ def asked(one: Objects) -> str:
         f"{one.requests_per_step:.1f} requests of {ms(each)} for each batch, "
         f"{one.concurrency or 1.0:.1f} at once"
     )
-
-
-def size(many: float) -> str:
-    """Say bytes in decimal units, as AWS does: "192 bytes", "120 kB", "1.5 MB"."""
-    if many < 999.5:
-        return f"{many:.0f} bytes"
-    return f"{many / MB:.1f} MB" if many >= MB else f"{many / 1000:.0f} kB"

@@ -9,6 +9,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.words import ms
 from trainperf.model import Channel, Evidence, Loop, Reads, Volume
+from trainperf.model.words import size
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
@@ -202,15 +203,6 @@ def readers(evidence: Evidence) -> int:
         return max(1, evidence.torch.loader.workers)
     except NotMeasured:
         return 1
-
-
-def size(value: float) -> str:
-    """Say a number of bytes: "96 KiB", "150 MiB", "9.4 GiB"."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1000 or unit == "GiB":
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if value >= 99.5 or unit == "bytes" else f"{value:.2g} {unit}"
 
 
 def rate(value: float) -> str:

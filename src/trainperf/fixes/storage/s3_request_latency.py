@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.storage._s3_cases import MB, READ, asked, per_step, reads, size
+from trainperf.fixes.storage._s3_cases import MB, READ, asked, per_step, reads
 from trainperf.model import Equivalence, Evidence, Finding, Objects
+from trainperf.model.words import decimal_size as size
 
 SMALL = 50 * MB
 """Below this mean size, SageMaker's guide on input modes advises to pack objects into shards."""

@@ -12,13 +12,13 @@ from trainperf.fixes.storage._storage import (
     at_most,
     readers,
     reads,
-    size,
     small,
     storing,
     through,
     waits,
 )
 from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads, Volume
+from trainperf.model.words import size
 
 SMALL = 50e6
 """Mean bytes of a file below which FastFile mode is the wrong one (SageMaker's advice)."""

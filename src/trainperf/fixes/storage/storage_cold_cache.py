@@ -17,10 +17,10 @@ from trainperf.fixes.storage._storage import (
     place,
     rate,
     reads,
-    size,
     storing,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Reads
+from trainperf.model.words import size
 
 SLOWER = 3.0
 """Cold reads at least so many times slower than warm ones: the first epoch shows it."""

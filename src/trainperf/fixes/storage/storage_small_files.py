@@ -21,7 +21,6 @@ from trainperf.fixes.storage._storage import (
     from_storage,
     place,
     readers,
-    size,
     slower_said,
     small,
     storing,
@@ -29,6 +28,7 @@ from trainperf.fixes.storage._storage import (
     waits,
 )
 from trainperf.model import Channel, Equivalence, Evidence, Finding, Reads
+from trainperf.model.words import size
 
 SMALL = 50e6
 """Mean bytes of a file below which SageMaker's advice is to pack files into shards: of those

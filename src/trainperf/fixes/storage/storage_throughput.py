@@ -20,13 +20,13 @@ from trainperf.fixes.storage._storage import (
     rate,
     readers,
     reads,
-    size,
     slower_said,
     small,
     storing,
     waits,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Instance, InstanceType, Reads, Volume
+from trainperf.model.words import size
 
 GP3 = 125 * MIB
 """Bytes per second of a gp3 volume, unless more was asked for (AWS: 125 MiB/s, 3,000 IOPS)."""

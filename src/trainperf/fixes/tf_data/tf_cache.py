@@ -19,6 +19,7 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage, is_taken
+from trainperf.model.words import size
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -189,8 +190,8 @@ class Cache(Fix):
         if not evidence.input_bound or epochs == 1 or any(s.op == "cache" for s in stages):
             return None
         place = _place(evidence, stages)
-        size = _fitting(evidence, place)
-        if place is None or size is None or not is_taken(place.stage.seconds_per_step_):
+        held = _fitting(evidence, place)
+        if place is None or held is None or not is_taken(place.stage.seconds_per_step_):
             return None
         later = evidence.bound_if_input_saves(place.stage.cumulative)
         epoch = _epoch(evidence, place)
@@ -203,7 +204,7 @@ class Cache(Fix):
         text = (
             f"Everything up to {label(place.stage)} takes {ms(place.stage.cumulative)} of each "
             f"step's input and gives the same elements in every epoch. They take "
-            f"{_gib(size)} of the {_gib(evidence.machine.memory_available)} of memory free."
+            f"{size(held)} of the {size(evidence.machine.memory_available)} of memory free."
         )
         basis = (
             "the cached part"
@@ -220,12 +221,12 @@ class Cache(Fix):
         if epochs == 1 or most <= 1 + SMALLEST_GAIN or any(s.op == "cache" for s in stages):
             return None
         place = _place(evidence, stages)
-        size = _fitting(evidence, place)
-        if place is None or size is None:
+        held = _fitting(evidence, place)
+        if place is None or held is None:
             return None
         text = (
             f"{opening(place.stage)} gives the same elements in every epoch. They take "
-            f"{_gib(size)} of the {_gib(evidence.machine.memory_available)} of memory free."
+            f"{size(held)} of the {size(evidence.machine.memory_available)} of memory free."
         )
         basis = upper(evidence, "input costs nothing from the second epoch on")
         epoch = _epoch(evidence, place) if is_taken(evidence.times.real_) else None
@@ -350,8 +351,3 @@ def _size(evidence: Evidence, stage: Stage) -> float | None:
     if elements is None or stage.element_bytes is None:
         return None
     return elements * stage.element_bytes
-
-
-def _gib(size: float) -> str:
-    gib = size / GIB
-    return f"{gib:.1f} GiB" if gib >= 0.1 else f"{size / 1024**2:.0f} MiB"

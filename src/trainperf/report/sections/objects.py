@@ -36,7 +36,7 @@ def _seen(one: Objects) -> str:
     if one.concurrency is not None:
         text += f"; {units.number(one.concurrency, 2)} at once"
     if one.mean_object_bytes is not None:
-        text += f"; objects of {_size(one.mean_object_bytes)} on average"
+        text += f"; objects of {units.decimal_size(one.mean_object_bytes)} on average"
     return f"{text}.{_errors(one.errors, ' Answered with ')}"
 
 
@@ -46,7 +46,9 @@ def _probed(one: Objects) -> str:
         return f"Not probed: {one.reason}." if one.reason else ""
     text = f"Probe: first byte after {units.seconds(one.latency_s)} (median)"
     if one.throughput:
-        rates = (f"{_size(rate)}/s with {many} at once" for many, rate in one.throughput)
+        rates = (
+            f"{units.decimal_size(rate)}/s with {many} at once" for many, rate in one.throughput
+        )
         text += f"; {', '.join(rates)}"
     return f"{text}.{_errors(one.probe_errors, ' Answered with ')}"
 
@@ -60,15 +62,7 @@ def _cost(one: Objects) -> str:
         amount = max(one.probed_usd, 1e-6)
         digits = 6 if amount < 0.0001 else 4
         cost = f"; at most ${amount:.{digits}f} by AWS's list prices"
-    return f"The probe took {asked} and {_size(one.probed_bytes)}{cost}."
-
-
-def _size(value: float) -> str:
-    """Write a number of bytes in kB or MB, as AWS speaks of S3 and the findings do."""
-    for unit, many in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= many * 0.9995:
-            return f"{units.number(value / many)} {unit}"
-    return f"{value:.0f} bytes"
+    return f"The probe took {asked} and {units.decimal_size(one.probed_bytes)}{cost}."
 
 
 def _errors(errors: tuple[tuple[str, int], ...], before: str) -> str:

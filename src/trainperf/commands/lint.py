@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from trainperf.linting.check import Lint
-    from trainperf.linting.rule import Rule
+    from trainperf.lint.check import Lint
+    from trainperf.source.rule import Rule
 
 
 @click.command(short_help="Say what may be slow, from source alone.")
@@ -41,7 +41,7 @@ def lint(
     Exit status: 0 nothing found, 1 something found, 2 wrong usage, or a file that could
     not be read or parsed (the others are checked even so).
     """
-    from trainperf.linting.check import lint as check
+    from trainperf.lint.check import lint as check
 
     wanted = _outputs(output_format)
     found = check(paths, _chosen(select, ignore))
@@ -57,7 +57,7 @@ def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
     if not values:
         return [("text", None)]
     from trainperf.commands import outputs
-    from trainperf.linting.formats import FORMATS
+    from trainperf.lint.formats import FORMATS
 
     wanted = outputs.parse(values, tuple(FORMATS), "text", beside=())
     outputs.check(wanted)
@@ -65,7 +65,7 @@ def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
 
 
 def _write(form: str, file: Path | None, found: Lint) -> None:
-    from trainperf.linting.formats import FORMATS
+    from trainperf.lint.formats import FORMATS
 
     text = FORMATS[form](found)
     if file is None:
@@ -78,7 +78,7 @@ def _write(form: str, file: Path | None, found: Lint) -> None:
 
 def _chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
     from trainperf.commands._shared import read_settings
-    from trainperf.linting.rules import all_rules
+    from trainperf.lint.rules import all_rules
 
     rules = all_rules()
     known = {rule.id for rule in rules}

@@ -1,0 +1,54 @@
+"""`nn.DataParallel`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.source.module import Module, argument
+from trainperf.source.rule import Rule
+
+
+class TorchDataParallel(Rule):
+    """A model wrapped in `nn.DataParallel`."""
+
+    words = ("DataParallel",)
+    silent = (
+        """
+        from torch.nn.parallel import DistributedDataParallel
+        m = DistributedDataParallel(m)
+        """,
+        """
+        import torch
+        m = torch.nn.DataParallel(m, device_ids=[0])
+        """,
+        """
+        import torch
+        isinstance(m, torch.nn.DataParallel)
+        """,
+    )
+    fires = (
+        """
+        from torch import nn
+        m = nn.DataParallel(m)
+        """,
+        """
+        import torch
+        if torch.cuda.device_count() > 1:
+            m = torch.nn.DataParallel(m).cuda()
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        for call in module.calls("torch.nn.DataParallel"):
+            devices = argument(call, "device_ids", 1)
+            one = isinstance(devices, ast.List) and len(devices.elts) < 2
+            if not one:
+                yield (
+                    call,
+                    (
+                        "nn.DataParallel runs all GPUs from one Python process and copies the "
+                        "model to each of them in every step: the GPUs may wait for each other; "
+                        "DistributedDataParallel has a process for each"
+                    ),
+                )

@@ -1,0 +1,63 @@
+"""Whole batches given to every replica."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.source.datasets import is_dataset
+from trainperf.source.loops import iterated, targets
+from trainperf.source.module import Module, argument, names_in
+from trainperf.source.rule import Rule
+
+
+class TfStrategyDataset(Rule):
+    """`strategy.run` with a batch of a dataset that is not distributed."""
+
+    words = (".run(",)
+    silent = (
+        """
+        import tensorflow as tf
+        ds = tf.data.Dataset.range(9).batch(3)
+        ds = strategy.experimental_distribute_dataset(ds)
+        for x in ds:
+            strategy.run(step, args=(x,))
+        """,
+        """
+        import tensorflow as tf
+        for x in make():
+            strategy.run(step, args=(x,))
+        """,
+    )
+    fires = (
+        """
+        import tensorflow as tf
+        ds = tf.data.Dataset.range(9).batch(3)
+        for x in ds:
+            strategy.run(step, args=(x,))
+        """,
+        """
+        import tensorflow as tf
+        ds = tf.data.Dataset.range(9).batch(3)
+        def main():
+            for i, (x, y) in enumerate(ds):
+                strategy.run(step, (x, y))
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        for call in module.methods("run"):
+            given = argument(call, "args", 1)
+            loops = module.loops(call)
+            if given is None or not loops or not isinstance(loops[0], ast.For):
+                continue
+            if not names_in(given) & targets(loops[0]):
+                continue
+            if any(is_dataset(module, each) for each in iterated(loops[0])):
+                yield (
+                    call,
+                    (
+                        "run gets a batch of a dataset that is not distributed: every replica may "
+                        "compute all of it; experimental_distribute_dataset gives each its part"
+                    ),
+                )

@@ -1,0 +1,52 @@
+"""Recurrent layers with one cell per time step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.source.module import Module, argument
+from trainperf.source.repairs import literal
+from trainperf.source.rule import Rule
+
+
+class RnnUnroll(Rule):
+    """`LSTM`, `GRU`, `SimpleRNN` or `RNN` of Keras with `unroll=True`."""
+
+    words = ("unroll",)
+    silent = (
+        """
+        import keras
+        x = keras.layers.LSTM(8)(x)
+        """,
+        """
+        import keras
+        x = keras.layers.LSTM(8, unroll=short)(x)
+        """,
+    )
+    fires = (
+        """
+        import keras
+        x = keras.layers.LSTM(8, unroll=True)(x)
+        """,
+        """
+        from tensorflow.keras.layers import GRU
+        model.add(GRU(8, unroll=True))
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        for call in module.calls(
+            *(f"keras.layers.{n}" for n in ("LSTM", "GRU", "SimpleRNN", "RNN"))
+        ):
+            if module.constant(argument(call, "unroll")) is True:
+                yield (
+                    call,
+                    (
+                        "unroll=True puts a copy of the cell into the graph for each time step: "
+                        "long sequences may take minutes to compile, and cuDNN cannot be used"
+                    ),
+                )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        return literal(argument(node, "unroll"), "False") if isinstance(node, ast.Call) else None

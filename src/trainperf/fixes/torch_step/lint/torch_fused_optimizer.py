@@ -1,0 +1,60 @@
+"""Optimizers that update tensor by tensor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.source.module import Module, argument
+from trainperf.source.repairs import literal
+from trainperf.source.rule import Rule
+
+_HAVE_IT = ("Adam", "AdamW", "SGD", "Adagrad")
+
+
+class TorchFusedOptimizer(Rule):
+    """An optimizer with `foreach=False` that could be fused."""
+
+    words = ("foreach",)
+    silent = (
+        """
+        import torch
+        opt = torch.optim.AdamW(p, lr=1e-3)
+        """,
+        """
+        import torch
+        opt = torch.optim.AdamW(p, foreach=False, fused=True)
+        """,
+        """
+        import torch
+        opt = torch.optim.RMSprop(p, foreach=False)
+        """,
+    )
+    fires = (
+        """
+        import torch
+        opt = torch.optim.AdamW(p, foreach=False)
+        """,
+        """
+        from torch.optim import SGD
+        opt = SGD(p, lr=0.1, foreach=False)
+        """,
+    )
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        for call in module.calls(*(f"torch.optim.{name}" for name in _HAVE_IT)):
+            alone = module.constant(argument(call, "foreach")) is False
+            other = argument(call, "fused") is not None or argument(call, "differentiable")
+            if alone and not other:
+                yield (
+                    call,
+                    (
+                        "foreach=False: the optimizer walks over the weights tensor by tensor, "
+                        "with several kernels for each, which may take longer than one fused update"
+                    ),
+                )
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        given = node.keywords if isinstance(node, ast.Call) else []
+        own = (one for one in given if one.arg == "foreach" and literal(one.value, ""))
+        return next(((one, "fused=True") for one in own), None)

@@ -1,0 +1,170 @@
+"""From paths to what was seen in them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainperf.lint import notebooks
+from trainperf.lint.files import Source, Unreadable, find, read
+from trainperf.lint.ignored import without_ignored, wrong_comments
+from trainperf.lint.project import Project
+from trainperf.source.module import Module
+from trainperf.source.rule import Remark, Rule
+
+_NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A remark and its file. `cell` is the number of a notebook's cell, 0 in other files."""
+
+    path: Path
+    remark: Remark
+    cell: int = 0
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A file that could not be checked, and why. `line` is 0 where there is none.
+
+    `cell` is the number of the notebook's cell that could not be, 0 for a file as a whole.
+    """
+
+    path: Path
+    reason: str
+    line: int = 0
+    cell: int = 0
+
+
+@dataclass(frozen=True)
+class Lint:
+    """What was seen, in order of files and lines; how many files were looked at.
+
+    `comments` are those that ignore nothing, with their line and what is wrong with them.
+    """
+
+    seen: tuple[Seen, ...]
+    unread: tuple[Unread, ...]
+    files: int
+    comments: tuple[Unread, ...] = ()
+
+
+def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
+    """Check files, and the Python files and notebooks in folders, by `rules`.
+
+    Nothing is imported or run. A file that cannot be read or parsed is in `unread`, and so
+    is a cell of a notebook that cannot be; its other cells are checked.
+    """
+    rules = tuple(rules)
+    seen: list[Seen] = []
+    unread: list[Unread] = []
+    comments: list[Unread] = []
+    found = list(find(paths))
+    project = Project(found)
+    for path in found:
+        try:
+            seen += _file(path, rules, project, comments, unread)
+        except _Failed as failed:
+            unread.append(failed.unread)
+    return Lint(tuple(seen), tuple(unread), len(found), tuple(comments))
+
+
+class _Failed(Exception):  # noqa: N818 - carries an outcome
+    def __init__(self, unread: Unread) -> None:
+        super().__init__(unread.reason)
+        self.unread = unread
+
+
+def _file(
+    path: Path,
+    rules: tuple[Rule, ...],
+    project: Project,
+    comments: list[Unread],
+    unread: list[Unread],
+) -> list[Seen]:
+    try:
+        source = read(path)
+        if source is None:
+            return []
+        if not source.cells:
+            comments += [Unread(path, why, line) for line, why in wrong_comments(source.text)]
+        rules = tuple(rule for rule in rules if rule.concerns(source.text))
+        if not rules:
+            return []
+        module = _parsed(path, source, project, unread)
+    except Unreadable as error:
+        raise _Failed(Unread(path, str(error))) from error
+    except SyntaxError as error:
+        line = error.lineno or 0
+        raise _Failed(Unread(path, f"{_NOT_PARSED}: {error.msg}", line)) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "nested too deeply" if not isinstance(error, ValueError) else str(error)
+        raise _Failed(Unread(path, f"{_NOT_PARSED}: {reason}")) from error
+    remarks, failure = _checked(module, rules)
+    if failure:
+        unread.append(Unread(path, failure))
+    return _placed(path, source, without_ignored(remarks, source.text))
+
+
+def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
+    if source.cells:
+        return _notebook(path, source, project, unread)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are for others to say
+        return Module(ast.parse(source.text), source.text, path, project)
+
+
+def _notebook(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
+    """Parse the cells together; where that fails, without those that do not parse alone."""
+    text = source.text
+    try:
+        return Module(notebooks.parse(text), text, path, project)
+    except SyntaxError:
+        broken = notebooks.broken(text, source.cells)
+        text = notebooks.without(text, source.cells, broken)
+        module = Module(notebooks.parse(text), text, path, project)
+    unread += [
+        Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0, cell)
+        for cell, error in broken.items()
+    ]
+    return module
+
+
+def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str]:
+    remarks: list[Remark] = []
+    failure = ""
+    for rule in rules:
+        try:
+            remarks += rule.remarks(module)
+        except Exception as error:  # one rule must not cost the reader the others
+            what = "nested too deeply" if isinstance(error, RecursionError) else repr(error)
+            failure = f"not checked for {rule.id}: {what}"
+    return sorted(remarks, key=lambda each: (each.line, each.column, each.id)), failure
+
+
+def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[Seen]:
+    return list(_in_cells(path, source, remarks))
+
+
+def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[Seen]:
+    for remark in remarks:
+        if not source.cells:
+            yield Seen(path, remark)
+            continue
+        cell, line = source.cells[remark.line - 1]
+        last = line + remark.last_line - remark.line
+        yield Seen(path, replace(remark, line=line, last_line=last), cell)
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as it is reported: relative to the current folder where it lies in it."""
+    absolute, here = os.path.abspath(path), os.getcwd()
+    inside = os.path.commonpath([absolute, here]) == here
+    shown = os.path.relpath(absolute, here) if inside else absolute
+    return shown.encode("utf-8", "replace").decode()

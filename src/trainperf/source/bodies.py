@@ -1,0 +1,96 @@
+"""What functions of a file do: the calls that cost, and those that draw at random."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.source.module import Module, inside
+from trainperf.source.scopes import FUNCTIONS, Function
+
+_READS = {
+    "open", "PIL.Image.open", "cv2.imread", "cv2.VideoCapture", "imageio.imread",
+    "imageio.v2.imread", "imageio.v3.imread", "skimage.io.imread", "numpy.load", "numpy.loadtxt",
+    "numpy.genfromtxt", "pandas.read_csv", "pandas.read_parquet", "pandas.read_json",
+    "librosa.load", "soundfile.read", "scipy.io.wavfile.read", "scipy.io.loadmat",
+    "torchaudio.load", "torchvision.io.read_image", "torchvision.io.decode_image", "torch.load",
+    "h5py.File", "nibabel.load", "rasterio.open", "tifffile.imread", "pydicom.dcmread",
+    "keras.utils.load_img", "keras.preprocessing.image.load_img", "SimpleITK.ReadImage",
+}  # fmt: skip
+_TF_READS = ("tensorflow.io.read_file", "tensorflow.io.decode_", "tensorflow.image.decode_",
+             "tensorflow.audio.decode_", "tensorflow.io.gfile.GFile")  # fmt: skip
+PYTHON_OPS = {
+    "tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func",
+    "tensorflow.py_func",
+}  # fmt: skip
+
+
+def function_of(module: Module, node: ast.expr | None) -> Function | ast.Lambda | None:
+    """Return the function of this file that `node` names or is."""
+    if node is None:
+        return None
+    node = module.value(node)
+    if isinstance(node, ast.Lambda):
+        return node
+    if isinstance(node, ast.Attribute):
+        owner = module.scope(node).owner() if _is_self(node.value) else None
+        found = owner.bindings.get(node.attr, []) if owner else []
+        method = found[0].node if len(found) == 1 else None
+        return method if isinstance(method, FUNCTIONS) else None
+    local = module.definition(node)
+    return local if isinstance(local, FUNCTIONS) else None
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def calls_in(module: Module, function: ast.AST, depth: int = 2) -> Iterator[ast.Call]:
+    """Yield the calls in a function and in those of this file that it calls."""
+    for node in inside(function):
+        if not isinstance(node, ast.Call):
+            continue
+        yield node
+        local = function_of(module, node.func) if depth else None
+        if local is not None and local is not function:
+            yield from calls_in(module, local, depth - 1)
+
+
+def reading(module: Module, function: ast.AST) -> str | None:
+    """Return the name of a call with which a function reads or decodes a file."""
+    for call in calls_in(module, function):
+        name = module.name(call.func)
+        if name is not None and (name in _READS or name.startswith(_TF_READS)):
+            return name
+    return None
+
+
+def looping(module: Module, function: ast.AST) -> str | None:
+    """Return the name of a function of this file with a `for` loop that `function` calls."""
+    for call in calls_in(module, function):
+        local = function_of(module, call.func)
+        if isinstance(local, FUNCTIONS) and any(isinstance(n, ast.For) for n in inside(local)):
+            return local.name
+    return None
+
+
+def drawing(module: Module, function: ast.AST) -> str | None:
+    """Return the name of a TensorFlow call with which a function draws random numbers."""
+    for call in calls_in(module, function):
+        name = module.name(call.func) or ""
+        if name.startswith("tensorflow.random.") and name.rpartition(".")[2] in _RANDOM:
+            return name
+        if name.startswith("tensorflow.image.random_"):
+            return name
+    return None
+
+
+_RANDOM = {"uniform", "normal", "truncated_normal", "categorical", "gamma", "poisson", "shuffle"}
+
+
+def python_op(module: Module, function: ast.AST) -> ast.Call | None:
+    """Return the call with which a mapped function goes back to Python."""
+    for call in calls_in(module, function, 1):
+        if module.name(call.func) in PYTHON_OPS:
+            return call
+    return None

@@ -1,0 +1,156 @@
+"""Chains of `tf.data` stages, followed through assignments."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from trainperf.source.module import Module, argument, inside
+from trainperf.source.scopes import FUNCTIONS, Binding
+
+_CLASS = "tensorflow.data.Dataset"
+_SOURCES = {
+    *(
+        f"{_CLASS}.{name}"
+        for name in (
+            "from_tensor_slices", "from_tensors", "from_generator", "list_files", "range", "zip",
+            "sample_from_datasets", "choose_from_datasets", "random", "load",
+        )
+    ),
+    "tensorflow.data.TFRecordDataset",
+    "tensorflow.data.TextLineDataset",
+    "tensorflow.data.FixedLengthRecordDataset",
+    "tensorflow.data.experimental.CsvDataset",
+    "tensorflow.data.experimental.make_csv_dataset",
+    "keras.utils.image_dataset_from_directory",
+    "keras.utils.text_dataset_from_directory",
+    "keras.utils.audio_dataset_from_directory",
+    "keras.utils.timeseries_dataset_from_array",
+    "keras.preprocessing.image_dataset_from_directory",
+    "keras.preprocessing.text_dataset_from_directory",
+}  # fmt: skip
+_STAGES = {
+    "apply", "batch", "bucket_by_sequence_length", "cache", "concatenate", "enumerate", "filter",
+    "flat_map", "group_by_window", "ignore_errors", "interleave", "map", "padded_batch",
+    "prefetch", "ragged_batch", "rebatch", "rejection_resample", "repeat", "scan", "shard",
+    "shuffle", "skip", "snapshot", "take", "take_while", "unbatch", "unique", "window",
+    "with_options",
+}  # fmt: skip
+BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "rebatch"}
+_DEEPEST = 60
+
+
+def is_dataset(module: Module, node: ast.expr | None) -> bool:
+    """Tell whether `node` is certainly a `tf.data.Dataset`."""
+    return _is_dataset(module, node, frozenset()) is True
+
+
+def _is_dataset(module: Module, node: ast.expr | None, seen: frozenset[int]) -> bool | None:
+    """Tell whether `node` is a dataset; None where that hangs on what is in `seen`."""
+    if node is None or len(seen) > _DEEPEST:
+        return False
+    if id(node) in seen:
+        return None
+    seen |= {id(node)}
+    if isinstance(node, ast.Call):
+        name = module.name(node.func)
+        if name in _SOURCES:
+            return True
+        if name == "tensorflow_datasets.load":
+            split = argument(node, "split", 1)
+            info = argument(node, "with_info")
+            return isinstance(module.constant(split), str) and info is None
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _STAGES:
+            return _is_dataset(module, node.func.value, seen)
+        return _returns_dataset(module, node.func, seen)
+    found = module.bindings(node) or []
+    return _all([_is_bound_to_dataset(module, each, seen) for each in found])
+
+
+def _is_bound_to_dataset(module: Module, binding: Binding, seen: frozenset[int]) -> bool | None:
+    if binding.kind == "parameter":
+        return binding.value is not None and module.name(binding.value) == _CLASS
+    return binding.kind == "value" and _is_dataset(module, binding.value, seen)
+
+
+def _returns_dataset(module: Module, function: ast.expr, seen: frozenset[int]) -> bool | None:
+    local = module.definition(function)
+    if not isinstance(local, FUNCTIONS):
+        return False
+    if id(local) in seen:
+        return None
+    returned = [each.value for each in inside(local) if isinstance(each, ast.Return)]
+    return _all([_is_dataset(module, each, seen | {id(local)}) for each in returned])
+
+
+def _all(answers: list[bool | None]) -> bool | None:
+    """Return False if one is; True if one is and the others hang on it."""
+    if False in answers or not answers:
+        return False
+    return True if True in answers else None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The stages that lead to a dataset, the source first.
+
+    `whole` is False where the chain could not be followed to its source, or a stage is
+    there only under a condition: then `stages` are those nearest to the end.
+    """
+
+    stages: tuple[ast.Call, ...]
+    whole: bool
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the stages: ("from_tensor_slices", "map", "batch")."""
+        return tuple(stage_name(each) for each in self.stages)
+
+
+def stage_name(call: ast.Call) -> str:
+    """Return the method or function that makes a stage."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def chain(module: Module, node: ast.expr) -> Chain:
+    """Return the stages of the dataset `node`, which ends with that expression."""
+    stages: list[ast.Call] = []
+    current: ast.expr | None = node
+    for _ in range(_DEEPEST):
+        if isinstance(current, ast.Call):
+            stages.append(current)
+            if module.name(current.func) in _SOURCES:
+                return Chain(tuple(reversed(stages)), whole=True)
+            if not (isinstance(current.func, ast.Attribute) and current.func.attr in _STAGES):
+                break
+            current = current.func.value
+        elif current is not None:
+            current = _assigned_before(module, current)
+        else:
+            break
+    known = stages if stages and _is_stage(stages[-1]) else stages[:-1]
+    return Chain(tuple(reversed(known)), whole=False)
+
+
+def _is_stage(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _STAGES
+
+
+def _assigned_before(module: Module, node: ast.expr) -> ast.expr | None:
+    """Return what a name was last given ahead of `node`, None where that depends."""
+    found = module.bindings(node) or []
+    if len(found) == 1 and found[0].kind == "value":
+        return found[0].value
+    earlier = [each for each in found if _line(each) < node.lineno]
+    if not earlier or any(each.kind not in ("value", "parameter") for each in found):
+        return None
+    last = max(earlier, key=_line)
+    if last.kind == "parameter" or module.parent(last.node) not in set(module.around(node)):
+        return None
+    return last.value
+
+
+def _line(binding: Binding) -> int:
+    line = getattr(binding.node, "end_lineno", None)
+    return line if isinstance(line, int) else 0

@@ -1,0 +1,98 @@
+"""The interface of a rule, and how rules are found."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trainperf.source.module import Module
+from trainperf.source.repairs import Repair, repair
+
+MEASURE = "`trainperf diagnose` measures it."
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One place of a file and what it suggests. Lines and columns count from 1.
+
+    Columns count characters. `last_line` is the end of the place: an inline comment on
+    any line between turns the remark off. `repair` is what may be put in its place.
+    """
+
+    id: str
+    line: int
+    column: int
+    last_line: int
+    text: str
+    repair: Repair | None = None
+
+
+class Rule:
+    """What source alone may say about one fix, whose id is the name of the rule's file.
+
+    The docstring is one sentence: what is looked for. `silent` and `fires` are sources,
+    indented as they stand, in which the rule must not, and must, remark on something.
+    """
+
+    words: ClassVar[tuple[str, ...]]
+    """One of these stands in every source that the rule may remark on: others are not parsed."""
+    silent: ClassVar[tuple[str, ...]]
+    fires: ClassVar[tuple[str, ...]]
+
+    def check(self, module: Module) -> Iterator[tuple[ast.AST, str]]:
+        """Yield the places, each with what was seen and why it may be slow.
+
+        The text is a sentence without a full stop; that only a run tells is added.
+        """
+        raise NotImplementedError
+
+    def replaced(self, module: Module, node: ast.AST) -> tuple[ast.AST, str] | None:
+        """Return what of a place that `check` gave is to be replaced, and the source for it.
+
+        Only where that needs no thought; None otherwise.
+        """
+        return None
+
+    @property
+    def id(self) -> str:
+        """The name of the file the rule stands in: the id of a fix."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def summary(self) -> str:
+        """The docstring in one line."""
+        return " ".join((inspect.getdoc(type(self)) or "").split())
+
+    def concerns(self, source: str) -> bool:
+        """Tell quickly whether the rule could remark on anything in `source`."""
+        return any(word in source for word in self.words)
+
+    def remarks(self, module: Module) -> Iterator[Remark]:
+        """Yield what the rule has to say of `module`."""
+        for node, text in self.check(module):
+            line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+            before = module.line(line).encode()[:column]
+            yield Remark(
+                id=self.id,
+                line=line,
+                column=len(before.decode(errors="replace")) + 1,
+                last_line=_last_line(node, line),
+                text=f"{text}. {MEASURE}",
+                repair=self._repair(module, node),
+            )
+
+    def _repair(self, module: Module, node: ast.AST) -> Repair | None:
+        found = self.replaced(module, node)
+        if found is None:
+            return None
+        return repair(*found, module.line(getattr(found[0], "lineno", 0)))
+
+
+def _last_line(node: ast.AST, line: int) -> int:
+    body = getattr(node, "body", None)
+    if isinstance(body, list) and body:
+        return max(line, int(body[0].lineno) - 1)
+    return getattr(node, "end_lineno", None) or line

@@ -1,0 +1,128 @@
+"""Every rule keeps the promises of the interface; the cases are its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from trainperf.fixes import by_id
+from trainperf.lint import _docs
+from trainperf.lint.rules import all_rules
+from trainperf.source.module import Module
+from trainperf.source.repairs import Repair
+from trainperf.source.rule import MEASURE, Remark, Rule
+
+ROOT = Path(__file__).parents[2]
+RULES = all_rules()
+
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+
+
+def cases(kind: str) -> pytest.MarkDecorator:
+    params = [
+        pytest.param(rule, dedent(case), id=f"{rule.id}-{number}")
+        for rule in RULES
+        for number, case in enumerate(getattr(rule, kind))
+    ]
+    return pytest.mark.parametrize(("rule", "case"), params)
+
+
+def remarks(rule: Rule, source: str) -> list[Remark]:
+    return list(rule.remarks(Module(ast.parse(source), source)))
+
+
+def test_there_is_a_rule_in_every_file_of_the_families_folders() -> None:
+    found = (ROOT / "src/trainperf/fixes").glob("*/lint/*.py")
+    files = [path.stem for path in found if not path.name.startswith("_")]
+    assert [rule.id for rule in RULES] == sorted(files)
+
+
+@every_rule
+def test_a_rule_is_named_for_a_fix(rule: Rule) -> None:
+    assert rule.id in by_id()
+
+
+@every_rule
+def test_there_are_at_least_as_many_silent_cases(rule: Rule) -> None:
+    assert len(rule.silent) >= len(rule.fires) > 0
+
+
+@every_rule
+def test_the_silent_cases_come_first(rule: Rule) -> None:
+    assert list(vars(type(rule))).index("silent") < list(vars(type(rule))).index("fires")
+
+
+@every_rule
+def test_the_docstring_is_one_cell_of_a_table(rule: Rule) -> None:
+    assert rule.summary.endswith(".")
+    assert "|" not in rule.summary
+
+
+@cases("silent")
+def test_a_rule_stays_silent(rule: Rule, case: str) -> None:
+    assert remarks(rule, case) == []
+
+
+@cases("fires")
+def test_a_rule_fires_once(rule: Rule, case: str) -> None:
+    assert rule.concerns(case)
+    (found,) = remarks(rule, case)
+    assert 1 <= found.line <= found.last_line <= case.count("\n") + 1
+
+
+@cases("fires")
+def test_no_other_rule_fires(rule: Rule, case: str) -> None:
+    assert [other.id for other in RULES if other is not rule and remarks(other, case)] == []
+
+
+@cases("fires")
+def test_the_text_is_a_guess_and_says_who_knows(rule: Rule, case: str) -> None:
+    (found,) = remarks(rule, case)
+    assert " may " in found.text
+    assert found.text.endswith(f". {MEASURE}")
+    assert "\n" not in found.text
+
+
+REPAIRED = [
+    pytest.param(rule, dedent(case), found.repair, id=f"{rule.id}-{number}")
+    for rule in RULES
+    for number, case in enumerate(rule.fires)
+    for found in remarks(rule, dedent(case))
+    if found.repair is not None
+]
+
+
+@pytest.mark.parametrize(("rule", "case", "repair"), REPAIRED)
+def test_a_repair_leaves_nothing_to_remark_on(rule: Rule, case: str, repair: Repair) -> None:
+    lines = case.split("\n")
+    line = lines[repair.line - 1]
+    lines[repair.line - 1] = line[: repair.column - 1] + repair.text + line[repair.end_column - 1 :]
+    assert remarks(rule, "\n".join(lines)) == []
+
+
+def test_some_rules_can_repair() -> None:
+    able = {str(one.id).rpartition("-")[0] for one in REPAIRED}
+    assert {"keras_run_eagerly", "rnn_unroll", "torch_zero_grad", "torch_fused_optimizer"} <= able
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    assert page == _docs.page(), "run: python -m trainperf.lint._docs > docs/lint.md"
+
+
+def test_lint_loads_no_framework_and_no_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.autograd.set_detect_anomaly(True)\n")
+    code = (
+        "import sys\nfrom trainperf.commands.lint import lint\n"
+        f"try:\n    lint.main([{str(tmp_path)!r}])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'rich', 'trainperf.fixes.tf_data.tf_cache', 'trainperf.rewrite'}\n"
+        "print(heavy & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "torch_debug_modes" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"

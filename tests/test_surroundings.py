@@ -6,8 +6,9 @@ import pytest
 
 from evidence.test_objects_seen import LOOP, of, sums
 from trainperf.fixes.common.cases import machine
-from trainperf.machine import after_run, reads_apart, s3_probe
-from trainperf.machine.reads import NO_FILES, NO_NAMES
+from trainperf.machine import after_run
+from trainperf.machine.storage import reads_apart, s3_probe
+from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 
 
 @pytest.mark.parametrize("why", [NO_FILES, NO_NAMES])

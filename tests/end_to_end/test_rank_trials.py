@@ -19,7 +19,7 @@ from processes import soon
 from trainperf.model import Leg as LegOf
 from trainperf.model import Run
 from trainperf.run.stopping import Guard
-from trainperf.trial.leg import Leg, LegFailed
+from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ranks import by_rank, launcher, obstacle, place
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.warming import warm_up

@@ -14,7 +14,7 @@ from trainperf.evidence.events import choose
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as per_step
 from trainperf.evidence.timing import times
-from trainperf.machine.reads import probe
+from trainperf.machine.storage.reads import probe
 from trainperf.model import Reads, Recording
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]

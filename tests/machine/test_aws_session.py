@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from trainperf.machine import aws_session
-from trainperf.machine.s3_limits import Limits
-from trainperf.machine.s3_probe import probe
+from trainperf.machine.aws import session as aws_session
+from trainperf.machine.storage.s3_limits import Limits
+from trainperf.machine.storage.s3_probe import probe
 from trainperf.model import Objects
 
 pytest.importorskip("boto3")

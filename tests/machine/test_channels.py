@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.channels import channels
+from trainperf.machine.storage.channels import channels
 from trainperf.model import Channel
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from trainperf.fixes.common.cases import machine as box
-from trainperf.machine.compatibility import check_fit
-from trainperf.machine.frameworks import Build
+from trainperf.machine.doctor.compatibility import check_fit
+from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine
 
 TENSORFLOW = Build(

@@ -7,9 +7,9 @@ from typing import Any
 
 from nvml_stub import build_nvml_stub, run_against_stub
 from trainperf.fixes.common.cases import machine as box
-from trainperf.machine.checkup import Checkup
-from trainperf.machine.doctor import conclude
-from trainperf.machine.frameworks import Build
+from trainperf.machine.doctor.checkup import Checkup
+from trainperf.machine.doctor.examine import conclude
+from trainperf.machine.doctor.frameworks import Build
 from trainperf.machine.host import Memory
 from trainperf.model import Machine
 
@@ -27,8 +27,8 @@ CPU_TENSORFLOW = """
 
 EXAMINE = """
     import dataclasses, json
-    from trainperf.machine.doctor import examine
-    from trainperf.machine import frameworks
+    from trainperf.machine.doctor.examine import examine
+    from trainperf.machine.doctor import frameworks
 
     frameworks._FRAMEWORKS = frameworks._FRAMEWORKS[:1]
     print(json.dumps([dataclasses.asdict(check) for check in examine().checks]))

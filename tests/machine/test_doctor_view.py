@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from trainperf.fixes.common.cases import machine
-from trainperf.machine.checkup import Check, Checkup
-from trainperf.machine.doctor_view import conclusion, render
+from trainperf.machine.doctor.checkup import Check, Checkup
+from trainperf.machine.doctor.view import conclusion, render
 
 CHECKS = (
     Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made."),

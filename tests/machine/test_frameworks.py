@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.frameworks import Build, installed_builds, installed_version
+from trainperf.machine.doctor.frameworks import Build, installed_builds, installed_version
 
 Fake = Callable[[str, str], Path]
 
@@ -33,7 +33,7 @@ def torch_build(timeout: float = 60) -> Build:
 @pytest.fixture(autouse=True)
 def only_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow takes seconds to ask: it has a test of its own."""
-    from trainperf.machine import frameworks
+    from trainperf.machine.doctor import frameworks
 
     chosen = [framework for framework in frameworks._FRAMEWORKS if framework.module == "torch"]
     monkeypatch.setattr(frameworks, "_FRAMEWORKS", tuple(chosen))

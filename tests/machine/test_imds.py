@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from aws_fakes import METADATA, Answer, imds, serving, slow, without_tokens
 
-from trainperf.machine.imds import ENDPOINT, Metadata, ask
+from trainperf.machine.aws.imds import ENDPOINT, Metadata, ask
 
 Serve = Callable[[BaseHTTPRequestHandler, str], Answer]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from aws_fakes import LAPTOP, MEMORY, METADATA, NITRO, XEN, imds, price_list, serving, slow, write
 
-from trainperf.machine import caught_up, inspect_machine, live
-from trainperf.machine import imds as imds_client
-from trainperf.machine import instance as instance_module
-from trainperf.machine.imds import ENDPOINT
-from trainperf.machine.instance import NOT_AWS, Inquiry, identify
+from trainperf.machine import caught_up, inspect_machine
+from trainperf.machine.aws import imds as imds_client
+from trainperf.machine.aws import instance as instance_module
+from trainperf.machine.aws import live
+from trainperf.machine.aws.imds import ENDPOINT
+from trainperf.machine.aws.instance import NOT_AWS, Inquiry, identify
 
 FAR_TOO_LONG = 60.0
 """Seconds within which anything here must be over; the slow services take twice as long."""

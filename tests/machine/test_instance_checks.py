@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from trainperf.fixes.host._instances import on_instance
-from trainperf.machine.checkup import Check
-from trainperf.machine.instance_checks import check_container, check_instance
+from trainperf.machine.doctor.checkup import Check
+from trainperf.machine.doctor.instance_checks import check_container, check_instance
 from trainperf.model import Gpu, Machine, Price
 
 

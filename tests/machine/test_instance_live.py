@@ -10,10 +10,10 @@ import pytest
 from aws_fakes import price_list, product, serving, slow
 
 from trainperf.fixes.host._instance_types import GIGABIT, MIB, instance_type
-from trainperf.machine import live
-from trainperf.machine.imds import ENDPOINT
-from trainperf.machine.instance_types import described
-from trainperf.machine.prices import per_hour, query
+from trainperf.machine.aws import live
+from trainperf.machine.aws.imds import ENDPOINT
+from trainperf.machine.aws.instance_types import described
+from trainperf.machine.aws.prices import per_hour, query
 from trainperf.model import Instance, Price
 
 SECRET = "a-secret-that-nobody-may-print"

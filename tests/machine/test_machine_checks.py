@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from trainperf.fixes.common.cases import machine as box
-from trainperf.machine import checks
-from trainperf.machine.checks import GIB, MIB
+from trainperf.machine.doctor import checks
+from trainperf.machine.doctor.checks import GIB, MIB
 from trainperf.machine.host import Memory
 from trainperf.model import Gpu, Instance, InstanceType
 from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recordings import recording
-from trainperf.machine.reads import probe
+from trainperf.machine.storage.reads import probe
 
 
 def reads_event(**fields: Any) -> dict[str, Any]:

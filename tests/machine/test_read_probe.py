@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine import page_cache, read_probe
-from trainperf.machine.read_probe import MOST_BYTES, MOST_FILES, PIECE, Piece, probe, sample
-from trainperf.machine.volumes import mount_of, mounts
+from trainperf.machine.storage import page_cache, read_probe
+from trainperf.machine.storage.read_probe import MOST_BYTES, MOST_FILES, PIECE, Piece, probe, sample
+from trainperf.machine.storage.volumes import mount_of, mounts
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_fault_of_the_probe_is_a_reason_and_prints_nothing(
 def test_readers_that_hang_do_not_keep_python_from_ending(tmp_path: Path) -> None:
     code = f"""
         import threading
-        from trainperf.machine import page_cache, read_probe
+        from trainperf.machine.storage import page_cache, read_probe
         read_probe.STUCK_S = 0.3
         page_cache.written = page_cache.tells = lambda *_: True
         page_cache.resident = lambda *_: 0.0

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from recordings import recording
-from trainperf.machine import reads, reads_apart
+from trainperf.machine.storage import reads, reads_apart
 from trainperf.model import Reads, Recording
 
 pytestmark = pytest.mark.alone
@@ -121,7 +121,7 @@ def test_python_ends_though_the_file_system_still_does_not_answer(stuck: Path) -
     code = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
         "from test_reads_apart import read_from\n"
-        "from trainperf.machine import reads_apart\n"
+        "from trainperf.machine.storage import reads_apart\n"
         "print(reads_apart.probe(read_from(sys.argv[1]), deadline_s=0.5)[1])"
     )
     here = Path(__file__).parent
@@ -139,7 +139,7 @@ def test_what_was_told_before_it_hung_is_kept(
 ) -> None:
     hangs = tmp_path / "hangs"
     code = (
-        "import time; from trainperf.machine import read_probe, reads_apart\n"
+        "import time; from trainperf.machine.storage import read_probe, reads_apart\n"
         f"read_probe.probe = lambda pieces: (open({str(hangs)!r}, 'w'), time.sleep(60))\n"
         "reads_apart.serve()"
     )
@@ -160,14 +160,14 @@ def test_what_was_told_before_it_hung_is_kept(
 
 def test_it_ends_with_the_one_who_asked(tmp_path: Path) -> None:
     code = (
-        "import time; from trainperf.machine import reads, reads_apart\n"
+        "import time; from trainperf.machine.storage import reads, reads_apart\n"
         f"reads.examined = lambda *_, **__: (open({str(tmp_path / 'up')!r}, 'w'), time.sleep(60))\n"
         "reads_apart.serve()"
     )
     asker = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from test_reads_apart import read_from\n"
-        "from trainperf.machine import reads_apart\n"
+        "from trainperf.machine.storage import reads_apart\n"
         "reads_apart._CODE = sys.argv[3]\n"
         "reads_apart.probe(read_from('a'), deadline_s=60.0)"
     )

@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from s3_store import KEYS, Answer, Store, proxy
-from trainperf.machine import s3_client
-from trainperf.machine.s3_limits import Limits
-from trainperf.machine.s3_probe import probe
+from trainperf.machine.storage import s3_client
+from trainperf.machine.storage.s3_limits import Limits
+from trainperf.machine.storage.s3_probe import probe
 from trainperf.model import Objects
 
 pytestmark = pytest.mark.alone

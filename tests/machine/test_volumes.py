@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.machine.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.machine.storage.volumes import Mount, mount_of, mounts, volume_of
 from trainperf.model import InstanceType, Volume
 
 EBS = "Amazon Elastic Block Store              "

@@ -93,7 +93,7 @@ def test_the_machine_has_as_many_cores_as_the_quota_gives() -> None:
     code = """
         import json
         from trainperf.machine import inspect_machine
-        from trainperf.machine.checks import check_cores
+        from trainperf.machine.doctor.checks import check_cores
 
         machine = inspect_machine()
         print(json.dumps([machine.quota_cores, machine.cores, check_cores(machine).status]))
@@ -139,7 +139,7 @@ def test_a_shm_as_small_as_dockers_is_a_problem() -> None:
     code = """
         import json
         from trainperf.machine import inspect_machine
-        from trainperf.machine.checks import check_shm
+        from trainperf.machine.doctor.checks import check_shm
 
         machine = inspect_machine()
         print(json.dumps([machine.shm_total, check_shm(machine, torch=True).status]))

@@ -19,8 +19,8 @@ from legs import LOOP, PLAIN, base_run, changed, clock, repeated, side_by_side, 
 from observing import LONG_S, gone
 from processes import soon
 from trainperf.run.stopping import Guard
-from trainperf.trial import leg as leg_module
-from trainperf.trial.leg import Leg, LegFailed
+from trainperf.trial.legs import leg as leg_module
+from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.turns import Contest, Turns
 from trainperf.trial.warming import warm_up
 

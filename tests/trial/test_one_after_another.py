@@ -6,7 +6,7 @@ from legs import LOOP, PLAIN, base_run, bench, changed, clock, repeated, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import one_after_another, turns
 from trainperf.trial.budget import LATE, Clock
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother, Process
 from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses

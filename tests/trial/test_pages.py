@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes.common.cases import GPU, evidence
-from trainperf.trial.pages import HUGE_PAGES, available, huge_pages
+from trainperf.trial.legs.pages import HUGE_PAGES, available, huge_pages
 
 
 @pytest.fixture

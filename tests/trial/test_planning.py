@@ -19,7 +19,7 @@ from trainperf.model import (
     StartUp,
 )
 from trainperf.trial.budget import Clock
-from trainperf.trial.pages import HUGE_PAGES
+from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
     NO_EPOCH,
     SEED,

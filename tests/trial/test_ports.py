@@ -3,7 +3,7 @@ import re
 import pytest
 
 from trainperf.model import Run
-from trainperf.trial.ports import FIXED, UNSEEN, free_port, shared_port, with_own_port
+from trainperf.trial.legs.ports import FIXED, UNSEEN, free_port, shared_port, with_own_port
 
 ENV = "import os\nos.environ.setdefault('MASTER_PORT', '29500')\n"
 

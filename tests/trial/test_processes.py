@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from trainperf.trial.processes import Processes, carries, has_ended, stat
+from trainperf.trial.legs.processes import Processes, carries, has_ended, stat
 
 RUN_FILE = "/nowhere/run-of-test_processes"
 PARENT = """

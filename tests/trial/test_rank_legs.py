@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainperf.trial.faults import ENDED, unpatched, why, why_rank, why_ranks
+from trainperf.trial.legs.faults import ENDED, unpatched, why, why_rank, why_ranks
 from trainperf.trial.ranks import by_rank, count, launcher, obstacle
 
 LOOP = {"e": "loop", "t": 2.0}

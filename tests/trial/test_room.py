@@ -7,8 +7,8 @@ from trainperf.fixes.common.cases import GIB, machine
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import GpuSample, HostSample, Sample
 from trainperf.model.machine import Gpu
-from trainperf.trial import room as room_module
-from trainperf.trial.room import MANY, memory_is_short, room
+from trainperf.trial.legs import room as room_module
+from trainperf.trial.legs.room import MANY, memory_is_short, room
 
 
 def host(rss):

@@ -5,7 +5,7 @@ import pytest
 from legs import LOOP, base_run, bench, changed, clock, repeated, side_by_side, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import turns
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.side_by_side import SideBySide
 

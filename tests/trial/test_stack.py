@@ -5,7 +5,7 @@ import pytest
 from trainperf.model import Equivalence, Ratio, Run
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band, Losses
 from trainperf.trial.ratio import Pair

@@ -5,7 +5,7 @@ import pytest
 
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.ratio import Pair
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import (

@@ -204,8 +204,8 @@ def explain(fix: str | None) -> None:
 @cli.command()
 def doctor() -> None:
     """Say what this machine is and whether its parts fit each other."""
-    from trainperf.machine.doctor import examine
-    from trainperf.machine.doctor_view import render
+    from trainperf.machine.doctor.examine import examine
+    from trainperf.machine.doctor.view import render
 
     render(examine(), console())
 

@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 from trainperf.machine import cgroup, host
+from trainperf.machine.aws.instance import caught_up, inquiry, with_price
 from trainperf.machine.container_kind import container_kind
-from trainperf.machine.instance import caught_up, inquiry, with_price
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainperf.evidence.objects import seen
-from trainperf.machine import channels, reads_apart, s3_probe
-from trainperf.machine.reads import NO_FILES, NO_NAMES
+from trainperf.machine.storage import channels, reads_apart, s3_probe
+from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 from trainperf.model import Ending, Machine, Objects, Recording
 
 LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)

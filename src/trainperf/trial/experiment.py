@@ -23,7 +23,7 @@ from trainperf.model import (
 )
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.planning import SEED, Plan, Subject, plan

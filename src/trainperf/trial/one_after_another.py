@@ -11,7 +11,7 @@ from trainperf.model import Ratio, Run
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import Leg, LegFailed
+from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio

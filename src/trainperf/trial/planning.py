@@ -21,10 +21,10 @@ from trainperf.trial.candidates import (
     together,
     writer,
 )
-from trainperf.trial.pages import huge_pages
-from trainperf.trial.ports import shared_port
+from trainperf.trial.legs.pages import huge_pages
+from trainperf.trial.legs.ports import shared_port
+from trainperf.trial.legs.room import Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.room import Room, room
 from trainperf.trial.slicing import choose_slices
 from trainperf.trial.turns import SMALLEST_GAIN
 

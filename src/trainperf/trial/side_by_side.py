@@ -12,7 +12,7 @@ from trainperf.model import Run
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import Leg, LegFailed, end_all
+from trainperf.trial.legs.leg import Leg, LegFailed, end_all
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.slices import Slice

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trainperf.model import Outcome, Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.leg import LegFailed
+from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
 from trainperf.trial.epochs import epochs_of_slice, with_pause
-from trainperf.trial.leg import Leg, LegFailed
+from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.slices import Slice
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from trainperf.run.stopping import Guard
 from trainperf.trial.budget import LATE
-from trainperf.trial.leg import Leg, LegFailed
-from trainperf.trial.room import memory_is_short
+from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.legs.room import memory_is_short
 
 LOOK_EVERY_S = 0.01
 MORE_S = 15.0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import trainperf
-from trainperf.machine import reads
+from trainperf.machine.storage import reads
 from trainperf.model import InstanceType, Recording
 
 DEADLINE_S = 15.0
@@ -27,7 +27,7 @@ DEADLINE_S = 15.0
 
 POLL_S = 0.1
 
-_CODE = "from trainperf.machine.reads_apart import serve; serve()"
+_CODE = "from trainperf.machine.storage.reads_apart import serve; serve()"
 
 _WHERE = str(Path(trainperf.__file__).parent.parent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.machine.checkup import Check
+from trainperf.machine.doctor.checkup import Check
 from trainperf.model import Gpu, Machine
 
 BUSY = 0.05

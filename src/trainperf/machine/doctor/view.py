@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainperf.machine.checkup import Check, Checkup, Status
+from trainperf.machine.doctor.checkup import Check, Checkup, Status
 
 # The word stands for itself where there is no colour.
 _STYLES: dict[Status, str] = {

@@ -6,12 +6,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainperf.machine import ROOT, checks, host, inspect_machine
-from trainperf.machine.checkup import Check, Checkup
-from trainperf.machine.compatibility import check_fit
-from trainperf.machine.frameworks import TIMEOUT_S, Build, installed_builds, installed_version
-from trainperf.machine.gpu_checks import check_gpu_health
-from trainperf.machine.instance_checks import check_container, check_instance
+from trainperf.machine import ROOT, host, inspect_machine
+from trainperf.machine.doctor import checks
+from trainperf.machine.doctor.checkup import Check, Checkup
+from trainperf.machine.doctor.compatibility import check_fit
+from trainperf.machine.doctor.frameworks import (
+    TIMEOUT_S,
+    Build,
+    installed_builds,
+    installed_version,
+)
+from trainperf.machine.doctor.gpu_checks import check_gpu_health
+from trainperf.machine.doctor.instance_checks import check_container, check_instance
 from trainperf.model import Machine
 
 

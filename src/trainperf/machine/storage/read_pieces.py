@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainperf.machine import page_cache
+from trainperf.machine.storage import page_cache
 
 MOST_BYTES = 64 * 1024**2
 MOST_FILES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainperf.machine.s3_limits import Budget
+from trainperf.machine.storage.s3_limits import Budget
 
 CONNECT_S = 1.0
 READ_S = 1.5
@@ -27,7 +27,7 @@ def client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ProfileNotFound
 
-        from trainperf.machine import aws_session
+        from trainperf.machine.aws import session as aws_session
     except ImportError:
         raise NoClient("boto3 is not installed") from None
     try:

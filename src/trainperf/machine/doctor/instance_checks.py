@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainperf.machine.checkup import Check
-from trainperf.machine.instance import NOT_AWS
+from trainperf.machine.aws.instance import NOT_AWS
+from trainperf.machine.doctor.checkup import Check
 from trainperf.model import InstanceType, Machine
 from trainperf.model.words import size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trainperf.machine.checkup import Check
+from trainperf.machine.doctor.checkup import Check
 from trainperf.machine.host import Memory
 from trainperf.model import Machine
 from trainperf.model.words import size

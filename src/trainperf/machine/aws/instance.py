@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from trainperf.fixes.host._instance_types import instance_type
-from trainperf.machine import imds, live
-from trainperf.machine.dmi import firmware
-from trainperf.machine.sagemaker import region, training_instance
+from trainperf.machine.aws import imds, live
+from trainperf.machine.aws.dmi import firmware
+from trainperf.machine.aws.sagemaker import region, training_instance
 from trainperf.model import Instance, Machine, Price
 
 DEADLINE_S = 1.0

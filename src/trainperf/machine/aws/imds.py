@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from trainperf.machine.dmi import INSTANCE_TYPE
+from trainperf.machine.aws.dmi import INSTANCE_TYPE
 
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 MODE = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"

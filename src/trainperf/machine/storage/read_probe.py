@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock, Thread
 
-from trainperf.machine import page_cache
-from trainperf.machine.read_pieces import (
+from trainperf.machine.storage import page_cache
+from trainperf.machine.storage.read_pieces import (
     MOST_BYTES,
     MOST_FILES,
     PIECE,

@@ -12,7 +12,7 @@ from pathlib import Path
 from trainperf.model import Event
 from trainperf.run.event_files import training
 from trainperf.run.spawn import output_tail
-from trainperf.trial.processes import signal_name
+from trainperf.trial.legs.processes import signal_name
 from trainperf.trial.ranks import place
 
 ENDED = "its loop ended before it could be measured"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainperf.machine import read_probe
-from trainperf.machine.volumes import Mount, mount_of, mounts, volume_of
+from trainperf.machine.storage import read_probe
+from trainperf.machine.storage.volumes import Mount, mount_of, mounts, volume_of
 from trainperf.model import Event, InstanceType, Reads, Recording, Volume
 
 STAT_S = 1.0

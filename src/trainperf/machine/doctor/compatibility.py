@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from trainperf.fixes.gpu._build import fit, version
-from trainperf.machine.checkup import Check
-from trainperf.machine.frameworks import Build
+from trainperf.machine.doctor.checkup import Check
+from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine
 
 _INSTALL_GPU = {

@@ -22,9 +22,9 @@ from trainperf.model import Event, Run
 from trainperf.run.event_files import EventFiles
 from trainperf.run.spawn import OUTPUT, prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
-from trainperf.trial.faults import ENDED, unpatched, why, why_ranks
-from trainperf.trial.ports import with_own_port
-from trainperf.trial.processes import Processes
+from trainperf.trial.legs.faults import ENDED, unpatched, why, why_ranks
+from trainperf.trial.legs.ports import with_own_port
+from trainperf.trial.legs.processes import Processes
 from trainperf.trial.ranks import by_rank
 from trainperf.trial.slices import Slice, slice_of
 

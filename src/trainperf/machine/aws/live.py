@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from trainperf.fixes.host._instance_types import ML, same_gpus
-from trainperf.machine import prices
-from trainperf.machine.instance_types import described
+from trainperf.machine.aws import prices
+from trainperf.machine.aws.instance_types import described
 from trainperf.model import Instance, Price
 
 CONNECT_S, READ_S = 0.5, 0.9
@@ -42,7 +42,7 @@ def _ask(instance: Instance, tell: Tell) -> None:
         return
     from botocore.config import Config
 
-    from trainperf.machine import aws_session
+    from trainperf.machine.aws import session as aws_session
 
     session = aws_session.session(region_name=instance.region)
     if session.get_credentials() is None:

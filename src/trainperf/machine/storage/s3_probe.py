@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainperf.machine.s3_client import NoClient, client, own_store
-from trainperf.machine.s3_errors import name_of, reason_of
-from trainperf.machine.s3_limits import Budget, Limits, Spent, usd
+from trainperf.machine.storage.s3_client import NoClient, client, own_store
+from trainperf.machine.storage.s3_errors import name_of, reason_of
+from trainperf.machine.storage.s3_limits import Budget, Limits, Spent, usd
 from trainperf.model import Objects
 
 FIRST_BYTES = 5

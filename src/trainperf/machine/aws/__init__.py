@@ -1,0 +1,1 @@
+"""What AWS says of this machine: instance, price, SageMaker."""

@@ -1,0 +1,1 @@
+"""Whether the parts of this machine fit each other: `trainperf doctor`."""

@@ -1,0 +1,1 @@
+"""How fast the files and objects can be read that the script reads."""

@@ -1,0 +1,1 @@
+"""Legs: processes of the script, and what they need to run beside each other."""

@@ -35,7 +35,7 @@ HOOKED_RANK = """
         "torch.optim.optimizer",
     )
     PostImport(
-        dict.fromkeys(names, lambda module, seconds: hooks.hook(loops, module, seconds)),
+        dict.fromkeys(names, lambda module, seconds: hooks.hook(loops, module)),
         watcher.failed,
     ).install()
 """

@@ -12,66 +12,20 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .keras import modules as keras
 from .process.importing import Hook, PostImport
 from .process.process import Process
+from .reads import modules as reads
 from .shield.modules import Shield
+from .tensorflow import modules as tensorflow
 from .timing.training import Training
+from .torch import modules as torch
 
 if TYPE_CHECKING:
     from .keras.legacy import Legacy
     from .reads.s3_counts import Counts
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
-
-TENSORFLOW = (
-    "tensorflow",
-    "tensorflow.python.client.session",
-    "tensorflow.python.data.ops.dataset_ops",
-    "tensorflow.python.data.ops.iterator_ops",
-    "tensorflow.python.distribute.collective_all_reduce_strategy",
-    "tensorflow.python.distribute.distribute_lib",
-    "tensorflow.python.distribute.input_lib",
-    "tensorflow.python.distribute.mirrored_strategy",
-    "tensorflow.python.eager.backprop",
-    "tensorflow.python.eager.polymorphic_function.function_context",
-    "tensorflow.python.eager.polymorphic_function.polymorphic_function",
-    "tensorflow.python.framework.func_graph",
-    "tensorflow.python.ops.resource_variable_ops",
-)
-KERAS = (
-    "keras.src.backend.tensorflow.trainer",
-    "keras.src.callbacks.callback",
-    "keras.src.callbacks.callback_list",
-    "keras.src.layers.rnn.rnn",
-    "keras.src.optimizers.base_optimizer",
-    "keras.src.trainers.data_adapters.py_dataset_adapter",
-    "keras.src.trainers.trainer",
-)
-KERAS_2 = (
-    "tf_keras.src.callbacks",
-    "tf_keras.src.engine.data_adapter",
-    "tf_keras.src.engine.training",
-    "tf_keras.src.layers.rnn.base_rnn",
-    "tf_keras.src.optimizers.legacy.optimizer_v2",
-    "tf_keras.src.optimizers.optimizer",
-)
-TORCH = (
-    "torch",
-    "torch._dynamo.trace_rules",
-    "torch.amp.grad_scaler",
-    "torch.distributed.distributed_c10d",
-    "torch.distributed.fsdp._fully_shard._fully_shard",
-    "torch.distributed.fsdp.fully_sharded_data_parallel",
-    "torch.nn.modules.module",
-    "torch.nn.parallel.data_parallel",
-    "torch.nn.parallel.distributed",
-    "torch.optim.optimizer",
-    "torch.serialization",
-    "torch.utils.checkpoint",
-    "torch.utils.data._utils.worker",
-    "torch.utils.data.dataloader",
-)
-S3 = ("aiobotocore.client", "botocore.client", "s3torchconnector._s3client._s3client")
 
 
 def start(run_file: str) -> None:
@@ -118,11 +72,11 @@ class Frameworks:
     def hooks(self) -> dict[str, Hook]:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
-            **dict.fromkeys(TENSORFLOW, self._hook_tensorflow),
-            **dict.fromkeys(KERAS, self._hook_keras),
-            **dict.fromkeys(KERAS_2, self._hook_keras_2),
-            **dict.fromkeys(TORCH, self._hook_torch),
-            **dict.fromkeys(S3, self._hook_s3),
+            **dict.fromkeys(tensorflow.HOOKS, self._hook_tensorflow),
+            **dict.fromkeys(keras.HOOKS, self._hook_keras),
+            **dict.fromkeys(keras.LEGACY, self._hook_keras_2),
+            **dict.fromkeys(torch.HOOKS, self._hook_torch),
+            **dict.fromkeys(reads.S3, self._hook_s3),
             "jax": self._hook_jax,
         }
         Shield(self._process).add_hooks(hooks)
@@ -131,8 +85,8 @@ class Frameworks:
     def _hook_tensorflow(self, module: ModuleType, seconds: float) -> None:
         from .tensorflow import hooks
 
-        self._training.framework_imported()
-        hooks.hook(self.tensorflow(), module, seconds)
+        self._imported(module, seconds)
+        hooks.hook(self.tensorflow(), module)
 
     def _hook_keras(self, module: ModuleType, seconds: float) -> None:
         from .keras import hooks
@@ -146,8 +100,8 @@ class Frameworks:
     def _hook_torch(self, module: ModuleType, seconds: float) -> None:
         from .torch import hooks
 
-        self._training.framework_imported()
-        hooks.hook(self.torch(), module, seconds)
+        self._imported(module, seconds)
+        hooks.hook(self.torch(), module)
 
     def _hook_s3(self, module: ModuleType, seconds: float) -> None:
         from .reads import s3
@@ -158,6 +112,14 @@ class Frameworks:
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
         version = getattr(module, "__version__", "")
         self._process.record.write("unsupported", name="JAX", version=version)
+
+    def _imported(self, module: ModuleType, seconds: float) -> None:
+        """A module of a framework was imported: this process may train."""
+        self._training.framework_imported()
+        name = module.__name__
+        if name in ("tensorflow", "torch"):
+            version = str(getattr(module, "__version__", ""))
+            self._process.record.write("import", name=name, version=version, seconds=seconds)
 
     # ------------------------------------------------------------------ made once
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model import Category, Equivalence, Evidence, Finding, Site
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 HEADINGS = ("## Why it is slow", "## What changes", "## When not to")
 """The headings every fix's docstring has, in this order, after its first line."""
+
+
+Concern = Literal["step", "own work", "epoch end", "outside", "access", "quota"]
+"""A training step; the user's own function in one; what comes between epochs; what is no
+training at all; whether the data can be read; a limit on cores."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Fix:
     usual: ClassVar[float] = 1.1
     """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
     which fixes are tried of which nothing was measured."""
+    concerns: ClassVar[Concern] = "step"
+    """What its cause takes its time from: the verdict and the order of findings go by it."""
     starts_slowly: ClassVar[bool] = False
     """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     try_before: ClassVar[tuple[str, ...]] = ()
@@ -177,6 +184,12 @@ def all_fixes() -> tuple[Fix, ...]:
 def by_id() -> Mapping[str, Fix]:
     """Return every fix by its id."""
     return MappingProxyType({fix.id: fix for fix in all_fixes()})
+
+
+def concern(finding: Finding) -> Concern:
+    """What a finding's cause takes its time from; "step" for one of another version."""
+    fix = by_id().get(finding.id)
+    return "step" if fix is None else fix.concerns
 
 
 def detect_all(

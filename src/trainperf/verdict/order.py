@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainperf.fixes import by_id, undisturbed
+from trainperf.fixes import by_id, concern, undisturbed
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, by_fix
 
 MOST = 0.5
 """The share of what a finding could save from which storage is its cause."""
-
-UNREADABLE = ("tf_s3_paths",)
-"""Without a bound, as the script cannot read its data at all."""
-
-OWN = "own_function"
-"""The user's own function; one that takes the step is told before what is lost to less."""
 
 _Order = tuple[int, float, int, str]
 
@@ -93,9 +87,9 @@ def _explains(one: Finding, finding: Finding) -> bool:
 
 def _order(finding: Finding) -> _Order:
     if finding.bound is None:
-        first = 0 if finding.category == "environment" or finding.id in UNREADABLE else 3
+        first = 0 if finding.category == "environment" or concern(finding) == "access" else 3
         return first, 0.0, 0, finding.id
-    if finding.id == OWN and finding.data.get("takes"):
+    if concern(finding) == "own work" and finding.data.get("takes"):
         return 1, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import ms, percent, times
 from trainperf.fixes.host._quota import throttled_share
 from trainperf.model import Bottleneck, Evidence, Finding
@@ -51,7 +51,7 @@ def held_back(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottle
     if first is None or first.category != "environment" or first.bound is None:
         return None
     # A quota is the cause where threads that are too many for it promise the same.
-    quota = next((one for one in findings if one.id == "cpu_quota"), None)
+    quota = next((one for one in findings if concern(one) == "quota"), None)
     if quota is not None and quota.bound is not None and quota.bound >= ALIKE * first.bound:
         first = quota
     return "environment", (
@@ -68,7 +68,7 @@ def counted(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottlene
 
 def also_stopped(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
     """A sentence on a CPU quota that was used up most of the time; "" where it was not."""
-    known = any(one.id == "cpu_quota" for one in findings)
+    known = any(concern(one) == "quota" for one in findings)
     return _stops(evidence) if known else ""
 
 

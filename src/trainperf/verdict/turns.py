@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
 
@@ -23,10 +24,6 @@ CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 """What is a method of the model."""
 
 
-FIXES = ("evaluation_between", "keras_predict_in_loop")
-"""Fixes of what is no training step: where one comes first, that is the verdict."""
-
-
 def mostly_outside(
     evidence: Evidence, findings: tuple[Finding, ...]
 ) -> tuple[Bottleneck, str] | None:
@@ -34,7 +31,7 @@ def mostly_outside(
     turn = evidence.outside_
     if isinstance(turn, Missing) or not turn.spent:
         return None
-    if turn.share <= MOST_OF_IT and not (findings and findings[0].id in FIXES):
+    if turn.share <= MOST_OF_IT and not (findings and concern(findings[0]) == "outside"):
         return None
     first = turn.spent[0]
     least = "" if turn.whole else "at least "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
@@ -21,13 +22,9 @@ from trainperf.model import (
 from trainperf.verdict import outside, torch
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.healthy import sound
-from trainperf.verdict.order import OWN
 from trainperf.verdict.probable import hedged, probably
 from trainperf.verdict.sync import hidden_share, sync_bound
 from trainperf.verdict.turns import beside_the_steps, mostly_outside
-
-ENDS_OF_EPOCHS = ("keras_epoch_end", "torch_persistent_workers", "torch_loader_rebuilt")
-"""Fixes of what passes between epochs: where one comes first, that is the verdict."""
 
 NOISY = 0.25
 """Noise of a step beyond which what its times say is probable: gains of half as much again hide."""
@@ -101,9 +98,9 @@ def _counted(
         return found
     if first is None:
         return None
-    if utilization is not None and first.id in ENDS_OF_EPOCHS:
+    if utilization is not None and concern(first) == "epoch end":
         return _between(evidence)
-    return _own(first) if first.id == OWN else None
+    return _own(first) if concern(first) == "own work" else None
 
 
 def side_of(finding: Finding) -> Bottleneck:

@@ -13,29 +13,45 @@ from ..tensorflow.strategies.hooks import make_model
 from .callbacks import time_callbacks
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
 from .epochs import Epochs
+from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 
 def hook(loops: Any, module: ModuleType) -> None:
     """Set the hooks of one Keras module that was just imported; `loops` are its backend's."""
-    any_module: Any = module
-    name = module.__name__.removeprefix("keras.src.")
-    if name == "backend.tensorflow.trainer":
-        _trainer(loops, any_module)
-    elif name == "callbacks.callback":
-        remember_site(loops, any_module.Callback, "__init__")
-    elif name == "callbacks.callback_list":
-        time_callbacks(loops, any_module.CallbackList)
-    elif name == "layers.rnn.rnn":
-        remember_site(loops, any_module.RNN, "__init__")
-    elif name == "optimizers.base_optimizer":
-        watch_apply(loops, any_module.BaseOptimizer, "apply")
-    elif name == "trainers.data_adapters.py_dataset_adapter":
-        remember_site(loops, any_module.PyDataset, "__init__")
-    elif name == "trainers.trainer":
-        remember_compile(loops, any_module.Trainer)
-        _name_backend(loops.process)
+    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
     loops.process.record.write("hook", name=module.__name__)
+
+
+def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
+    """Remember where callbacks are made."""
+    remember_site(loops, module.Callback, "__init__")
+
+
+def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
+    """Time the callbacks."""
+    time_callbacks(loops, module.CallbackList)
+
+
+def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:
+    """Remember where recurrent layers are made."""
+    remember_site(loops, module.RNN, "__init__")
+
+
+def watch_optimizer(loops: TensorFlowLoops, module: Any) -> None:
+    """See the weights being updated."""
+    watch_apply(loops, module.BaseOptimizer, "apply")
+
+
+def watch_pydataset(loops: TensorFlowLoops, module: Any) -> None:
+    """Remember where datasets in Python are made."""
+    remember_site(loops, module.PyDataset, "__init__")
+
+
+def watch_compile(loops: TensorFlowLoops, module: Any) -> None:
+    """Remember how models are compiled, and name the backend."""
+    remember_compile(loops, module.Trainer)
+    _name_backend(loops.process)
 
 
 def _name_backend(process: Process) -> None:
@@ -51,7 +67,8 @@ def backend() -> str:
     return str(config.backend()) if config is not None else "tensorflow"
 
 
-def _trainer(loops: TensorFlowLoops, module: Any) -> None:
+def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
+    """See models being trained by `fit` and `train_on_batch`."""
     trainer = module.TensorFlowTrainer
     epochs = Epochs(loops)
 

@@ -9,6 +9,7 @@ from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 from .callbacks import time_callbacks
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
+from .modules import LEGACY
 from .steps import drive_train_function, make_train_on_batch, watch_apply
 
 
@@ -21,23 +22,33 @@ class Legacy:
 
     def hook(self, module: ModuleType) -> None:
         """Set the hooks of one tf_keras module that was just imported."""
-        loops = self._loops
-        any_module: Any = module
-        name = module.__name__.removeprefix("tf_keras.src.")
-        if name == "callbacks":
-            remember_site(loops, any_module.Callback, "__init__")
-            time_callbacks(loops, any_module.CallbackList)
-        elif name == "engine.data_adapter":
-            _data_handler(any_module, self._epochs)
-        elif name == "engine.training":
-            _model(loops, any_module, self._epochs)
-        elif name == "layers.rnn.base_rnn":
-            remember_site(loops, any_module.RNN, "__init__")
-        elif name == "optimizers.legacy.optimizer_v2":
-            watch_apply(loops, any_module.OptimizerV2, "apply_gradients")
-        elif name == "optimizers.optimizer":
-            watch_apply(loops, any_module.Optimizer, "apply_gradients")
-        loops.process.record.write("hook", name=module.__name__)
+        getattr(self, LEGACY[module.__name__])(module)
+        self._loops.process.record.write("hook", name=module.__name__)
+
+    def watch_callbacks(self, module: Any) -> None:
+        """Time the callbacks, and remember where they are made."""
+        remember_site(self._loops, module.Callback, "__init__")
+        time_callbacks(self._loops, module.CallbackList)
+
+    def watch_data(self, module: Any) -> None:
+        """See epochs begin and end."""
+        _data_handler(module, self._epochs)
+
+    def watch_model(self, module: Any) -> None:
+        """See models being trained by `fit` and `train_on_batch`."""
+        _model(self._loops, module, self._epochs)
+
+    def watch_rnn(self, module: Any) -> None:
+        """Remember where recurrent layers are made."""
+        remember_site(self._loops, module.RNN, "__init__")
+
+    def watch_old_optimizer(self, module: Any) -> None:
+        """See the weights being updated."""
+        watch_apply(self._loops, module.OptimizerV2, "apply_gradients")
+
+    def watch_optimizer(self, module: Any) -> None:
+        """See the weights being updated."""
+        watch_apply(self._loops, module.Optimizer, "apply_gradients")
 
 
 def _model(loops: TensorFlowLoops, module: Any, epochs: _Epochs) -> None:

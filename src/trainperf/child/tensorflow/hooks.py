@@ -7,6 +7,7 @@ traced; such a function is marked, and each later call of it is an update.
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import ModuleType
 from typing import Any
@@ -15,40 +16,48 @@ from ..process import frames
 from ..process.patching import replace
 from . import debug_modes, sessions
 from .loops import TensorFlowLoops
-from .strategies import hooks
+from .modules import HOOKS
+from .strategies import hooks as strategy_hooks
 
 
-def hook(loops: TensorFlowLoops, module: ModuleType, seconds: float) -> None:
+def hook(loops: TensorFlowLoops, module: ModuleType) -> None:
     """Set the hooks of one TensorFlow module that was just imported."""
-    process = loops.process
-    name = module.__name__.rpartition(".")[2]
-    if name == "tensorflow":
-        version = getattr(module, "__version__", "")
-        process.record.write("import", name="tensorflow", version=version, seconds=seconds)
-        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
-            process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
-        debug_modes.watch(loops, module)
-        return
-    if name in hooks.MODULES:
-        hooks.hook(loops.strategies, module)
-        if name == "mirrored_strategy":
-            _replicas(loops, module)
-        process.record.write("hook", name=module.__name__)
-        return
-    {
-        "dataset_ops": _datasets,
-        "iterator_ops": _iterators,
-        "input_lib": _distributed,
-        "backprop": _tapes,
-        "polymorphic_function": _functions,
-        "func_graph": _tracing,
-        "resource_variable_ops": _variables,
-        "session": _sessions,
-    }[name](loops, module)
-    process.record.write("hook", name=module.__name__)
+    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
+    loops.process.record.write("hook", name=module.__name__)
 
 
-def _datasets(loops: TensorFlowLoops, module: Any) -> None:
+def imported(loops: TensorFlowLoops, module: Any) -> None:
+    """Watch what is set for the whole of TensorFlow."""
+    version = getattr(module, "__version__", "")
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
+        loops.process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+    debug_modes.watch(loops, module)
+
+
+def watch_workers(loops: TensorFlowLoops, module: Any) -> None:
+    """See strategies of several processes."""
+    strategy_hooks.watch_workers(loops.strategies, module)
+
+
+def watch_strategies(loops: TensorFlowLoops, module: Any) -> None:
+    """See strategies being built, and their scopes."""
+    strategy_hooks.watch_strategies(loops.strategies, module)
+
+
+def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
+    """Have functions traced anew where the exchange is left out."""
+    loops.strategies.exchange.key_functions(module)
+
+
+def watch_mirrored(loops: TensorFlowLoops, module: Any) -> None:
+    """See strategies of several devices, and what each replica does."""
+    strategy_hooks.watch_mirrored(loops.strategies, module)
+    _replicas(loops, module)
+
+
+def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
+    """Remember where each dataset was made."""
+
     def make(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
@@ -66,11 +75,15 @@ def _datasets(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.DatasetV2, "__init__", make)
 
 
-def _iterators(loops: TensorFlowLoops, module: Any) -> None:
+def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
+    """See batches being taken."""
+
     replace(module.OwnedIterator, "__next__", loops.watching)
 
 
-def _distributed(loops: TensorFlowLoops, module: Any) -> None:
+def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
+    """See batches being taken of a distributed dataset."""
+
     def make_iter(original: Any) -> Any:
         def __iter__(self: Any) -> Any:  # noqa: N807
             iterator = original(self)
@@ -100,11 +113,15 @@ def _replicas(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.MirroredExtended, "_call_for_each_replica", make)
 
 
-def _sessions(loops: TensorFlowLoops, module: Any) -> None:
+def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
+    """See sessions of TensorFlow 1."""
+
     sessions.watch(loops.training, module)
 
 
-def _tapes(loops: TensorFlowLoops, module: Any) -> None:
+def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
+    """See gradients being taken."""
+
     def make_gradient(original: Any) -> Any:
         def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, target, sources, *args, **kwargs)
@@ -126,7 +143,9 @@ def _tapes(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.GradientTape, "__enter__", make_enter)
 
 
-def _functions(loops: TensorFlowLoops, module: Any) -> None:
+def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
+    """See compiled functions being called."""
+
     main = threading.main_thread().ident
 
     def make(original: Any) -> Any:
@@ -140,7 +159,9 @@ def _functions(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.Function, "__call__", make)
 
 
-def _tracing(loops: TensorFlowLoops, module: Any) -> None:
+def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
+    """See functions being traced."""
+
     def make(original: Any) -> Any:
         def func_graph_from_py_func(name: Any, python_func: Any, *args: Any, **kwargs: Any) -> Any:
             if loops.process.off or loops.tracing:
@@ -158,7 +179,9 @@ def _tracing(loops: TensorFlowLoops, module: Any) -> None:
     replace(module, "func_graph_from_py_func", make)
 
 
-def _variables(loops: TensorFlowLoops, module: Any) -> None:
+def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
+    """See variables being assigned."""
+
     def make(original: Any) -> Any:
         def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
@@ -170,4 +193,4 @@ def _variables(loops: TensorFlowLoops, module: Any) -> None:
 
     for name in ("assign", "assign_add", "assign_sub"):
         replace(module.BaseResourceVariable, name, make)
-    replace(module.ResourceVariable, "__init__", hooks.make_variable(loops.strategies))
+    replace(module.ResourceVariable, "__init__", strategy_hooks.make_variable(loops.strategies))

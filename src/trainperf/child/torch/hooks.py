@@ -15,41 +15,27 @@ from typing import Any
 from ..process.patching import replace
 from . import facts
 from .loops import TorchLoops
+from .modules import HOOKS
 
 OLDEST = (2, 11)
 
 
-def hook(loops: TorchLoops, module: ModuleType, seconds: float) -> None:
+def hook(loops: TorchLoops, module: ModuleType) -> None:
     """Set the hooks of one PyTorch module that was just imported."""
-    process = loops.process
-    name = module.__name__
-    if name == "torch":
-        version = str(getattr(module, "__version__", ""))
-        process.record.write("import", name="torch", version=version, seconds=seconds)
-        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-        if numbers < OLDEST:
-            process.note(
-                f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
-            )
-        _autograd(loops, module)
-        facts.watch_flags(loops, module)
-        return
-    {
-        "torch.utils.data.dataloader": _loaders,
-        "torch.utils.data._utils.worker": _workers,
-        "torch.optim.optimizer": _optimizers,
-        "torch.amp.grad_scaler": _scalers,
-        "torch.nn.modules.module": _modules,
-        "torch.utils.checkpoint": _checkpoints,
-        "torch._dynamo.trace_rules": _dynamo,
-        "torch.distributed.distributed_c10d": _processes,
-        "torch.distributed.fsdp._fully_shard._fully_shard": _fully_shard,
-        "torch.distributed.fsdp.fully_sharded_data_parallel": _fsdp,
-        "torch.nn.parallel.data_parallel": _data_parallel,
-        "torch.nn.parallel.distributed": _ddp,
-        "torch.serialization": _saves,
-    }[name](loops, module)
-    process.record.write("hook", name=name)
+    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
+    loops.process.record.write("hook", name=module.__name__)
+
+
+def imported(loops: TorchLoops, module: Any) -> None:
+    """Watch what is set for the whole of PyTorch, and backward calls."""
+    version = str(getattr(module, "__version__", ""))
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < OLDEST:
+        loops.process.note(
+            f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
+        )
+    _autograd(loops, module)
+    facts.watch_flags(loops, module)
 
 
 def _autograd(loops: TorchLoops, torch: Any) -> None:
@@ -67,7 +53,8 @@ def _autograd(loops: TorchLoops, torch: Any) -> None:
     replace(torch.autograd, "backward", make)
 
 
-def _loaders(loops: TorchLoops, module: Any) -> None:
+def watch_loaders(loops: TorchLoops, module: Any) -> None:
+    """See loaders being opened and batches being taken."""
     from .loader import places
 
     def make_iter(original: Any) -> Any:
@@ -97,13 +84,15 @@ def _loaders(loops: TorchLoops, module: Any) -> None:
     places.watch(loops, module)
 
 
-def _workers(loops: TorchLoops, module: Any) -> None:
+def watch_workers(loops: TorchLoops, module: Any) -> None:
+    """Keep worker processes quiet."""
     from .loader import workers
 
     workers.quiet(loops.training, module)
 
 
-def _optimizers(loops: TorchLoops, module: Any) -> None:
+def watch_optimizers(loops: TorchLoops, module: Any) -> None:
+    """See the weights being updated."""
     main = threading.main_thread().ident
 
     def watched() -> bool:
@@ -126,7 +115,7 @@ def _optimizers(loops: TorchLoops, module: Any) -> None:
     facts.watch_optimizers(loops, module)
 
 
-def _scalers(loops: TorchLoops, module: Any) -> None:
+def watch_scalers(loops: TorchLoops, module: Any) -> None:
     """Remember what a scaled loss was before, so that legs compare losses and not scales."""
     if loops.losses is None:
         return
@@ -143,7 +132,8 @@ def _scalers(loops: TorchLoops, module: Any) -> None:
     replace(module.GradScaler, "scale", make)
 
 
-def _modules(loops: TorchLoops, module: Any) -> None:
+def watch_modules(loops: TorchLoops, module: Any) -> None:
+    """See modules being built."""
     from .step.evaluations import Evaluations
 
     facts.watch_modules(loops, module)
@@ -151,48 +141,55 @@ def _modules(loops: TorchLoops, module: Any) -> None:
         Evaluations(loops, module).watch()
 
 
-def _checkpoints(loops: TorchLoops, module: Any) -> None:
+def watch_checkpoints(loops: TorchLoops, module: Any) -> None:
+    """See activations being checkpointed."""
     facts.watch_checkpointing(loops, module)
 
 
-def _ddp(loops: TorchLoops, module: Any) -> None:
+def watch_ddp(loops: TorchLoops, module: Any) -> None:
+    """See modules being wrapped in `DistributedDataParallel`."""
     from .exchange import ddp
 
     ddp.watch(loops, module)
     loops.ddps = ddp.ddps(loops)
 
 
-def _processes(loops: TorchLoops, module: Any) -> None:
+def watch_processes(loops: TorchLoops, module: Any) -> None:
+    """See gradients being summed by hand."""
     from .exchange import gradient_sums
 
     gradient_sums.watch(loops, module)
     loops.sums = gradient_sums.sums(loops)
 
 
-def _data_parallel(loops: TorchLoops, module: Any) -> None:
+def watch_data_parallel(loops: TorchLoops, module: Any) -> None:
+    """See modules being wrapped in `DataParallel`."""
     from .exchange import placed
 
     placed.watch_data_parallel(loops, module)
 
 
-def _fsdp(loops: TorchLoops, module: Any) -> None:
+def watch_fsdp(loops: TorchLoops, module: Any) -> None:
+    """See modules being sharded by FSDP."""
     from .exchange import placed
 
     placed.watch_fsdp(loops, module)
 
 
-def _fully_shard(loops: TorchLoops, module: Any) -> None:
+def watch_fully_shard(loops: TorchLoops, module: Any) -> None:
+    """See modules being sharded by `fully_shard`."""
     from .exchange import placed
 
     placed.watch_fully_shard(loops, module)
 
 
-def _saves(loops: TorchLoops, module: Any) -> None:
+def watch_saves(loops: TorchLoops, module: Any) -> None:
+    """See ranks write files."""
     from .exchange import placed
 
     placed.watch_saves(loops, module)
 
 
-def _dynamo(loops: TorchLoops, module: Any) -> None:
+def watch_dynamo(loops: TorchLoops, module: Any) -> None:
     """Keep TorchDynamo out of our functions: it would compile them into the user's step."""
     module.add(__name__.rsplit(".", 2)[0])

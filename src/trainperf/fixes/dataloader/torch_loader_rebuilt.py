@@ -52,6 +52,7 @@ class LoaderRebuilt(Fix):
 
     framework = "torch"
     category = "input"
+    concerns = "epoch end"
     counted = True
     equivalence = Equivalence.NUMERICS
 

@@ -47,6 +47,7 @@ class PersistentWorkers(Fix):
 
     framework = "torch"
     category = "input"
+    concerns = "epoch end"
     equivalence = Equivalence.NUMERICS
     between_epochs = True
 

@@ -61,6 +61,7 @@ class CpuQuota(Fix):
 
     framework = "any"
     category = "environment"
+    concerns = "quota"
     equivalence = Equivalence.ENVIRONMENT
     counted = True
 

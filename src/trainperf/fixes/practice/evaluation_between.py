@@ -35,6 +35,7 @@ class EvaluationBetween(Fix):
     """
 
     category = "host"
+    concerns = "outside"
     equivalence = Equivalence.SEMANTICS
     framework = "any"
     counted = True

@@ -65,6 +65,7 @@ class OwnFunction(Fix):
 
     framework = "any"
     category = "host"
+    concerns = "own work"
     equivalence = Equivalence.NUMERICS
     counted = True
     try_before = ("keras_callback_per_batch", "torch_step_logging", "torch_workers")

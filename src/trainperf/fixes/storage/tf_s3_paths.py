@@ -45,6 +45,7 @@ class StageFromS3(Fix):
     """
 
     category = "storage"
+    concerns = "access"
     equivalence = Equivalence.ENVIRONMENT
 
     silent = [

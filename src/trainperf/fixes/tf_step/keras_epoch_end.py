@@ -60,6 +60,7 @@ class ShorterEpochEnd(Fix):
     """
 
     category = "host"
+    concerns = "epoch end"
     counted = True
     equivalence = Equivalence.SEMANTICS
 

@@ -51,6 +51,7 @@ class PredictInLoop(Fix):
     """
 
     category = "host"
+    concerns = "outside"
     equivalence = Equivalence.EXACT
     counted = True
 

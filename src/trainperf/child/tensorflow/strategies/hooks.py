@@ -9,30 +9,23 @@ from ...process import frames
 from ...process.patching import replace
 from .scopes import Strategies
 
-MODULES = (
-    "collective_all_reduce_strategy",
-    "distribute_lib",
-    "function_context",
-    "mirrored_strategy",
-)
+
+def watch_mirrored(strategies: Strategies, module: Any) -> None:
+    """See strategies of several devices being built, and what they exchange."""
+    strategies.exchange.watch(module.MirroredExtended)
+    replace(module.MirroredStrategy, "__init__", _make_mirrored(strategies))
 
 
-def hook(strategies: Strategies, module: Any) -> None:
-    """Set the hooks of one module of `tensorflow.python.distribute`, or of its graphs' keys."""
-    name = module.__name__.rpartition(".")[2]
-    if name == "function_context":
-        strategies.exchange.key_functions(module)
-    elif name == "distribute_lib":
-        _strategies(strategies, module.StrategyBase)
-    elif name == "mirrored_strategy":
-        strategies.exchange.watch(module.MirroredExtended)
-        replace(module.MirroredStrategy, "__init__", _make_mirrored(strategies))
-    elif name == "collective_all_reduce_strategy":
-        strategies.exchange.watch(module.CollectiveAllReduceExtended)
-        replace(module.CollectiveAllReduceStrategy, "__init__", _make_workers(strategies))
+def watch_workers(strategies: Strategies, module: Any) -> None:
+    """See strategies of several processes being built, and what they exchange."""
+    strategies.exchange.watch(module.CollectiveAllReduceExtended)
+    replace(module.CollectiveAllReduceStrategy, "__init__", _make_workers(strategies))
 
 
-def _strategies(strategies: Strategies, base: Any) -> None:
+def watch_strategies(strategies: Strategies, module: Any) -> None:
+    """See strategies being built, and their scopes being entered."""
+    base = module.StrategyBase
+
     def make_init(original: Any) -> Any:
         def __init__(self: Any, extended: Any) -> None:  # noqa: N807
             original(self, extended)

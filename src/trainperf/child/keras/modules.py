@@ -1,0 +1,27 @@
+"""The modules of Keras that are hooked, apart from what hooks them: read at every start."""
+
+from __future__ import annotations
+
+KERAS = "keras.src."
+TF_KERAS = "tf_keras.src."
+
+HOOKS = {
+    KERAS + "backend.tensorflow.trainer": "watch_trainer",
+    KERAS + "callbacks.callback": "watch_callback",
+    KERAS + "callbacks.callback_list": "watch_callbacks",
+    KERAS + "layers.rnn.rnn": "watch_rnn",
+    KERAS + "optimizers.base_optimizer": "watch_optimizer",
+    KERAS + "trainers.data_adapters.py_dataset_adapter": "watch_pydataset",
+    KERAS + "trainers.trainer": "watch_compile",
+}
+"""By name: the function of `hooks.py` that sets the hooks of a module of Keras 3."""
+
+LEGACY = {
+    TF_KERAS + "callbacks": "watch_callbacks",
+    TF_KERAS + "engine.data_adapter": "watch_data",
+    TF_KERAS + "engine.training": "watch_model",
+    TF_KERAS + "layers.rnn.base_rnn": "watch_rnn",
+    TF_KERAS + "optimizers.legacy.optimizer_v2": "watch_old_optimizer",
+    TF_KERAS + "optimizers.optimizer": "watch_optimizer",
+}
+"""By name: the method of `legacy.Legacy` that sets the hooks of a module of `tf_keras`."""

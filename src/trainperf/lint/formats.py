@@ -12,7 +12,6 @@ from typing import Any
 import trainperf
 from trainperf.lint.check import Lint, Seen, Unread, shown_path
 from trainperf.lint.rules import all_rules
-from trainperf.source.rule import Rule
 
 
 def text(lint: Lint) -> str:
@@ -81,66 +80,55 @@ def github(lint: Lint) -> str:
 
     GitHub shows ten of each kind for a step.
     """
+    from trainperf.reporters.github.commands import command
+
     lines = []
     for each in lint.seen:
-        place = f"file={_property(_in_repository(each.path))}"
-        if not each.cell:
-            place += f",line={each.remark.line},col={each.remark.column}"
-        title = _property(f"trainperf: {each.remark.id}")
-        lines.append(f"::warning {place},title={title}::{_data(each.remark.text)}")
+        remark = each.remark
+        place = {} if each.cell else {"line": remark.line, "col": remark.column}
+        title = f"trainperf: {remark.id}"
+        file = _in_repository(each.path)
+        lines.append(command("warning", remark.text, file=file, **place, title=title))
     for unread in lint.unread:
-        place = f"file={_property(_in_repository(unread.path))}"
-        place += f",line={unread.line}" if unread.line and not unread.cell else ""
-        lines.append(f"::error {place},title=trainperf::{_data(_not_read(unread))}")
+        line = 0 if unread.cell else unread.line
+        file, said = _in_repository(unread.path), _not_read(unread)
+        lines.append(command("error", said, file=file, line=line, title="trainperf"))
     for comment in lint.comments:
-        place = f"file={_property(_in_repository(comment.path))},line={comment.line}"
-        lines.append(f"::notice {place},title=trainperf::{_data(comment.reason)}")
+        file = _in_repository(comment.path)
+        lines.append(
+            command("notice", comment.reason, file=file, line=comment.line, title="trainperf")
+        )
     return "\n".join([*lines, count(lint)])
 
 
 def sarif(lint: Lint) -> str:
     """Return a SARIF 2.1.0 log whose rules carry the text of their fixes."""
+    from trainperf.fixes import by_id
+    from trainperf.reporters.sarif.log import log, rule
+
     counted = Counter(each.remark.id for each in lint.seen)
-    rules = [rule for rule in all_rules() if rule.id in counted]
-    order = {rule.id: number for number, rule in enumerate(rules)}
-    notifications = [
-        {
-            "level": "error",
-            "message": {"text": _not_read(each)},
-            "locations": [{"physicalLocation": {"artifactLocation": _artifact(each.path)}}],
-        }
-        for each in lint.unread
-    ]
-    notifications += [
-        {
-            "level": "note",
-            "message": {"text": f"line {each.line}: {each.reason}"},
-            "locations": [{"physicalLocation": {"artifactLocation": _artifact(each.path)}}],
-        }
-        for each in lint.comments
-    ]
-    run = {
-        "tool": {
-            "driver": {
-                "name": "trainperf lint",
-                "version": trainperf.__version__,
-                "rules": [_sarif_rule(rule) for rule in rules],
-            }
-        },
-        "invocations": [
-            {
-                "executionSuccessful": not lint.unread,
-                "toolExecutionNotifications": notifications,
-            }
-        ],
-        "originalUriBaseIds": {
-            "%SRCROOT%": {"description": {"text": "the root of the repository"}}
-        },
-        "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(each, order[each.remark.id]) for each in lint.seen],
+    rules = [one for one in all_rules() if one.id in counted]
+    order = {one.id: number for number, one in enumerate(rules)}
+    driver = {
+        "name": "trainperf lint",
+        "version": trainperf.__version__,
+        "rules": [rule(by_id()[one.id], one.summary, "warning") for one in rules],
     }
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2)
+    told = [("error", each.path, _not_read(each)) for each in lint.unread]
+    told += [("note", each.path, f"line {each.line}: {each.reason}") for each in lint.comments]
+    invocation = {
+        "executionSuccessful": not lint.unread,
+        "toolExecutionNotifications": [
+            {
+                "level": level,
+                "message": {"text": text},
+                "locations": [{"physicalLocation": {"artifactLocation": _artifact(path)}}],
+            }
+            for level, path, text in told
+        ],
+    }
+    results = [_sarif_result(each, order[each.remark.id]) for each in lint.seen]
+    return log(driver, invocation, results)
 
 
 FORMATS: dict[str, Callable[[Lint], str]] = {
@@ -151,21 +139,9 @@ FORMATS: dict[str, Callable[[Lint], str]] = {
 }
 
 
-def _sarif_rule(rule: Rule) -> dict[str, Any]:
-    from trainperf.fixes import by_id
-
-    fix = by_id()[rule.id]
-    return {
-        "id": rule.id,
-        "shortDescription": {"text": fix.summary},
-        "fullDescription": {"text": rule.summary},
-        "help": {"text": fix.documentation, "markdown": fix.documentation},
-        "defaultConfiguration": {"level": "warning"},
-        "properties": {"tags": ["performance", fix.category]},
-    }
-
-
 def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
+    from trainperf.reporters.sarif.log import message
+
     region = {"startLine": each.remark.line, "startColumn": each.remark.column}
     place: dict[str, Any] = {"artifactLocation": _artifact(each.path)}
     if not each.cell:  # lines of a notebook's cell are no lines of its file
@@ -176,7 +152,7 @@ def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
         "ruleId": each.remark.id,
         "ruleIndex": rule,
         "level": "warning",
-        "message": {"text": said.replace("](", "] (")},
+        "message": message(said),
         "locations": [{"physicalLocation": place}],
         **({"fixes": fixes} if fixes else {}),
     }
@@ -205,13 +181,11 @@ def _sarif_fixes(each: Seen) -> list[dict[str, Any]]:
     ]
 
 
-def _artifact(path: Path) -> dict[str, str]:
-    from trainperf.report.uris import file_uri, relative_uri
+def _artifact(path: Path) -> dict[str, Any]:
+    from trainperf.reporters.sarif.log import artifact
 
-    shown = _in_repository(path)
-    if os.path.isabs(shown):
-        return {"uri": file_uri(shown)}
-    return {"uri": relative_uri(shown), "uriBaseId": "%SRCROOT%"}
+    absolute = os.path.abspath(path)
+    return artifact(absolute, _repository(absolute) or os.getcwd())
 
 
 def _in_repository(path: Path) -> str:
@@ -219,13 +193,19 @@ def _in_repository(path: Path) -> str:
     from trainperf.report.uris import inside
 
     absolute = os.path.abspath(path)
-    folders = Path(absolute).parents
+    return inside(absolute, _repository(absolute)) or shown_path(path)
+
+
+def _repository(path: str) -> str:
+    """The root of the repository that a file lies in, "" where it lies in none."""
+    from trainperf.report.uris import inside
+
+    folders = Path(path).parents
     git = (str(one) for one in folders if (one / ".git").exists())
     for root in (os.environ.get("GITHUB_WORKSPACE", ""), next(git, "")):
-        found = inside(absolute, root) if os.path.isabs(root) else None
-        if found:
-            return found
-    return shown_path(path)
+        if os.path.isabs(root) and inside(path, root):
+            return root
+    return ""
 
 
 def _place(each: Seen) -> str:
@@ -253,11 +233,3 @@ def _escaped(line: str) -> str:
 def _visible(line: str) -> Iterator[str]:
     for each in line:
         yield each if each.isprintable() else each.encode("unicode_escape").decode()
-
-
-def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(value: str) -> str:
-    return _data(value.encode("utf-8", "replace").decode()).replace(":", "%3A").replace(",", "%2C")

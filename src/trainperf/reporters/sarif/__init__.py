@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os.path
 import shlex
 from functools import partial
-from typing import Any
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Ending, Finding, Site, Trial, by_fix
@@ -20,15 +18,10 @@ from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import told
-from trainperf.report.uris import file_uri, inside, relative_uri
+from trainperf.report.uris import file_uri, inside
 from trainperf.report.worth import worth
 from trainperf.reporters.sarif.fixes import fixes
-
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-ROOT = "%SRCROOT%"
-"""The name by which SARIF knows the root of the repository; GitHub's as well."""
-
-Json = dict[str, Any]
+from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
 
 
 def render(
@@ -52,7 +45,7 @@ def render(
         _result(one, diagnosis, judgement, root, ids.index(one.id))
         for one in (*diagnosis.findings, *diagnosis.practices)
     ]
-    repairs = fixes(diagnosis, partial(_artifact, root=root))
+    repairs = fixes(diagnosis, partial(artifact, root=root))
     for one in results:
         if one["ruleId"] in repairs:
             one["fixes"] = [repairs[one["ruleId"]]]
@@ -65,36 +58,30 @@ def render(
         "version": diagnosis.trainperf_version,
         "rules": [_rule(first[id_], first[id_] in diagnosis.practices) for id_ in ids],
     }
-    run = {
-        "tool": {"driver": driver},
-        "invocations": [_invocation(diagnosis, judgement)],
-        "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
-        "columnKind": "unicodeCodePoints",
-        "automationDetails": {"id": f"trainperf/{one_line(diagnosis.script)}/"},
-        "results": results,
-    }
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False)
+    return log(
+        driver,
+        _invocation(diagnosis, judgement),
+        results,
+        automationDetails={"id": f"trainperf/{one_line(diagnosis.script)}/"},
+    )
 
 
 def _rule(finding: Finding, practice: bool) -> Json:
     """What a finding is about, whatever the run: from the catalogue, where it knows the id."""
-    fix = by_id().get(finding.id)
-    rule: Json = {"id": finding.id}
-    if fix is None:
-        rule["shortDescription"] = {"text": plain(finding.title)}
-    else:
+    fix, level = by_id().get(finding.id), "note" if practice else "warning"
+    if fix is not None:
         why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
-        rule["shortDescription"] = {"text": fix.summary}
-        rule["fullDescription"] = {"text": " ".join(why.split()) or fix.summary}
-        rule["help"] = {"text": fix.documentation, "markdown": fix.documentation}
-    rule["defaultConfiguration"] = {"level": "note" if practice else "warning"}
-    rule["properties"] = {"tags": ["performance", finding.category]}
-    return rule
+        return rule(fix, " ".join(why.split()) or fix.summary, level)
+    return {
+        "id": finding.id,
+        "shortDescription": {"text": plain(finding.title)},
+        "defaultConfiguration": {"level": level},
+        "properties": {"tags": ["performance", finding.category]},
+    }
 
 
 def _result(
-    finding: Finding, diagnosis: Diagnosis, judgement: Judgement, root: str, rule: int
+    finding: Finding, diagnosis: Diagnosis, judgement: Judgement, root: str, index: int
 ) -> Json:
     trial = by_fix(diagnosis.trials).get(finding.id)
     practice = finding in diagnosis.practices
@@ -103,9 +90,9 @@ def _result(
     places = finding.where or _stand_in(diagnosis)
     result: Json = {
         "ruleId": finding.id,
-        "ruleIndex": rule,
+        "ruleIndex": index,
         "level": judgement.level(finding, diagnosis),
-        "message": {"text": _text(" ".join(one for one in parts if one))},
+        "message": message(" ".join(one for one in parts if one)),
         "locations": [_location(site, root) for site in places[:1]],
         "partialFingerprints": {"trainperfFinding/v1": _fingerprint(finding, root)},
         "properties": _properties(finding, trial),
@@ -137,23 +124,16 @@ def _stand_in(diagnosis: Diagnosis) -> tuple[Site, ...]:
 
 
 def _location(site: Site, root: str) -> Json:
-    artifact = _artifact(site.file, root)
+    where = artifact(site.file, root)
     region = {"startLine": max(1, site.line)}
     if site.exact and site.line > 0:
         region |= {"startColumn": site.col + 1}
         region |= {"endLine": site.end_line, "endColumn": site.end_col + 1}
-    location: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    location: Json = {"physicalLocation": {"artifactLocation": where, "region": region}}
     if site.function and site.function != "<module>":
         named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
         location["logicalLocations"] = [named]
     return location
-
-
-def _artifact(file: str, root: str) -> Json:
-    path = inside(file, root)
-    if path is None:
-        return {"uri": file_uri(os.path.abspath(file))}
-    return {"uri": relative_uri(path), "uriBaseId": ROOT}
 
 
 def _fingerprint(finding: Finding, root: str) -> str:
@@ -185,7 +165,7 @@ def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
         "commandLine": plain(shlex.join(diagnosis.command)),
         "arguments": [plain(one) for one in diagnosis.command[1:]],
         "toolExecutionNotifications": [
-            {"level": level, "message": {"text": _text(text)}}
+            {"level": level, "message": message(text)}
             for level, text in _notifications(diagnosis, judgement)
         ],
     }
@@ -205,11 +185,6 @@ def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str
     ignored = ignoring.said(diagnosis.ignored, diagnosis.cwd)
     others = (*not_measured, *diagnosis.notes, ignored)
     return found + [("note", one) for one in others if one]
-
-
-def _text(text: str) -> str:
-    """Return a message; no name in it can become a link, which is "[text](target)"."""
-    return plain(text).replace("](", "] (")
 
 
 def _utc(created: str) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from trainperf.model import Diagnosis, Finding, Site, by_fix
 from trainperf.model import words as units
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
-from trainperf.report.plain import one_line, plain
+from trainperf.report.plain import one_line
 from trainperf.report.sections import told
 from trainperf.report.uris import inside
 from trainperf.report.worth import worth
+from trainperf.reporters.github.commands import command
 
 MOST = 10
 """Annotations of one kind that GitHub shows for each step."""
@@ -89,22 +90,10 @@ def _rest(left_out: dict[Level, int]) -> _Annotation:
 
 
 def _command(each: _Annotation, root: str) -> str:
-    properties = {}
+    place: dict[str, str | int] = {}
     path = None if each.site is None else inside(each.site.file, root)
     if each.site is not None and path is not None:
-        properties["file"] = plain(path)
-        properties["line"] = str(max(1, each.site.line))
+        place = {"file": path, "line": max(1, each.site.line)}
         if each.site.end_line > each.site.line:
-            properties["endLine"] = str(each.site.end_line)
-    properties["title"] = one_line(each.title)
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_COMMANDS[each.level]} {listed}::{_data(plain(each.message))}"
-
-
-def _data(text: str) -> str:
-    """Escape as actions/toolkit does for the message of a command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+            place["endLine"] = each.site.end_line
+    return command(_COMMANDS[each.level], each.message, **place, title=one_line(each.title))

@@ -19,7 +19,7 @@ from processes import HOOKED_RANK, driver_of, hooked, process_group  # noqa: E40
 from trainperf.child.torch.exchange import all_reduce, exchange  # noqa: E402
 from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES  # noqa: E402
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 # ------------------------------------------------------------------------ what is timed

@@ -19,7 +19,7 @@ from processes import HOOKED_RANK, hooked, process_group  # noqa: E402
 from trainperf.child.torch.exchange import fsdp  # noqa: E402
 from trainperf.child.torch.exchange.fsdp import GATHER, SCATTER, SUM  # noqa: E402
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture

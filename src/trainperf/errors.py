@@ -1,4 +1,4 @@
-"""What can go wrong, each with the next step for the person who meets it."""
+"""Errors, each with the next step for the person who meets it."""
 
 from __future__ import annotations
 

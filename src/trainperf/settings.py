@@ -1,4 +1,4 @@
-"""What the user asked for: pyproject.toml, then the environment, then the flags."""
+"""The user's settings: pyproject.toml, then the environment, then the flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check measures and keeps: runs of a script, the speed of the machine, a baseline."""
+"""The values of a check: runs of a script, the speed of the machine, a baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `trainperf check` prints and writes when it has run the script."""
+"""The words and files of `trainperf check` when it has run the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: settings, consoles, and printing a report."""
+"""Shared by the commands: settings, consoles, and printing a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `trainperf diagnose` exits with."""
+"""The exit status of `trainperf diagnose`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a report is written where: `--output-format FORMAT[=FILE]`, as often as wanted."""
+"""The places a report is written to: `--output-format FORMAT[=FILE]`, as often as wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is going on, for a person who waits: one line on stderr, gone when done."""
+"""The progress, for a person who waits: one line on stderr, gone when done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two diagnoses were made on and with: machines, settings, and whether times compare."""
+"""The circumstances of two diagnoses: machines, settings, and whether times compare."""
 
 from __future__ import annotations
 

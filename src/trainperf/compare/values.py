@@ -1,4 +1,4 @@
-"""What a comparison of two diagnoses says."""
+"""The values of a comparison of two diagnoses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is different about a rank that is late."""
+"""The difference of a rank that is late from the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exchange of gradients costs a step, and by what it is made."""
+"""The cost of exchanging gradients in a step, and by what it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the script's process said of itself: framework, loop, models, callbacks, tracing."""
+"""The script's process in its own words: framework, loop, models, callbacks, tracing."""
 
 from __future__ import annotations
 

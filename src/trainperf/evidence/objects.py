@@ -1,4 +1,4 @@
-"""What a script read from S3, and what it named there."""
+"""Objects that a script read from S3, and what it named there."""
 
 from __future__ import annotations
 

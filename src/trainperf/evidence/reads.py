@@ -1,4 +1,4 @@
-"""What one step reads, and at what rate it would if its input never made it wait."""
+"""One step's reads, and their rate if its input never made it wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PyTorch process said of itself, read from its events.
+"""A PyTorch process's own word, read from its events.
 
 The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
 `torch_evaluation`, `torch_sync`, `torch_wait` and `torch_wide_product` have the fields of

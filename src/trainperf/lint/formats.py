@@ -1,4 +1,4 @@
-"""What `trainperf lint` prints, in each of its formats."""
+"""The formats that `trainperf lint` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine is, as far as a process in it can see."""
+"""This machine, as far as a process in it can see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies around a run: its files, its objects, its channels, looked at once it has ended."""
+"""A look at the run's files, objects and channels, once it has ended."""
 
 from __future__ import annotations
 

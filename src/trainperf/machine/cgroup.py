@@ -1,4 +1,4 @@
-"""What the control groups of this process allow it: CPU time and memory.
+"""The limits that control groups set this process: CPU time and memory.
 
 The smallest limit on any level above the process counts.
 """

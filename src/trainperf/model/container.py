@@ -1,4 +1,4 @@
-"""What the container took away from a run while it was observed."""
+"""The container's limits, as a run felt them."""
 
 from __future__ import annotations
 

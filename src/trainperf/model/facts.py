@@ -1,4 +1,4 @@
-"""What the script's process says of itself: framework, loop, models, callbacks."""
+"""Facts of the script's process: framework, loop, models, callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is run, and what a run leaves behind."""
+"""A command to be run, and the recording of a run."""
 
 from __future__ import annotations
 

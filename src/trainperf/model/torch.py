@@ -1,4 +1,4 @@
-"""What a PyTorch process says of itself: its loaders, models, optimizers, calls and flags."""
+"""A PyTorch process's loaders, models, optimizers, calls and flags, as it tells them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PyTorch step multiplies in float32 although it runs under autocast."""
+"""Products in float32 of a PyTorch step that runs under autocast."""
 
 from __future__ import annotations
 

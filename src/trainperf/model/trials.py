@@ -1,4 +1,4 @@
-"""What came of trying the fixes on the script itself."""
+"""The outcomes of trying the fixes on the script itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `trainperf fix` would write: which files, from which bytes to which. Pure."""
+"""The files that `trainperf fix` would write, from which bytes to which. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one rank leaves in the run directory of its job, and how it is read again.
+"""The record of one rank in the run directory of its job, and how it is read again.
 
 A run directory holds `rank-00000`, `rank-00001`, …, one folder for each trainperf of
 the job. `rank.json` in it says who wrote it, from the start of its run on; so a rank

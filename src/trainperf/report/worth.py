@@ -1,4 +1,4 @@
-"""What a finding gives, in a few words: the same in every report that is not a terminal."""
+"""A finding's gain in a few words: the same in every report that is not a terminal."""
 
 from __future__ import annotations
 

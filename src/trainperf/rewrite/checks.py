@@ -1,4 +1,4 @@
-"""What is refused before any edit is made."""
+"""Refusals, before any edit is made."""
 
 from __future__ import annotations
 

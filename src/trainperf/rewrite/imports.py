@@ -1,4 +1,4 @@
-"""What the top of a file imports, under which names, and where a line may be added."""
+"""The imports at the top of a file, their names, and where a line may be added."""
 
 from __future__ import annotations
 

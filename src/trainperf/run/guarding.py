@@ -1,4 +1,4 @@
-"""What of the user's is guarded while their script runs, and what cannot be.
+"""The user's files that are guarded while their script runs, and those that cannot be.
 
 Decided and tried out before the first run, so that it can be said before it.
 """

@@ -1,4 +1,4 @@
-"""What comes back from the job: the archive of its output, unpacked with care."""
+"""The job's output: its archive, unpacked with care."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control groups count while a run is observed: throttling, stalls, memory, swap.
+"""Counts of the control groups while a run is observed: throttling, stalls, memory, swap.
 
 Sources: the kernel's "Control Group v2" (cpu.stat, memory.events, *.pressure), "CFS
 Bandwidth Control" (cpu.stat of version 1) and "Pressure Stall Information".

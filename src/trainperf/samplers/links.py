@@ -1,4 +1,4 @@
-"""What connects the GPUs of this machine: NVLink, or else PCIe, as NVML describes it."""
+"""The connections of this machine's GPUs: NVLink, or else PCIe, as NVML describes it."""
 
 from __future__ import annotations
 

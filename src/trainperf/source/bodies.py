@@ -1,4 +1,4 @@
-"""What functions of a file do: the calls that cost, and those that draw at random."""
+"""Bodies of a file's functions: the calls that cost, and those that draw at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trials may take, and what they would need."""
+"""The time that trials may take, and would need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the same script gives on fewer devices, with the same batch on each of them."""
+"""The same script on fewer devices, with the same batch on each of them."""
 
 from __future__ import annotations
 

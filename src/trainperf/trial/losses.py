@@ -1,4 +1,4 @@
-"""What one process showed of its training, read from its events. Pure."""
+"""One process's losses and weights, read from its events. Pure."""
 
 from __future__ import annotations
 

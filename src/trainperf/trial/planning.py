@@ -1,4 +1,4 @@
-"""What is tried, in which way, and for how long: decided before anything is started."""
+"""The plan of the trials: what, in which way, for how long; made before anything is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leg did in its turn, read from what its processes wrote of it. Pure."""
+"""A leg's turns, read from what its processes wrote of them. Pure."""
 
 from __future__ import annotations
 

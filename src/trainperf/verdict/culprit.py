@@ -1,4 +1,4 @@
-"""What an input pipeline spends its time on."""
+"""The part of an input pipeline that takes its time."""
 
 from __future__ import annotations
 

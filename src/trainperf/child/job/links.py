@@ -1,4 +1,4 @@
-"""What memory and the loopback of this machine can carry, measured in a moment."""
+"""Memory's and the loopback's speed on this machine, measured in a moment."""
 
 from __future__ import annotations
 

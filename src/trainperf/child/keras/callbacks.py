@@ -1,4 +1,4 @@
-"""What each Keras callback costs, per batch and per epoch."""
+"""The cost of each Keras callback, per batch and per epoch."""
 
 from __future__ import annotations
 

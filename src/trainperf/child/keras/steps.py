@@ -1,4 +1,4 @@
-"""What a step and an update of the weights are in Keras 3, and in Keras 2 alike."""
+"""A step and an update of the weights in Keras 3, and in Keras 2 alike."""
 
 from __future__ import annotations
 

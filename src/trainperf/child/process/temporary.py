@@ -1,4 +1,4 @@
-"""What a process removes at its exit, and cannot where it is stopped: trainperf does then."""
+"""Files that a process removes at its exit, and cannot where it is stopped: trainperf does then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Keras and TensorFlow write goes to the run's scratch folder, at the same cost.
+"""Keras's and TensorFlow's writers, sent to the run's scratch folder at the same cost.
 
 Calls are redirected where a path is handed on to be written, so that the user's
 objects keep the user's paths. Files are only redirected in the modules that write

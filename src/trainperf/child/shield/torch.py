@@ -1,4 +1,4 @@
-"""What PyTorch's writers write goes to the run's scratch folder, at the same cost.
+"""PyTorch's writers, sent to the run's scratch folder at the same cost.
 
 Checkpoints of Lightning and of Hugging Face's Trainer come by way of `torch.save` and
 safetensors; what they write beside them by plain `open` is covered by the view alone.

@@ -1,4 +1,4 @@
-"""What a Keras model says of itself: XLA, precision, optimizer, recurrent layers, padding."""
+"""A Keras model's own word: XLA, precision, optimizer, recurrent layers, padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user wrote of a `PyDataset`: whether making a batch draws random numbers."""
+"""The user's part of a `PyDataset`: whether making a batch draws random numbers."""
 
 from __future__ import annotations
 

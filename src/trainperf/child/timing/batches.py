@@ -1,4 +1,4 @@
-"""What the drivers ask of batches and iterators, whatever the framework."""
+"""The drivers' questions to batches and iterators, whatever the framework."""
 
 from __future__ import annotations
 

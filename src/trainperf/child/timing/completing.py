@@ -1,4 +1,4 @@
-"""What is recorded of a loop once its blocks are done, or once it ended before that."""
+"""The record of a loop once its blocks are done, or once it ended before that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is of a loop that is driven, and what driving takes from its kind.
+"""A loop that is driven, and what driving takes from its kind.
 
 Whatever leads a loop through its phases knows it by this: `Driver` is its base.
 """

@@ -1,4 +1,4 @@
-"""What the drivers of loops have in common, and those of loops that make their own batches."""
+"""Drivers of loops that make their own batches, and the base of all that know a framework."""
 
 from __future__ import annotations
 

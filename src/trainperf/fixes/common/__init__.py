@@ -1,1 +1,1 @@
-"""What fixes of several families share: cases, bodies, words, the pipeline."""
+"""Shared by families of fixes: cases, bodies, words, the pipeline."""

@@ -1,4 +1,4 @@
-"""What the body of a function does, as far as its source shows: for fixes that abstain."""
+"""The body of a function, as far as its source shows: for fixes that abstain."""
 
 from __future__ import annotations
 

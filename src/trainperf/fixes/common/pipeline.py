@@ -1,4 +1,4 @@
-"""What the input fixes ask of a pipeline: which stages cost, on how many cores, named how."""
+"""Questions of the input fixes to a pipeline: which stages cost, on how many cores, named how."""
 
 from __future__ import annotations
 

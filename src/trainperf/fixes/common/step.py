@@ -1,4 +1,4 @@
-"""What a faster step is worth to the whole loop, input included."""
+"""A faster step's worth to the whole loop, input included."""
 
 from __future__ import annotations
 

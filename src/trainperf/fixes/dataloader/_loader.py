@@ -1,4 +1,4 @@
-"""What the fixes of a `DataLoader` ask of it: what a batch costs, on how many workers."""
+"""Questions of the fixes to a `DataLoader`: what a batch costs, on how many workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step must read from outside the instance, against what the instance can take in."""
+"""The bytes a step reads from outside the instance, against what it can take in."""
 
 from __future__ import annotations
 

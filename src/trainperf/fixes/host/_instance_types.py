@@ -1,4 +1,4 @@
-"""What AWS instance types with GPUs offer, from `data/aws_gpu_instances.json`."""
+"""AWS instance types with GPUs, from `data/aws_gpu_instances.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fixes that advise another AWS instance share: the one this is, and its siblings."""
+"""Shared by the fixes that advise another AWS instance: this one, and its siblings."""
 
 from __future__ import annotations
 

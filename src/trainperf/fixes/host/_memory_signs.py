@@ -1,4 +1,4 @@
-"""What says that memory ran short while a run was observed."""
+"""Signs that memory ran short while a run was observed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is computed in more bits, or in another layout, than it needs."""
+"""Computing in more bits, or in another layout, than is needed."""

@@ -1,4 +1,4 @@
-"""What the exchange of gradients costs a step, and what doing less of it can save."""
+"""The exchange's cost to a step, and what doing less of it can save."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment tells NCCL, and the cases of the fixes that read it."""
+"""NCCL's variables in the environment, and the cases of the fixes that read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fixes of storage share: evidence with files that are read, and what reading costs."""
+"""Shared by the fixes of storage: evidence with files that are read, and the cost of reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `tf.distribute` strategy is called where it is to be used."""
+"""The name of a `tf.distribute` strategy where it is to be used."""
 
 from __future__ import annotations
 

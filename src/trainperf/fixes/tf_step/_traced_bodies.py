@@ -1,4 +1,4 @@
-"""What a traced function does in Python, which another number of traces would change."""
+"""Python in a traced function that another number of traces would change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements of a PyTorch script change, as far as the source shows."""
+"""The changes that statements of a PyTorch script make, as far as the source shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PyTorch loop does in each step only to look on, and what that takes."""
+"""Calls of a PyTorch loop that only look on in each step, and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PyTorch model is called where it is built, and whose `forward` it has."""
+"""A PyTorch model's name where it is built, and whose `forward` it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of a PyTorch step take, and what probes of them save."""
+"""The parts of a PyTorch step, and what probes of them save."""
 
 from __future__ import annotations
 

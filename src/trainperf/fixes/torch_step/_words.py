@@ -1,4 +1,4 @@
-"""What the calls of a step of PyTorch are called in a report."""
+"""Names of the calls of a PyTorch step in a report."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What AWS says of this machine: instance, price, SageMaker."""
+"""AWS's word on this machine: instance, price, SageMaker."""

@@ -1,4 +1,4 @@
-"""What the firmware says the machine is: on AWS, often the instance type itself."""
+"""The firmware's word on the machine: on AWS, often the instance type itself."""
 
 from __future__ import annotations
 

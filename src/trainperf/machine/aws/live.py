@@ -1,4 +1,4 @@
-"""What AWS itself says of an instance, asked through boto3 where credentials allow it.
+"""AWS's own word on an instance, asked through boto3 where credentials allow it.
 
 Runs in a thread that nobody has to wait for: `tell` is called with what is known so far.
 """

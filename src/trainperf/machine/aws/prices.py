@@ -1,4 +1,4 @@
-"""What an instance costs an hour, as AWS's price list says."""
+"""Prices of instances by the hour, as AWS's price list has them."""
 
 from __future__ import annotations
 

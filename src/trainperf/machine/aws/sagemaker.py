@@ -1,4 +1,4 @@
-"""What SageMaker tells its training containers about the job."""
+"""SageMaker's word to its training containers about the job."""
 
 from __future__ import annotations
 

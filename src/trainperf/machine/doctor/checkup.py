@@ -1,4 +1,4 @@
-"""What an examination of the machine found: values, no conclusions."""
+"""The findings of an examination of the machine: values, no conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel's cache holds of a file: ask, and have it dropped."""
+"""The kernel's cache of a file: how much of it is held, and having it dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong with S3, by names that a reader can look up."""
+"""Errors of S3, by names that a reader can look up."""
 
 from __future__ import annotations
 

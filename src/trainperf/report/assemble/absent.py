@@ -1,4 +1,4 @@
-"""What was not measured, each with its reason."""
+"""Measurements that are missing, each with its reason."""
 
 from __future__ import annotations
 

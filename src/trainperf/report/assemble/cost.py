@@ -1,4 +1,4 @@
-"""What training costs here, before and after the changes."""
+"""The cost of training here, before and after the changes."""
 
 from __future__ import annotations
 

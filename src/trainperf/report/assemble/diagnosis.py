@@ -1,4 +1,4 @@
-"""What was found, put into the one value that reporters see."""
+"""Everything found, put into the one value that reporters see."""
 
 from __future__ import annotations
 

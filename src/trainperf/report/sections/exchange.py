@@ -1,4 +1,4 @@
-"""What the exchange of gradients costs a step, beside what the links could give."""
+"""The cost of exchanging gradients, beside what the links could give."""
 
 from __future__ import annotations
 

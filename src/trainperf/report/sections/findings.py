@@ -1,4 +1,4 @@
-"""What to change: the ranked findings, what trying them came to, and the practices."""
+"""The ranked findings, the outcomes of trying them, and the practices."""
 
 from __future__ import annotations
 

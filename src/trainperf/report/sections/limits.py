@@ -1,4 +1,4 @@
-"""What the container took away from the run; nothing where it took nothing."""
+"""Limits of the container that the run met; nothing where it met none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training costs, and which instance it costs that on."""
+"""The cost of training, and the instance it is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the script reads from S3, and how fast S3 gave it."""
+"""Reads from S3, and how fast S3 answered."""
 
 from __future__ import annotations
 

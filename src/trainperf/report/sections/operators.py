@@ -1,4 +1,4 @@
-"""What the model computes: its dearest operators, and how busy they keep the GPU."""
+"""The model's dearest operators, and how busy they keep the GPU."""
 
 from __future__ import annotations
 

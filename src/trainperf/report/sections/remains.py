@@ -1,4 +1,4 @@
-"""What makes up for an exchange of gradients that no change of the code makes cheap."""
+"""Ways around an exchange of gradients that no change of the code makes cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of every fix that was tried on the script itself, and how it was tried."""
+"""The trials by their outcomes, and how they were made."""
 
 from __future__ import annotations
 

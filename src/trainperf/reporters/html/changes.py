@@ -1,4 +1,4 @@
-"""What to change: the findings as cards, the trials as a table, each with its interval drawn."""
+"""Cards of the findings and the table of trials, each with its interval drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page may do: nothing but its own style and script, by their hashes."""
+"""The page's content security policy: its own style and script, by their hashes."""
 
 from __future__ import annotations
 

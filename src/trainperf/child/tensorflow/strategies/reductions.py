@@ -1,4 +1,4 @@
-"""What one call sums over the replicas: tensors, their bytes, how they are packed."""
+"""One call's sums over the replicas: tensors, their bytes, how they are packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training loop over several replicas asks for beyond a loop of one."""
+"""A training loop over several replicas, beyond what one of one asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script does with `tf.distribute`: strategies, their scopes, what stands outside."""
+"""A script's use of `tf.distribute`: strategies, their scopes, what stands outside."""
 
 from __future__ import annotations
 

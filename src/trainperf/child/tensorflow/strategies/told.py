@@ -1,4 +1,4 @@
-"""What a `tf.distribute` strategy tells of itself: replicas, workers, how they communicate."""
+"""A `tf.distribute` strategy's own word: replicas, workers, how they communicate."""
 
 from __future__ import annotations
 

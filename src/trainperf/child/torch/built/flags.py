@@ -1,4 +1,4 @@
-"""What is set for the whole PyTorch process, and where the user set it.
+"""Flags of the whole PyTorch process, and where the user set them.
 
 A flag that cannot be read (another version, no such device) is left out.
 """

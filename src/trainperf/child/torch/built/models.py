@@ -1,4 +1,4 @@
-"""What the models of a PyTorch loop say of themselves, and which they are."""
+"""The models of a PyTorch loop, in their own words, and which they are."""
 
 from __future__ import annotations
 

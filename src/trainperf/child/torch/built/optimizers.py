@@ -1,4 +1,4 @@
-"""What the optimizers of a PyTorch loop say of themselves."""
+"""The optimizers of a PyTorch loop, in their own words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `DistributedDataParallel` does in a loop: how it was built, when it exchanges.
+"""`DistributedDataParallel` in a loop: how it was built, when it exchanges.
 
 Its `__init__` is hooked at import, its `forward` once there is one: a process without
 any pays nothing. A forward costs about 1 µs more. DDP decides in its forward whether the

@@ -1,4 +1,4 @@
-"""What a `DistributedDataParallel` says of itself: settings, buckets, unused parameters."""
+"""A `DistributedDataParallel`'s own word: settings, buckets, unused parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DDP logs of itself, and the times it takes: of backward and of the exchange in it."""
+"""DDP's own log, and the times it takes: of backward and of the exchange in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FSDP exchanges in a step, counted, and left out for a while.
+"""FSDP's exchange in a step, counted, and left out for a while.
 
 Neither kind of FSDP can leave its exchange out by itself: under `no_sync` the gradients
 stay whole on every rank, which the optimizer cannot apply, and parameters are gathered all

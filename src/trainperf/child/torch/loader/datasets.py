@@ -1,4 +1,4 @@
-"""What the user wrote of a dataset: what makes an item, and whether it asks who it works for."""
+"""The user's part of a dataset: what makes an item, and whether it asks who it works for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of each place where `DataLoader`s were built, and which of them trains."""
+"""Each place where `DataLoader`s were built, and which of them trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handing a finished batch over costs: into shared memory, and into pinned memory."""
+"""The cost of handing a finished batch over: into shared memory, and into pinned memory."""
 
 from __future__ import annotations
 

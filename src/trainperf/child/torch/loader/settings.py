@@ -1,4 +1,4 @@
-"""What a `DataLoader` was built with, as it can be read without asking it for a batch."""
+"""The settings of a `DataLoader`, as they can be read without asking it for a batch."""
 
 from __future__ import annotations
 

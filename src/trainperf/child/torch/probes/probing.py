@@ -1,4 +1,4 @@
-"""What the probes of a PyTorch step have in common: the pass they vary, and its limits."""
+"""The base of the probes of a PyTorch step: the pass they vary, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of a step take: each moment belongs to one part of one step."""
+"""The calls of a step by time: each moment belongs to one part of one step."""
 
 from __future__ import annotations
 

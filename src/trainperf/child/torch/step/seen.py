@@ -1,4 +1,4 @@
-"""What the calls of the steps that were taken apart were given."""
+"""The arguments of the calls of steps that were taken apart."""
 
 from __future__ import annotations
 

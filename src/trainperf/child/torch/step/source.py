@@ -1,4 +1,4 @@
-"""What the user's source says around a call: its loop, and whether it writes text."""
+"""The user's source around a call: its loop, and whether it writes text."""
 
 from __future__ import annotations
 

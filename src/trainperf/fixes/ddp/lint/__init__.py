@@ -1,1 +1,1 @@
-"""What source alone may say about this family: a rule for each fix, in a file of its name."""
+"""Rules of this family for source alone: one for each fix, in a file of its name."""

@@ -1,4 +1,4 @@
-"""What makes Python wait for the device in every step."""
+"""Calls that make Python wait for the device in every step."""
 
 from __future__ import annotations
 

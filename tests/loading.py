@@ -7,41 +7,14 @@ from typing import Any
 
 import pytest
 
+from fakes import FakeProcess
+
 torch = pytest.importorskip("torch")
-
-
-class Record:
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def write(self, kind: str, /, **fields: Any) -> None:
-        self.events.append({"e": kind, **fields})
-
-    def flush(self) -> None:
-        pass
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["e"] == kind]
-
-
-class Process:
-    def __init__(self) -> None:
-        self.off = False
-        self.settings: dict[str, Any] = {}
-        self.record = Record()
-        self.failures: list[str] = []
-        self.quieted = 0
-
-    def failed(self, what: str, error: BaseException) -> None:
-        self.failures.append(f"{what}: {error!r}")
-
-    def quiet(self) -> None:
-        self.quieted += 1
 
 
 class Loops:
     def __init__(self) -> None:
-        self.process = Process()
+        self.process = FakeProcess({}, lenient=True)
         self.loaders_built: dict[Any, int] = {}
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fakes import STEP_S, Clock, FakeProcess, Record
 from trainperf.child.timing.budget import Budget
 
-STEP_S = 0.01
+__all__ = ["STEP_S", "Clock", "Record", "Watcher", "handed", "phases", "within"]
+
 MOST = 2000
 """No loop of a test needs so many batches from one iterator."""
 
@@ -15,37 +17,6 @@ MOST = 2000
 def within(seconds: float) -> Budget:
     """A budget whose only limit is that measuring takes at most so many seconds."""
     return Budget({"measure_s": seconds}, 0.0)
-
-
-class Clock:
-    """Seconds that pass when `tick` says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def tick(self, seconds: float = STEP_S) -> None:
-        self.now += seconds
-
-
-class Record:
-    """The events that were written, as dicts."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def write(self, kind: str, /, **fields: Any) -> None:
-        self.events.append({"e": kind, **fields})
-
-    def step(self, phase: str, block: int, start: float, end: float, busy: float) -> None:
-        self.write("step", p=phase, b=block, s=start, d=end - start)
-
-    def flush(self) -> None: ...
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["e"] == kind]
 
 
 class NoReads:
@@ -58,35 +29,21 @@ class NoReads:
     def close(self, dataset: Any) -> None: ...
 
 
-class Watcher:
-    """As much of a process and its training as loops need; a fault of ours fails the test."""
+class Watcher(FakeProcess):
+    """A process and its training in one, as loops need them."""
 
     world: Any = None
 
     def __init__(self, measure_s: float = 0.6) -> None:
-        self.settings = {"measure_s": measure_s, "steps": None, "leg": None, "extra_s": 1.0}
-        self.clock = Clock()
-        self.record = Record()
-        self.off = False
+        super().__init__({"measure_s": measure_s, "steps": None, "leg": None, "extra_s": 1.0})
         self.driver: Any = None
         self.losses: Any = None
-        self.facts: dict[str, Any] = {}
         self.reads = NoReads()
-        self.finished = False
 
     @property
     def process(self) -> Watcher:
         """The process of the training: one object is both here."""
         return self
-
-    def failed(self, what: str, error: BaseException) -> None:
-        raise AssertionError(what) from error
-
-    def note(self, text: str) -> None:
-        self.record.write("note", text=text)
-
-    def finish(self) -> None:
-        self.finished = True
 
 
 def handed(

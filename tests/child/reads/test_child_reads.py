@@ -8,35 +8,22 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fakes import FakeProcess
 from trainperf.child.reads.files import FileReads
 
 
-class Process:
-    """As much of a process as counting needs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.settings: dict[str, Any] = {"folder": str(folder), "leg": None}
-        self.off = False
-        self.events: list[dict[str, Any]] = []
-        self.record = SimpleNamespace(write=lambda kind, **fields: self.events.append(fields))
-
-    def failed(self, what: str, error: BaseException) -> None:
-        raise error
-
-
 @pytest.fixture
-def process(tmp_path: Path) -> Process:
+def process(tmp_path: Path) -> FakeProcess:
     (tmp_path / "run").mkdir()
-    return Process(tmp_path / "run")
+    return FakeProcess({"folder": str(tmp_path / "run"), "leg": None})
 
 
 @pytest.fixture
-def reads(process: Process) -> FileReads:
+def reads(process: FakeProcess) -> FileReads:
     return FileReads(process)  # type: ignore[arg-type]
 
 
@@ -45,12 +32,12 @@ def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os
     reads._hook()("open", (path, mode, flags))
 
 
-def summary(reads: FileReads, process: Process) -> dict[str, Any]:
+def summary(reads: FileReads, process: FakeProcess) -> dict[str, Any]:
     reads.close(None)
-    return process.events[-1]
+    return process.record.events[-1]
 
 
-def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, process: Process) -> None:
+def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, process: FakeProcess) -> None:
     opened(reads, "/data/a")
     reads.begin()
     reads.mark()
@@ -59,7 +46,7 @@ def test_nothing_is_counted_before_a_loop_is_timed(reads: FileReads, process: Pr
 
 
 def test_what_is_written_made_or_a_program_is_not_counted(
-    reads: FileReads, process: Process
+    reads: FileReads, process: FakeProcess
 ) -> None:
     reads.begin()
     reads.mark()
@@ -72,7 +59,7 @@ def test_what_is_written_made_or_a_program_is_not_counted(
     assert summary(reads, process)["opens"] == 0
 
 
-def test_files_and_opens_are_told_apart(reads: FileReads, process: Process) -> None:
+def test_files_and_opens_are_told_apart(reads: FileReads, process: FakeProcess) -> None:
     reads.begin()
     reads.mark()
     for path in ("/data/a", "/data/b", b"/data/a", Path("/data/b"), "/data/a"):
@@ -84,7 +71,7 @@ def test_files_and_opens_are_told_apart(reads: FileReads, process: Process) -> N
     assert set(told["paths"]) == {"/data/a", "/data/b", "/data/mapped"}
 
 
-def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, process: Process) -> None:
+def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, process: FakeProcess) -> None:
     reads.begin()
     reads.mark()
     process.off = True
@@ -94,7 +81,7 @@ def test_what_trainperf_reads_itself_is_not_counted(reads: FileReads, process: P
 
 
 def test_a_path_is_kept_as_it_was_when_it_was_opened(
-    reads: FileReads, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reads: FileReads, process: FakeProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     reads.begin()
@@ -105,7 +92,7 @@ def test_a_path_is_kept_as_it_was_when_it_was_opened(
     assert summary(reads, process)["paths"] == [str(tmp_path / "a.bin")]
 
 
-def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, process: Process) -> None:
+def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, process: FakeProcess) -> None:
     reads.begin()
     for args in ((), (None, None, None), (object(), "r", 0), ("\0", "r", "x")):
         reads._hook()("open", args)
@@ -114,7 +101,7 @@ def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, process: Pro
 
 
 def test_what_workers_wrote_is_added_and_taken_away(
-    reads: FileReads, process: Process, tmp_path: Path
+    reads: FileReads, process: FakeProcess, tmp_path: Path
 ) -> None:
     reads.begin()
     reads.mark()
@@ -134,7 +121,7 @@ def test_what_workers_wrote_is_added_and_taken_away(
 
 @pytest.mark.parametrize("waited_for", [True, False])
 def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
-    reads: FileReads, process: Process, tmp_path: Path, waited_for: bool
+    reads: FileReads, process: FakeProcess, tmp_path: Path, waited_for: bool
 ) -> None:
     data = tmp_path / "data"
     data.write_bytes(b"x" * 2**22)
@@ -161,7 +148,7 @@ def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
 
 
 def test_a_worker_of_another_process_is_left_to_that(
-    reads: FileReads, process: Process, tmp_path: Path
+    reads: FileReads, process: FakeProcess, tmp_path: Path
 ) -> None:
     worker = FileReads(process)  # type: ignore[arg-type]
     worker.serve(1)
@@ -230,14 +217,14 @@ def test_python_says_what_numpy_and_pathlib_open(tmp_path: Path) -> None:
 
 
 def test_in_a_leg_of_a_trial_nothing_is_counted(tmp_path: Path) -> None:
-    process = Process(tmp_path)
+    process = FakeProcess({"folder": str(tmp_path), "leg": None})
     process.settings["leg"] = {"warm_up_steps": 1}
     reads: Any = FileReads(process)  # type: ignore[arg-type]
     reads.install()
     reads.begin()
     reads.mark()
     reads.close(None)
-    assert process.events == []
+    assert process.record.events == []
 
 
 def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:

@@ -5,18 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fakes import FakeProcess
 from trainperf.child.timing import leg
-
-
-class Record:
-    def __init__(self):
-        self.events = []
-
-    def write(self, kind, **fields):
-        self.events.append((kind, fields))
-
-    def flush(self):
-        pass
 
 
 @pytest.fixture
@@ -26,9 +16,7 @@ def slices(tmp_path):
     def make(rank=0, size=1, now=(0.0,)):
         words = leg.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, flush=lambda: None)
-        process = SimpleNamespace(
-            clock=lambda: now[0], settings={"folder": str(tmp_path)}, record=Record()
-        )
+        process = FakeProcess({"folder": str(tmp_path)}, clock=lambda: now[0])
         world = SimpleNamespace(rank=rank, size=size) if size > 1 else None
         training = SimpleNamespace(process=process, losses=losses, world=world)
         plan = leg.Slices(training, {"warm_up_steps": 1, "warm_up_epochs": 0})
@@ -61,7 +49,7 @@ def test_the_last_call_of_an_epoch_counts_the_steps_it_held(slices):
     assert ended == [False, False, False, True]
     words[leg.TURN] = 2
     plan.advance()
-    assert record.events == [("work", {"b": 1, "n": 16})]
+    assert record.events == [{"e": "work", "b": 1, "n": 16}]
 
 
 def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
@@ -72,7 +60,7 @@ def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
         plan.step_ended(0.1)
     words[leg.TURN] = 2
     plan.advance()
-    assert record.events == [("work", {"b": 1, "n": 16 + 16 + 8 + 16})]
+    assert record.events == [{"e": "work", "b": 1, "n": 16 + 16 + 8 + 16}]
 
 
 def test_a_loop_of_single_steps_is_counted_by_its_steps_alone(slices):
@@ -94,7 +82,7 @@ def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
         plan.step_ended(0.1)
     words[leg.TURN] = 2
     plan.advance()
-    assert record.events == [("epochs", {"b": 1, "n": 4})]
+    assert record.events == [{"e": "epochs", "b": 1, "n": 4}]
 
 
 @pytest.mark.parametrize(("whole", "first"), [(False, True), (True, False)])

@@ -7,29 +7,14 @@ from typing import Any
 
 import pytest
 
+from fakes import FakeProcess
 from processes import soon
 from trainperf.child.timing.losses import ALWAYS, MOST, OTHERS, Losses
 
 
-class Record:
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def write(self, kind: str, /, **fields: Any) -> None:
-        self.events.append({"e": kind, **fields})
-
-
-class FakeProcess:
-    """As much of a process as losses need."""
-
-    def __init__(self, warm_up_steps: int = 0) -> None:
-        self.settings = {"leg": {"warm_up_steps": warm_up_steps}}
-        self.record = Record()
-        self.off = False
-        self.faults: list[str] = []
-
-    def failed(self, what: str, error: BaseException) -> None:
-        self.faults.append(f"{what}: {error}")
+def a_leg(warm_up_steps: int = 0) -> FakeProcess:
+    """The process of a leg."""
+    return FakeProcess({"leg": {"warm_up_steps": warm_up_steps}}, lenient=True)
 
 
 class Tensor:
@@ -57,14 +42,14 @@ class PerReplica:
 def written(losses: Losses, process: FakeProcess) -> dict[int, Any]:
     before = len(process.record.events)
     losses.flush()
-    assert process.faults == []
+    assert process.failures == []
     new = process.record.events[before:]
     return {u: v for event in new for u, v in zip(event["u"], event["v"], strict=True)}
 
 
 @pytest.fixture
 def process() -> FakeProcess:
-    return FakeProcess()
+    return a_leg()
 
 
 @pytest.fixture
@@ -175,9 +160,9 @@ def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, process: FakePr
 
     losses.returned(STEP, Gone(0.0))
     losses.flush()
-    assert process.faults == ["losses: the buffer is gone"]
+    assert process.failures == ["losses: RuntimeError('the buffer is gone')"]
     losses.returned(STEP, 0.5)
-    process.faults.clear()
+    process.failures.clear()
     assert written(losses, process) == {2: 0.5}
 
 
@@ -284,7 +269,7 @@ def test_the_loss_of_a_second_optimizer_is_not_taken_for_that_of_the_first(
 
 
 def test_weights_are_held_by_no_one_but_their_model(torch: Any) -> None:
-    process = FakeProcess(warm_up_steps=8)
+    process = a_leg(8)
     losses = Losses(process)  # type: ignore[arg-type]
     weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
     losses.weights(weights)

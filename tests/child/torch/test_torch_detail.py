@@ -13,6 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from fakes import FakeProcess  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
@@ -52,27 +53,11 @@ optimizer.step()
 """
 
 
-class Process:
-    """Keeps what is written; a fault is raised."""
-
-    def __init__(self):
-        self.events = []
-        self.record = SimpleNamespace(write=self.write)
-        self.clock = time.perf_counter
-        self.off = False
-
-    def write(self, kind, /, **fields):
-        self.events.append((kind, fields))
-
-    def failed(self, what, error):
-        raise AssertionError(what) from error
-
-
 class Run:
     """A driver as the loop sees it: `boundary` ends a step, the first one starts."""
 
     def __init__(self):
-        self.process = Process()
+        self.process = FakeProcess(clock=time.perf_counter)
         self.loops = SimpleNamespace(
             process=self.process,
             model_calls={},
@@ -101,12 +86,11 @@ class Run:
         self.detail.stop()
         for handle in self._handles:
             handle.remove()
-        for kind, fields in self.process.events:
-            assert kind != "missing", fields
+        assert not self.process.record.of("missing")
         return self
 
     def of(self, kind):
-        return [fields for each, fields in self.process.events if each == kind]
+        return self.process.record.of(kind)
 
     @property
     def parts(self):

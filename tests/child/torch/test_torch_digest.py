@@ -6,20 +6,13 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
 
+from fakes import FakeProcess  # noqa: E402
 from trainperf.child.torch.loader import digest as torch_digest  # noqa: E402
-
-
-class Process:
-    def __init__(self):
-        self.facts = {}
-
-    def fact(self, name, value):
-        self.facts[name] = value
 
 
 class Driver:
     def __init__(self, dataset):
-        self.process = Process()
+        self.process = FakeProcess()
         self.loader = DataLoader(dataset)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from fakes import FakeProcess, Record  # noqa: E402
 from trainperf.child.timing import alternating  # noqa: E402
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates  # noqa: E402
 from trainperf.child.torch.probes import probing as torch_probing  # noqa: E402
@@ -20,17 +21,6 @@ PROBING = (
     probes,
     torch_probing,
 )
-
-
-class Record:
-    def __init__(self):
-        self.events = []
-
-    def write(self, event, **fields):
-        self.events.append({"e": event, **fields})
-
-    def flush(self):
-        pass
 
 
 class Dictionary(torch.nn.Module):
@@ -122,7 +112,7 @@ def probed(
         record=Record(),
         sync=lambda: None,
         clock=clock.monotonic,
-        process=SimpleNamespace(settings=settings or {}),
+        process=FakeProcess(settings or {}),
     )
     probes.record(driver, clock.monotonic() + seconds)
     return {

@@ -14,7 +14,7 @@ class Loops:
     """What the hooks need of TensorFlow's loops."""
 
     def __init__(self) -> None:
-        self.sites: dict[Any, Any] = {}
+        self.debug_modes: dict[str, Any] = {}
         self.process = SimpleNamespace(off=False, failed=self._failed)
 
     def _failed(self, what: str, error: BaseException) -> None:

@@ -193,7 +193,7 @@ def test_a_static_graph_before_its_first_step_cannot_be_without(loops):
 
 def test_fsdp_whose_exchange_was_not_seen_cannot_be_without(loops, monkeypatch):
     several(monkeypatch)
-    loops.sites[placed.PLACED, "FSDP"] = placed.Sharded("fully_shard")
+    loops.sharded = placed.Sharded("fully_shard")
     assert loops.exchange.off() == fsdp.UNSEEN
     assert not fsdp.collectives(loops).off
 

@@ -30,7 +30,11 @@ def failed(what, error):
 def made_loops():
     return SimpleNamespace(
         process=SimpleNamespace(off=False, failed=failed),
-        sites={},
+        optimizer_sites={},
+        built_modules={},
+        model_sites={},
+        alive=[],
+        checkpointed=0,
         model_calls={},
         optimizers=[],
         shapes={},
@@ -130,12 +134,12 @@ def test_a_constructor_of_another_class_of_the_users_is_the_place(loops, users):
 
 def test_parts_of_a_librarys_module_are_not_noted(loops, users):
     made = users("model = nn.TransformerEncoderLayer(8, 2)")
-    assert set(loops.sites[torch_built.MODULES]) == {id(made.model)}
+    assert set(loops.built_modules) == {id(made.model)}
 
 
 def test_a_module_of_another_class_at_the_same_address_has_no_place(loops, users):
     made = users("model = nn.Linear(1, 1)")
-    built, other = loops.sites[torch_built.MODULES], nn.Identity()
+    built, other = loops.built_modules, nn.Identity()
     built[id(other)] = built[id(made.model)]
     assert torch_built.module_site(loops, other) is None
 

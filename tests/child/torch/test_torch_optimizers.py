@@ -18,9 +18,9 @@ def made_loops():
 
     return SimpleNamespace(
         process=SimpleNamespace(off=False, failed=failed),
-        sites={},
-        optimizers=[],
+        optimizer_sites={},
         optimizers_built=0,
+        optimizers=[],
         step_sites={},
         zero_grad_sites={},
         set_to_none={},

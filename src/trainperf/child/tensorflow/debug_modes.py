@@ -43,9 +43,9 @@ def _noting(loops: Any, mode: str, on: bool) -> Callable[[Any], Any]:
                 if loops.process.off:
                     pass
                 elif on:
-                    loops.sites["debug mode", mode] = frames.here()
+                    loops.debug_modes[mode] = frames.here()
                 else:
-                    loops.sites.pop(("debug mode", mode), None)
+                    loops.debug_modes.pop(mode, None)
             except Exception as error:
                 loops.process.failed(f"where the debug mode {mode} is set", error)
             return result
@@ -57,5 +57,4 @@ def _noting(loops: Any, mode: str, on: bool) -> Callable[[Any], Any]:
 
 def modes(loops: Any) -> dict[str, Any]:
     """The modes that are on, each with the call that turned it on, None if it is not known."""
-    kept = {mode: ("debug mode", mode) for mode in SWITCHES}
-    return {mode: loops.sites[key] for mode, key in kept.items() if key in loops.sites}
+    return {mode: loops.debug_modes[mode] for mode in SWITCHES if mode in loops.debug_modes}

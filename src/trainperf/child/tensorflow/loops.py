@@ -40,6 +40,7 @@ class TensorFlowLoops(Loops):
         super().__init__(training)
         self.strategies = Strategies(self.process, Exchange(training))
         self.tracing = False
+        self.debug_modes: dict[str, Any] = {}
         self.gradient_pending = False
         self.marked: dict[int, Any] = {}
         self.tape = Tape(self.process.failed)

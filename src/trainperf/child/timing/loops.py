@@ -39,7 +39,7 @@ class Loops(Framework):
         self.depth = 0
         self.applying = 0
         self.updates = 0
-        self.sites: dict[Any, Any] = {}
+        self.sites: dict[tuple[str, int], Any] = {}  # where an object was built or compiled
         self.fit_call: Any = None
         self.compile_arguments: dict[int, dict[str, Any]] = {}
         self.callback_costs: dict[int, Any] = {}

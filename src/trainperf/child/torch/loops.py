@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .exchange.exchange import Exchange
     from .exchange.fsdp import Collectives
     from .exchange.gradient_sums import Sums
+    from .exchange.placed import Sharded
     from .step.detail import Detail
 
 WITHOUT_OPTIMIZER = 3
@@ -47,6 +48,16 @@ class TorchLoops(Loops):
         self.zero_grad_sites: dict[int, Any] = {}
         self.step_sites: dict[int, Any] = {}
         self.model_sites: dict[int, Any] = {}
+        self.optimizer_sites: dict[int, Any] = {}
+        self.flag_sites: dict[str, tuple[Any, int]] = {}
+        self.built_modules: dict[int, Any] = {}
+        self.alive: list[weakref.ref[Any]] = []
+        self.checkpointed = 0
+        self.saves: tuple[int, Any] = (0, None)
+        self.sharded: Sharded | None = None
+        self.data_parallels: list[Any] = []
+        self.exchanging: Exchange | None = None
+        self.exchange_recorded: Any = None
         self.detail: Detail | None = None
         self.ddps: Ddps | None = None
         self.sums: Sums | None = None

@@ -49,9 +49,9 @@ def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., 
             if loops.process.off:
                 pass
             elif turns_on(args, kwargs):
-                loops.sites["flag", flag] = frames.here(), getattr(loops, "updates", 0)
+                loops.flag_sites[flag] = frames.here(), loops.updates
             else:
-                loops.sites.pop(("flag", flag), None)
+                loops.flag_sites.pop(flag, None)
         except Exception as error:
             loops.process.failed(f"where {flag} is set", error)
         return original(*args, **kwargs)
@@ -97,7 +97,7 @@ def flags(driver: Any) -> dict[str, Any]:
         except Exception:  # absent: what reads it abstains
             continue
     for name in ("anomaly", "deterministic", "profiler"):
-        where, _ = loops.sites.get(("flag", name), (None, 0))
+        where, _ = loops.flag_sites.get(name, (None, 0))
         if found.get(name) and where is not None:
             found[f"{name}_where"] = where
     return found
@@ -105,9 +105,8 @@ def flags(driver: Any) -> dict[str, Any]:
 
 def _recent(loops: Any, flag: str) -> bool:
     """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
-    _, at = loops.sites.get(("flag", flag), (None, None))
-    updates = getattr(loops, "updates", 0)
-    return at is not None and at > 0 and updates - at <= RECENT
+    _, at = loops.flag_sites.get(flag, (None, None))
+    return at is not None and at > 0 and loops.updates - at <= RECENT
 
 
 def _omp_num_threads() -> int | None:

@@ -18,7 +18,6 @@ from . import places as built
 from .optimizers import parameters_of
 
 MOST_MODELS = 4
-ALIVE = "models alive"
 WRAPPERS = {
     "DataParallel": "module",
     "DistributedDataParallel": "module",
@@ -70,7 +69,7 @@ def _trains(model: Any, trained: set[int]) -> bool:
 
 def _alive(loops: Any, trained: set[int]) -> list[Any]:
     """The outermost modules in memory that own trained parameters; looked for once."""
-    known = [reference() for reference in loops.sites.get(ALIVE, ())]
+    known = [reference() for reference in loops.alive]
     if known and all(one is not None for one in known):
         return known
     base: Any = sys.modules["torch"].nn.Module
@@ -81,7 +80,7 @@ def _alive(loops: Any, trained: set[int]) -> list[Any]:
     ]
     inside = {id(child) for module in modules for child in module._modules.values()}
     found = [one for one in modules if id(one) not in inside and _trains(one, trained)]
-    loops.sites[ALIVE] = [weakref.ref(one) for one in found]
+    loops.alive = [weakref.ref(one) for one in found]
     return found
 
 
@@ -119,7 +118,7 @@ def model_facts(
     model, args, kwargs = called
     inner = unwrapped(model)
     tensors = list(batches.leaves([*args, *kwargs.values()]))
-    site = getattr(loops, "model_sites", {}).get(id(model))
+    site = loops.model_sites.get(id(model))
     compiled = _compiled(model)
     seen = (args or kwargs) and counts and model is inner and not compiled and _on_gpu(model)
     return {

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from ...process import frames
 
 CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-CHECKPOINTS = "checkpoints"
-MODULES = "modules"
 
 
 class Place(NamedTuple):
@@ -31,7 +29,7 @@ class Place(NamedTuple):
 def watch_modules(loops: Any, module: Any) -> None:
     """Note where modules are built; `module` is `torch.nn.modules.module`."""
     process = loops.process
-    built = loops.sites.setdefault(MODULES, {})
+    built = loops.built_modules
     users, getframe = frames.is_users, sys._getframe
     own_of: dict[type, frozenset[int]] = {}
     constructors: set[int] = set()
@@ -89,9 +87,9 @@ def watch_optimizers(loops: Any, module: Any) -> None:
         if loops.process.off:
             return
         try:
-            loops.optimizers_built = getattr(loops, "optimizers_built", 0) + 1
+            loops.optimizers_built += 1
             where = frames.here(self)
-            loops.sites["optimizer", id(self)] = weakref.ref(self), where
+            loops.optimizer_sites[id(self)] = weakref.ref(self), where
         except Exception as error:
             loops.process.failed("where an optimizer is built", error)
 
@@ -116,7 +114,7 @@ def _counted(loops: Any, original: Any) -> Any:
     @functools.wraps(original)
     def counted(*args: Any, **kwargs: Any) -> Any:
         if not loops.process.off:
-            loops.sites[CHECKPOINTS] = loops.sites.get(CHECKPOINTS, 0) + 1
+            loops.checkpointed += 1
         return original(*args, **kwargs)
 
     counted._trainperf_original = original  # type: ignore[attr-defined]
@@ -125,12 +123,12 @@ def _counted(loops: Any, original: Any) -> Any:
 
 def checkpoints(loops: Any) -> int:
     """How many recomputed regions were entered so far."""
-    return int(loops.sites.get(CHECKPOINTS, 0))
+    return int(loops.checkpointed)
 
 
 def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
     """The expression of the user's that built a module, None if unknown."""
-    cls, code, offset = loops.sites.get(MODULES, {}).get(id(module), (0, None, 0))
+    cls, code, offset = loops.built_modules.get(id(module), (0, None, 0))
     if cls != id(type(module)):  # another one that was at this address before
         return None
     frame: Any = Place(code, offset, code.co_firstlineno)
@@ -139,6 +137,6 @@ def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
 
 def optimizer_site(loops: Any, optimizer: Any) -> dict[str, Any] | None:
     """The expression of the user's that built an optimizer, None if unknown."""
-    reference, where = loops.sites.get(("optimizer", id(optimizer)), (None, None))
+    reference, where = loops.optimizer_sites.get(id(optimizer), (None, None))
     there: dict[str, Any] | None = where
     return there if reference is not None and reference() is optimizer else None

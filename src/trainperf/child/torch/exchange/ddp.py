@@ -17,8 +17,6 @@ from ...process import frames
 from ...process.patching import replace, undo
 from .ddp_times import Times, parameters
 
-DDPS = "ddp"
-
 
 class One:
     """A `DistributedDataParallel` and what was seen of it.
@@ -208,10 +206,9 @@ def watch(loops: Any, module: Any) -> None:
 
 def ddps(loops: Any) -> Ddps:
     """Those of a process, made at the first call."""
-    found = loops.sites.get(DDPS)
-    if found is None:
-        found = loops.sites[DDPS] = Ddps(loops)
-    there: Ddps = found
+    if loops.ddps is None:
+        loops.ddps = Ddps(loops)
+    there: Ddps = loops.ddps
     return there
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from . import ddp as torch_ddp
 from . import ddp_facts, fsdp, gradient_sums, placed
 
-EXCHANGE = "exchange"
-RECORDED = "exchange recorded"
 MOST = 4
 """Of so many `DistributedDataParallel` modules there are events."""
 BY_HAND = "all_reduce in the loop"
@@ -79,11 +77,10 @@ def exchange(loops: Any) -> Exchange | None:
     """The exchange of the process's gradients; None where nothing is exchanged."""
     if loops.training.world is None or not method(loops):
         return None  # by itself, or with nobody to agree with on when to switch
-    found = loops.sites.get(EXCHANGE)
-    if found is None:
-        found = loops.sites[EXCHANGE] = Exchange(loops)
+    if loops.exchanging is None:
+        loops.exchanging = Exchange(loops)
         _exchange(loops)  # the script may end before all is measured
-    there: Exchange = found
+    there: Exchange = loops.exchanging
     return there
 
 
@@ -159,9 +156,9 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
 def record(driver: Any) -> None:
     """Record `ddp`, `exchange` and `overlap`, and the facts of `placed`; once a loop."""
     loops = driver.loops
-    if loops.sites.get(RECORDED) is driver:
+    if loops.exchange_recorded is driver:
         return
-    loops.sites[RECORDED] = driver
+    loops.exchange_recorded = driver
     parts: tuple[tuple[str, Callable[[Any], None]], ...] = (
         ("DistributedDataParallel", _ddps),
         ("the exchange of gradients", lambda driver: _exchange(driver.loops)),

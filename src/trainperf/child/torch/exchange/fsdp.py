@@ -20,7 +20,6 @@ from typing import Any
 from ...process.patching import replace, undo
 from .gradient_sums import done
 
-FSDP = "fsdp collectives"
 GATHER, SCATTER, SUM = "gather", "scatter", "sum"
 CALLS = {
     "all_gather": GATHER,
@@ -159,16 +158,15 @@ def _through(found: Collectives, kind: str, name: str, module: Any) -> Callable[
 
 def collectives(loops: Any) -> Collectives:
     """Those of a process, made at the first call."""
-    found = loops.sites.get(FSDP)
-    if found is None:
-        found = loops.sites[FSDP] = Collectives(loops)
-    there: Collectives = found
+    if loops.shards is None:
+        loops.shards = Collectives(loops)
+    there: Collectives = loops.shards
     return there
 
 
 def counted(loops: Any) -> Collectives | None:
     """Those of a process in which FSDP was seen to exchange gradients."""
-    found: Collectives | None = loops.sites.get(FSDP)
+    found: Collectives | None = loops.shards
     return found if found is not None and found.of_step(SCATTER, SUM) else None
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from ...process.patching import replace
 
-SUMS = "gradient sums"
 LOOKS = 3
 """So many updates with all-reduces before them are looked at."""
 MOST = 100_000
@@ -77,10 +76,9 @@ def watch(loops: Any, module: Any) -> None:
 
 def sums(loops: Any) -> Sums:
     """Those of a process, made at the first call."""
-    found = loops.sites.get(SUMS)
-    if found is None:
-        found = loops.sites[SUMS] = Sums(loops)
-    there: Sums = found
+    if loops.sums is None:
+        loops.sums = Sums(loops)
+    there: Sums = loops.sums
     return there
 
 

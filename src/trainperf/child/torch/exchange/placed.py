@@ -17,8 +17,6 @@ from ...process.patching import replace
 from ..built import models
 from . import fsdp as torch_fsdp
 
-PLACED = "placed"
-SAVES = "saves"
 FSDP_SETTINGS = (
     "sharding_strategy",
     "backward_prefetch",
@@ -51,7 +49,7 @@ def watch_data_parallel(loops: Any, module: Any) -> None:
             original(self, *args, **kwargs)
             try:
                 if not loops.process.off:
-                    built = loops.sites.setdefault((PLACED, "DataParallel"), [])
+                    built = loops.data_parallels
                     built.append((weakref.ref(self), frames.here(self)))
             except Exception as error:
                 loops.process.failed("where a DataParallel is built", error)
@@ -100,7 +98,9 @@ def _sharded(
     if loops.process.off:
         return
     torch_fsdp.collectives(loops).watch()
-    found = loops.sites.setdefault((PLACED, "FSDP"), Sharded(kind))
+    if loops.sharded is None:
+        loops.sharded = Sharded(kind)
+    found = loops.sharded
     found.kind = kind
     found.units += 1
     found.where = where
@@ -120,8 +120,8 @@ def watch_saves(loops: Any, module: Any) -> None:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 if not loops.passive() and loops.training.driver is not None and _is_file(f):
-                    count, where = loops.sites.get(SAVES, (0, None))
-                    loops.sites[SAVES] = count + 1, where or frames.here()
+                    count, where = loops.saves
+                    loops.saves = count + 1, where or frames.here()
             except Exception as error:
                 loops.process.failed("a checkpoint", error)
             return original(obj, f, *args, **kwargs)
@@ -141,13 +141,13 @@ def _is_file(target: Any) -> bool:
 
 def fsdp(loops: Any) -> Sharded | None:
     """What FSDP shards in this process, None if nothing."""
-    found: Sharded | None = loops.sites.get((PLACED, "FSDP"))
+    found: Sharded | None = loops.sharded
     return found
 
 
 def data_parallel(loops: Any) -> list[tuple[Any, dict[str, Any] | None]]:
     """The `DataParallel` modules that are still there, and where they were built."""
-    built = loops.sites.get((PLACED, "DataParallel"), ())
+    built = loops.data_parallels
     found = [(reference(), where) for reference, where in built]
     return [(one, where) for one, where in found if one is not None]
 
@@ -181,7 +181,7 @@ def record(driver: Any) -> None:
         fact("model_devices", placed)
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     fact("local_world_size", int(local) if local.isdigit() else None)
-    count, where = loops.sites.get(SAVES, (0, None))
+    count, where = loops.saves
     fact("checkpoint_writes", count)
     if where is not None:
         fact("checkpoint_where", where)

@@ -9,6 +9,7 @@ import re
 import textwrap
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -287,3 +288,19 @@ def _scale_of_two_cores(seen: float) -> str:
     found = drawn(Timeline(3.0, 2.0, (), moments))
     assert found is not None
     return found.lanes[0].most
+
+
+def test_a_section_without_a_place_of_its_own_stands_among_the_other_costs(monkeypatch) -> None:
+    from trainperf.report import whole
+    from trainperf.report.document import Document, Page, Section
+
+    def with_one_more(diagnosis: Any, **options: str) -> Document:
+        page = Page()
+        page.heading("Tea")
+        page.prose("The kettle takes 4 min.")
+        return Document(
+            (*whole.document(diagnosis, **options).sections, Section("tea", tuple(page.blocks)))
+        )
+
+    monkeypatch.setattr("trainperf.reporters.html.page.document", with_one_more)
+    assert "The kettle takes" in render(HEALTHY)

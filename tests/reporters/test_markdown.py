@@ -115,16 +115,19 @@ def test_a_hostile_name_stays_a_name(name: str) -> None:
         if token.type == "text":
             assert not re.search(r"@\w|#\d|GH-\d|://|www\.", token.content, re.IGNORECASE)
     kinds = [token.type for token in seen]
-    assert kinds.count("td_open") == 4 + 2 * 5
+    harmless = [
+        token.type for token in tokens(render(named("x"), judgement=Judgement("any", ("x",))))
+    ]
+    assert kinds.count("td_open") == harmless.count("td_open") > 4 + 2 * 5
     assert {token.tag for token in seen if token.type == "heading_open"} == {"h2", "h3"}
     assert kinds.count("heading_open") == 3
-    assert kinds.count("table_open") == 2
+    assert kinds.count("table_open") == harmless.count("table_open") > 2
     assert kinds.count("fence") == 5  # three snippets, the patch, the environment
-    # problems, practices, not measured, notes
-    assert kinds.count("bullet_list_open") == 4
+    # problems, practices, where the time goes, not measured, notes
+    assert kinds.count("bullet_list_open") == harmless.count("bullet_list_open") >= 5
     assert kinds.count("ordered_list_open") == 0
     blocks = "".join(token.content for token in seen if token.type == "html_block")
-    assert blocks.count("<details>") == blocks.count("</details>") == 6
+    assert blocks.count("<details>") == blocks.count("</details>") == 7
 
 
 @pytest.mark.parametrize("name", ["a|b", "<b>", "*a*", "x_y", "_x", "[a](b)", "a&amp;b", "\\", "#"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +56,14 @@ class Command:
     what: str
     command: Markup
 
+
+PLACED = {
+    *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
+    *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
+    *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
+    *("practices", "not_measured", "notes", "ignored", "next", "money", "spent"),
+}
+"""The sections of a report that the page has a place for, or draws in its own way."""
 
 CONTENTS = (
     ("step", "The step", lambda page: True),
@@ -114,7 +123,9 @@ def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
         "patch": _patch(diagnosis.patch),
         "input": _sections(whole, "stages"),
         "job": _sections(whole, "ranks", "exchange", "scaling"),
-        "costs": _sections(whole, "outside", "syncs", "between", "callbacks", "functions"),
+        "costs": _sections(
+            whole, "outside", "syncs", "between", "callbacks", "functions", *_others(whole)
+        ),
         "operators": step.by_operators(diagnosis),
         "operators_how": view(whole, "operators"),
         "busy": _sections(whole, "devices"),
@@ -130,6 +141,11 @@ def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
         "notes": view(whole, "notes"),
         "spent": _spent(diagnosis, whole),
     }
+
+
+def _others(whole: Document) -> Iterator[str]:
+    """The sections that have no place of their own on the page."""
+    return (one.name for one in whole.sections if one.name not in PLACED)
 
 
 def _sections(whole: Document, *names: str) -> list[View]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.model import words as units
@@ -14,6 +15,8 @@ from trainperf.report.sections import told
 from trainperf.report.sections.closing import edits_in
 from trainperf.report.sections.findings import EQUIVALENCE
 from trainperf.report.sections.money import costs
+from trainperf.report.whole import document
+from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
     code,
     escaped,
@@ -174,6 +177,10 @@ def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
         yield folded(
             f"{_as_html(finding.id)}: why and how", "\n\n".join(_detail(finding, diagnosis, root))
         )
+    whole = document(replace(diagnosis, cwd=root))
+    taken_apart = [one for one in whole.sections if one.side and one.name != "outside"]
+    if taken_apart and diagnosis.times.real_s is not None:
+        yield folded("Where the time goes", written(taken_apart))
     if diagnosis.not_measured:
         rows = (f"- {inline(one.what)}: {inline(one.reason)}" for one in diagnosis.not_measured)
         yield folded("Not measured", "\n".join(rows))

@@ -31,9 +31,13 @@ def inline(text: str) -> str:
 
     It begins no heading, list or quotation where it stands first on its line.
     """
+    return _LEADING.sub(_as_entities, within(text))
+
+
+def within(text: str) -> str:
+    """Return `text` as `inline` does, for where something stands before it on its line."""
     parts = _CODE_SPAN.split(one_line(text))
-    line = "".join(code(part) if i % 2 else escaped(part) for i, part in enumerate(parts))
-    return _LEADING.sub(_as_entities, line)
+    return "".join(code(part) if i % 2 else escaped(part) for i, part in enumerate(parts))
 
 
 def escaped(text: str) -> str:

@@ -13,7 +13,7 @@ from trainperf.model import Equivalence, Finding
 from trainperf.patch.patch import write_edits
 from trainperf.rewrite import CannotRewrite, Script
 from trainperf.rewrite.diff import reverted
-from trainperf.rewrite.source import Source
+from trainperf.source.text import Source
 
 TEXT = '''"""Trains."""
 import os

@@ -13,7 +13,7 @@ from trainperf.model import Diagnosis, Finding, Patch
 from trainperf.patch.patch import ALREADY, Written, sha256, write_edits
 from trainperf.rewrite.diff import reverted, unified
 from trainperf.rewrite.script import Reader
-from trainperf.rewrite.source import Source
+from trainperf.source.text import Source
 
 
 @dataclass(frozen=True)

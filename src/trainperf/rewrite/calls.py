@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.source import Source, Span
+from trainperf.source.text import Source, Span
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,6 @@ def arguments(call: ast.Call) -> list[Argument]:
     """Return all arguments of a call in the order of the source."""
     every: list[Argument] = [*call.args, *call.keywords]
     return sorted(every, key=lambda node: (node.lineno, node.col_offset))
-
-
-def keyword(call: ast.Call, name: str) -> ast.keyword | None:
-    """Return the keyword argument `name` where it is written out."""
-    return next((each for each in call.keywords if each.arg == name), None)
-
-
-def positional(call: ast.Call, index: int) -> ast.expr | None:
-    """Return the positional argument `index`, None if there are fewer.
-
-    Raises `CannotRewrite` where a `*` before it hides which one that is.
-    """
-    for argument in call.args[: index + 1]:
-        if isinstance(argument, ast.Starred):
-            raise CannotRewrite("the arguments are passed as *args")
-    return call.args[index] if index < len(call.args) else None
 
 
 def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.calls import CallChange, call_edits
 from trainperf.rewrite.edits import Edit, render
-from trainperf.rewrite.source import Source
+from trainperf.source.text import Source
 
 
 @dataclass(frozen=True)

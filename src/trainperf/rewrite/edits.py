@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.source import Span
+from trainperf.source.text import Span
 
 
 class Rank(IntEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_strings
-from trainperf.rewrite.source import Source
 from trainperf.rewrite.statements import first_line
 from trainperf.rewrite.wrapping import Around, indentation, siblings
+from trainperf.source.text import Source
 
 GAP = 2
 """Empty lines around a function at the top of a module."""

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.source import Source
+from trainperf.source.text import Source
 
 PREFERRED = {"tensorflow": "tf", "numpy": "np"}
 """The name a module is imported under where a file does not import it yet."""

@@ -6,7 +6,7 @@ import ast
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
-from trainperf.rewrite.source import Function, Place, Source, Span
+from trainperf.source.text import Function, Place, Source, Span
 
 _ATOMS = (
     ast.Call,

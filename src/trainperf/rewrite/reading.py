@@ -9,11 +9,11 @@ from pathlib import Path
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.calls import keyword, positional
 from trainperf.rewrite.checks import check_users
-from trainperf.rewrite.defaults import Origin, origin
 from trainperf.rewrite.edited import EditedFile
-from trainperf.rewrite.source import Function, Source
+from trainperf.source.arguments import keyword, positional
+from trainperf.source.defaults import Origin, origin
+from trainperf.source.text import Function, Source
 
 Reader = Callable[[str], bytes]
 

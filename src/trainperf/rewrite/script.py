@@ -10,12 +10,13 @@ from dataclasses import replace
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import extraction, imports, layout, statements, wrapping
-from trainperf.rewrite.calls import CallChange, keyword, positional
+from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.reading import Reader, Reading, default_reader
+from trainperf.source.arguments import keyword, positional
 
 PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.source import Function, Place, Source, Span
+from trainperf.source.text import Function, Place, Source, Span
 
 
 def first_line(source: Source, node: ast.stmt) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Indent, lines_within_strings
-from trainperf.rewrite.source import Function, Place, Source
 from trainperf.rewrite.statements import first_line
+from trainperf.source.text import Function, Place, Source
 
 Around = Sequence[Place]
 """The statements around a site, outermost first, each with its block."""

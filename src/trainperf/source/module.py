@@ -246,23 +246,6 @@ class Module:
         return {name for each in found if (name := self.name(each)) is not None}
 
 
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """Return the argument given by keyword or at `position`; None where there is none."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    if position is not None and len(call.args) > position and not starred(call):
-        return call.args[position]
-    return None
-
-
-def starred(call: ast.Call) -> bool:
-    """Tell whether `*args` or `**kwargs` may give arguments that are not seen here."""
-    return any(isinstance(each, ast.Starred) for each in call.args) or any(
-        keyword.arg is None for keyword in call.keywords
-    )
-
-
 def inside(node: ast.AST, functions: bool = False) -> Iterator[ast.AST]:
     """Yield what stands in `node`, without the bodies of inner functions unless wanted."""
     stack = list(ast.iter_child_nodes(node))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import root
+from trainperf.source.statements import root
 
 if TYPE_CHECKING:
     from trainperf.model import Site

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import (
+from trainperf.source.statements import (
     COLLECTS,
     Function,
     assigned,

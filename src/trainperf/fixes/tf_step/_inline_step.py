@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import Function, assigned, dotted, root
 from trainperf.fixes.tf_step._step_names import Names
 from trainperf.fixes.tf_step._traced_bodies import NUMBERS_ONLY, acts_once
+from trainperf.source.statements import Function, assigned, dotted, root
 
 if TYPE_CHECKING:
     from trainperf.model import Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.fixes.common.bodies import (
+from trainperf.source.statements import (
     Function,
     dotted,
     keeps_state,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.bodies import dotted
 from trainperf.fixes.common.cases import SITE, evidence, probe
 from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, Site, StepFunction
+from trainperf.source.statements import dotted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

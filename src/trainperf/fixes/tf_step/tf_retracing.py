@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.common.bodies import Function
 from trainperf.fixes.common.cases import OTHER_SITE, SITE, evidence
 from trainperf.fixes.common.step import at_most, bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
@@ -19,6 +18,7 @@ from trainperf.fixes.tf_step._traced_bodies import (
     needs_shape,
 )
 from trainperf.model import ChangingNumber, Equivalence, Evidence, Finding, Retracing, is_taken
+from trainperf.source.statements import Function
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

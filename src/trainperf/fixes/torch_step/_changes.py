@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import Function, keeps_state, root, walk
 from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.source.statements import Function, keeps_state, root, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site

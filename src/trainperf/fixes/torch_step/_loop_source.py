@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import Function, walk
+from trainperf.source.statements import Function, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site

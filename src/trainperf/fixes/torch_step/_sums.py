@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.bodies import Function
 from trainperf.fixes.torch_step import _loop_source as source
+from trainperf.source.statements import Function
 
 if TYPE_CHECKING:
     from trainperf.model import Site

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.bodies import Function, walk
 from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.torch_cases import FORWARD_SITE, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step import _loop_source as source
 from trainperf.fixes.torch_step._changes import trains
 from trainperf.model import BetweenEpochs, Equivalence, Evaluation, Evidence, Finding, Loop, Site
+from trainperf.source.statements import Function, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument, starred
 from trainperf.source.loops import LOADER, backward_loops, iterated, targets
-from trainperf.source.module import Module, argument, inside, names_in, starred
+from trainperf.source.module import Module, inside, names_in
 from trainperf.source.rule import Rule
 
 

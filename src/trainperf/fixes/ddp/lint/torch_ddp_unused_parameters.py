@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument
 from trainperf.source.loops import DDP
-from trainperf.source.module import Module, argument
+from trainperf.source.module import Module
 from trainperf.source.rule import Rule
 
 

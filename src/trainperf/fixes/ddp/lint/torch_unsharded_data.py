@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument, starred
 from trainperf.source.loops import DDP, LOADER, backward_loops
-from trainperf.source.module import Module, argument, starred
+from trainperf.source.module import Module
 from trainperf.source.rule import Rule
 
 _SHARED = ("Sampler", "shard", "split_dataset_by_node", "rank::", "rank ::", "[rank", "Subset",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument
 from trainperf.source.datasets import is_dataset
 from trainperf.source.loops import iterated, targets
-from trainperf.source.module import Module, argument, names_in
+from trainperf.source.module import Module, names_in
 from trainperf.source.rule import Rule
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import function_of
 from trainperf.source.datasets import is_dataset
-from trainperf.source.module import Module, argument, inside, starred
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
 
 _READERS = {

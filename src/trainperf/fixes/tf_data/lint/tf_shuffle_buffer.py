@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of, reading
 from trainperf.source.datasets import BATCHES, chain, is_dataset
-from trainperf.source.module import Module, argument
+from trainperf.source.module import Module
 from trainperf.source.rule import Rule
 
 MANY = 500

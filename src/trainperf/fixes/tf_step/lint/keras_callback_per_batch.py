@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.module import Module, argument, inside
+from trainperf.source.arguments import argument
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
 
 FEW = 10

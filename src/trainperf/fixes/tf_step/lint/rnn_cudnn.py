@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.module import UNKNOWN, Module, argument
+from trainperf.source.arguments import argument
+from trainperf.source.module import UNKNOWN, Module
 from trainperf.source.rule import Rule
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.loops import backward_loops
-from trainperf.source.module import Module, argument, inside
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
 from trainperf.source.scopes import Loop
 

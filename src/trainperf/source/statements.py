@@ -1,4 +1,4 @@
-"""The body of a function, as far as its source shows: for fixes that abstain."""
+"""Statements of a function: the names they bind, the state they keep."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.calls import keyword, positional
+from trainperf.source.arguments import keyword, positional
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool")

@@ -1,0 +1,40 @@
+"""Arguments of a call, by name and by place."""
+
+from __future__ import annotations
+
+import ast
+
+from trainperf.errors import CannotRewrite
+
+
+def keyword(call: ast.Call, name: str) -> ast.keyword | None:
+    """Return the keyword argument `name` where it is written out."""
+    return next((each for each in call.keywords if each.arg == name), None)
+
+
+def positional(call: ast.Call, index: int) -> ast.expr | None:
+    """Return the positional argument `index`, None if there are fewer.
+
+    Raises `CannotRewrite` where a `*` before it hides which one that is.
+    """
+    for argument in call.args[: index + 1]:
+        if isinstance(argument, ast.Starred):
+            raise CannotRewrite("the arguments are passed as *args")
+    return call.args[index] if index < len(call.args) else None
+
+
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """Return the argument given by keyword or at `position`; None where there is none."""
+    found = keyword(call, name)
+    if found is not None:
+        return found.value
+    if position is not None and len(call.args) > position and not starred(call):
+        return call.args[position]
+    return None
+
+
+def starred(call: ast.Call) -> bool:
+    """Tell whether `*args` or `**kwargs` may give arguments that are not seen here."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(
+        each.arg is None for each in call.keywords
+    )

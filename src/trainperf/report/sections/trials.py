@@ -55,19 +55,24 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.heading("Tried on the script itself")
     if diagnosis.control is not None:
-        page.prose(
-            _control(diagnosis.control).partition(" could be noise.")[0] + " could be noise.", 2
-        )
-    rows = tuple(_row(one, diagnosis) for one in ordered(diagnosis) if one.kept)
-    if rows:
-        page.add(TrialRows(rows))
+        page.prose(_against_itself(diagnosis.control), indent=2)
     found = ordered(diagnosis)
-    for outcome, words in REST:
-        if names := [_figure(one) for one in found if one.outcome is outcome]:
-            page.prose(f"{words}: {', '.join(names)}.", indent=2)
+    rows = tuple(_row(one, diagnosis) for one in found if one.kept)
+    if rows:
+        page.gap()
+        page.add(TrialRows(rows))
+    rest = [
+        f"{words}: {', '.join(names)}."
+        for outcome, words in REST
+        if (names := [_figure(one) for one in found if one.outcome is outcome])
+    ]
     left = [one for one in found if one.outcome is Outcome.NOT_TRIED and one.speedup is None]
     if left:
-        page.prose(f"Not tried: {', '.join(one.name for one in left)}.", indent=2)
+        rest.append(f"Not tried: {', '.join(one.name for one in left)}.")
+    if rows and rest:
+        page.gap()
+    for text in rest:
+        page.prose(text, indent=2)
 
 
 def _figure(trial: Trial) -> str:

@@ -9,10 +9,12 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from observing import DYING_S, MARK, gone, kill_strays, strays
+from trying import RETRIED
 
 # Who runs the tests, where, and with what settings is nothing to them: those that ask set it.
 for _name in [name for name in os.environ if name.startswith(("AWS_", "SM_", "TRAINPERF_"))]:
@@ -67,3 +69,10 @@ def nothing_left(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert strays(mark) == []
     assert list(temporary.iterdir()) == []
     temporary.rmdir()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how often something was tried once more: what hides a flaky test must be seen."""
+    if RETRIED:
+        told = ", ".join(f"{of} ({many})" for of, many in sorted(RETRIED.items()))
+        terminalreporter.write_line(f"tried again: {told}")

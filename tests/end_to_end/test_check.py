@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from observing import script
+from trying import tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -66,7 +67,7 @@ def test_a_planted_tenth_is_caught_and_the_unchanged_script_passes(tmp_path: Pat
         status, output = check(tmp_path, "--baseline", "base.json")
         assert status == 0, output
         assert "check failed" not in output
-    for _ in range(TRIES):
+    for _ in tries("a planted tenth", TRIES):
         status, output = check(tmp_path, "--baseline", "base.json", units=56)
         assert "check passed" not in output
         if status == 1:

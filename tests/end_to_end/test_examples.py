@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from observing import drop_inductor_cache, patient
+from trying import tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -122,7 +123,7 @@ def test_the_planted_cause_comes_first_and_a_healthy_script_stays_clean(
     case: Said, tmp_path: Path
 ) -> None:
     wrong = ""
-    for attempt in range(TRIES):
+    for attempt in tries(case.script.name, TRIES):
         folder = tmp_path / str(attempt)
         shutil.copytree(case.script.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
         report = _diagnose(case.script.name, folder)

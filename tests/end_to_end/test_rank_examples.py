@@ -17,6 +17,7 @@ import pytest
 
 from observing import drop_inductor_cache, patient
 from trainperf.model.reported_parallel import ReportedParallel, ReportedRank
+from trying import tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -94,7 +95,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.script.removesuffix(".py"))
 def test_what_a_job_of_several_devices_waits_for_is_named(case: Said, tmp_path: Path) -> None:
     wrong = ""
-    for attempt in range(TRIES):
+    for attempt in tries(case.script, TRIES):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         shutil.copy(EXAMPLES / case.script, folder)

@@ -18,6 +18,7 @@ import pytest
 from legs import states
 from observing import LONG_S, drop_inductor_cache, patient, script, strays
 from trainperf.run import guarding
+from trying import tries
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 
@@ -108,7 +109,7 @@ def copied(case: Path, to: Path) -> Path:
 def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     case: Proven, tmp_path: Path
 ) -> None:
-    for attempt in range(TRIES):
+    for attempt in tries(case.fix, TRIES):
         folder = copied(case.script, tmp_path / str(attempt))
         report = diagnosed(
             folder, case.script.name, "--budget", BUDGET, "--only", case.fix, *case.options

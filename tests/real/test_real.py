@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from observing import patient
+from trying import tries
 
 HERE = Path(__file__).parent
 TRIES = 2
@@ -62,7 +63,7 @@ def diagnosed(script: str, folder: Path, *options: str) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.script)
 def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_path: Path) -> None:
-    for attempt in range(TRIES):
+    for attempt in tries(case.script, TRIES):
         report = diagnosed(case.script, tmp_path / str(attempt), "--only", case.fix)
         found = [one for one in report["trials"] if one["fix"] == case.fix and one["speedup"]]
         best = max(found, key=lambda one: one["speedup"], default=None)

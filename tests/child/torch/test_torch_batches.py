@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 
 from processes import soon  # noqa: E402
 from trainperf.child.torch import batches as part  # noqa: E402
-from trainperf.child.torch.device import TorchDevice  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 
@@ -226,12 +225,6 @@ def test_a_batch_that_holds_itself_ends():
     assert len(list(part.leaves(batch))) <= part.DEEPEST
     assert len(part.fresh(batch)) == 2
     assert len(part.cloned(batch)) == 2
-
-
-def test_there_is_nothing_to_wait_for_without_a_gpu():
-    before = torch.cuda.is_initialized()
-    TorchDevice().wait()
-    assert torch.cuda.is_initialized() == before
 
 
 def test_an_iterator_is_of_its_loader_and_not_of_the_dataset():

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+KIND = "GPU"
+"""The devices that run later than the host."""
+
 
 class TensorFlowDevice:
     """The GPUs of this process; the CPU has nothing queued."""
 
     def wait(self) -> None:
-        """Wait until the GPUs have done what was queued; nothing to do on the CPU."""
+        """Wait until they have done what was queued; nothing to do on the CPU.
+
+        `tf.test.experimental.sync_devices` visits the devices of other workers as well, and
+        fails there: a process of a `MultiWorkerMirroredStrategy` lists them all.
+        """
         import tensorflow as tf
 
-        if tf.config.list_logical_devices("GPU"):
-            tf.test.experimental.sync_devices()
+        devices = tf.config.list_logical_devices(KIND)
+        if not devices:
+            return
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+        from tensorflow.python.ops import gen_sync_ops
+
+        here = (context.context().host_address_space(), "/device:")  # alone, no job is named
+        for device in devices:
+            if device.name.startswith(here):
+                with ops.device(device.name):
+                    gen_sync_ops.SyncDevice()
+        context.async_wait()

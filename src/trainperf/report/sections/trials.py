@@ -39,6 +39,10 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
     rest(diagnosis, page)
 
 
+NO_CONTROL = (
+    "Control: the script was not compared with itself, so how much could be noise is not known."
+)
+
 REST = (
     (Outcome.REDUNDANT, "Nothing beside the others"),
     (Outcome.NO_EFFECT, "No measurable effect"),
@@ -54,8 +58,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if all(one.outcome is Outcome.NOT_TRIED for one in diagnosis.trials):
         return
     page.heading("Tried on the script itself")
-    if diagnosis.control is not None:
-        page.prose(_against_itself(diagnosis.control), indent=2)
+    control = diagnosis.control
+    page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
     found = ordered(diagnosis)
     rows = tuple(_row(one, diagnosis) for one in found if one.kept)
     if rows:
@@ -144,10 +148,7 @@ def how(diagnosis: Diagnosis) -> list[str]:
     if control is not None:
         told.append(_control(control))
     elif measured:
-        told.append(
-            "Control: the script was not compared with itself, so how much could be noise is "
-            "not known."
-        )
+        told.append(NO_CONTROL)
     return told
 
 

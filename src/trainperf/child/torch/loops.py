@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .exchange.fsdp import Collectives
     from .exchange.gradient_sums import Sums
     from .exchange.placed import Sharded
+    from .loader.places import Place
     from .step.detail import Detail
 
 WITHOUT_OPTIMIZER = 3
@@ -42,6 +43,8 @@ class TorchLoops(Loops):
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
+        self.loader_places: dict[Any, Place] = {}
+        self.autocast = ""
         self.model_calls: dict[int, Any] = {}
         self.shapes: dict[int, int] = {}
         self.set_to_none: dict[int, bool] = {}

@@ -26,9 +26,9 @@ TRACKERS_S = 3.0
 VIEW = "view"
 """Folder of a run: what it wrote into folders that it saw copy-on-write."""
 SCRATCH = "scratch"
-"""Folder of a run: what its writers were sent to, as `child.writers` names it."""
+"""Folder of a run: what its writers were sent to, as `child.shield.writers` names it."""
 BOARD = "board"
-"""Folder of a run: what its ranks said to each other, as `child.boards` names it."""
+"""Folder of a run: what its ranks said to each other, as `child.job.boards` names it."""
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0

@@ -19,7 +19,7 @@ from trainperf.run.launchers import MPIRUN, TORCHRUN, after, replaced, value
 MEASURE_S = 2.5
 """The phases of a short run take so long; two fifths of it are real steps."""
 WARM_UP_S = 6.0
-"""A warm-up that does not settle ends after so many seconds, as `child.loop` has it."""
+"""A warm-up that does not settle ends after so many seconds, as `child.timing.loop` has it."""
 MARGIN_S = 3.0
 BUDGET_SHARE = 0.6
 """So much of the budget may be over when the last run on fewer devices ends."""

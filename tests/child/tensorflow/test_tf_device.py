@@ -10,7 +10,8 @@ tf = pytest.importorskip("tensorflow")
 
 from trainperf.child.tensorflow import device  # noqa: E402
 
-REMOTE = "/job:worker/replica:0/task:1/device:CPU:0"
+REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
+"""Begins like the own one, which is task 0."""
 
 
 def test_another_workers_devices_are_not_waited_for(monkeypatch):
@@ -33,3 +34,13 @@ def test_without_a_gpu_there_is_nothing_to_wait_for(monkeypatch):
 
     monkeypatch.setattr(gen_sync_ops, "SyncDevice", lambda: pytest.fail("nothing is queued"))
     device.TensorFlowDevice().wait()
+
+
+@pytest.mark.parametrize("shape", [dict, tuple])
+def test_a_zip_is_the_users_own_dataset(shape):
+    from trainperf.child.tensorflow.batches import undistributed
+
+    one = tf.data.Dataset.range(3)
+    both = {"x": one, "y": one} if shape is dict else (one, one)
+    zipped = tf.data.Dataset.zip(both)
+    assert undistributed(zipped) is zipped

@@ -100,3 +100,14 @@ def test_of_probes_that_fail_as_a_whole_each_is_missing(driver: Any) -> None:
     driver.names = ("compiled",)
     completing.measure(driver, [("probes", driver.spoilt)])
     assert missing(driver) == {"probe compiled": "ValueError: no such stage"}
+
+
+def test_a_dataset_that_cannot_be_told_costs_nothing_but_itself() -> None:
+    class Odd(Fake):
+        def source(self) -> None:
+            raise KeyError(0)
+
+    driver: Any = Odd()
+    completing.describe(driver)
+    assert driver.faults == ["the dataset of the loop: 0"]
+    assert driver.record.of("facts")

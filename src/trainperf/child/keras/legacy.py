@@ -1,4 +1,4 @@
-"""See Keras 2 (`tf_keras`) train: the same as `keras.py`, for its other structure."""
+"""See Keras 2 (`tf_keras`) train: the same as `hooks.py`, for its other structure."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class _Epochs:
         self._current = self._latest
 
     def call(self) -> tuple[int | None, bool]:
-        """What the last call of the train function did; see `keras_epochs.Epochs.call`."""
+        """What the last call of the train function did; see `epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
         handler = self._current
         updates: int = getattr(handler, "step_increment", 0) + 1

@@ -50,12 +50,17 @@ class Shield:
 
     def _hook(self, first: Hook | None) -> Hook:
         def hook(module: ModuleType, seconds: float) -> None:
-            from .writing import Writing
-
-            if self._writing is None:
-                self._writing = Writing(self._process)
-            self._writing.hook(module, WRITING[module.__name__])
-            if first is not None:
-                first(module, seconds)
+            try:
+                self._redirect(module)
+            finally:
+                if first is not None:
+                    first(module, seconds)
 
         return hook
+
+    def _redirect(self, module: ModuleType) -> None:
+        from .writing import Writing
+
+        if self._writing is None:
+            self._writing = Writing(self._process)
+        self._writing.hook(module, WRITING[module.__name__])

@@ -81,10 +81,10 @@ def undistributed(dataset: Any) -> Any:
     """
     if hasattr(dataset, "_original_dataset"):
         return dataset._original_dataset
+    if hasattr(dataset, "_inputs"):  # a `zip` has `_datasets` as well
+        return dataset
     made = getattr(dataset, "_datasets", None)
-    if made is not None:
-        return made[0] if made else None
-    return dataset if hasattr(dataset, "_inputs") else None
+    return made[0] if made else None
 
 
 def _Cycle(batches: list[Any], iterator: Any) -> Any:  # noqa: N802 - reads as a constructor

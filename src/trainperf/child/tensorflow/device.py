@@ -24,7 +24,8 @@ class TensorFlowDevice:
         from tensorflow.python.framework import ops
         from tensorflow.python.ops import gen_sync_ops
 
-        here = (context.context().host_address_space(), "/device:")  # alone, no job is named
+        space = context.context().host_address_space()
+        here = (f"{space}/device:", "/device:")  # alone, no job is named
         for device in devices:
             if device.name.startswith(here):
                 with ops.device(device.name):

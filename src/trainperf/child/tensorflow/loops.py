@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowLoops(Loops):
-    """What the TensorFlow and Keras hooks share; see `tensorflow.py` for the hooks.
+    """What the TensorFlow and Keras hooks share; see `hooks.py`.
 
     A step that is one call is a marked function or a `train_function`.
     `gradient_pending` is set from a tape's gradients to the first assignment of a
@@ -53,7 +53,7 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place among the workers of a strategy, or of torch's process group."""
+        """This process's place among the workers of a strategy."""
         return scopes.world(self.strategies)
 
     def facts(self, driver: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ USUAL_S = 10.0
 
 def describe(driver: Driven) -> None:
     """Record what the loop is: all blocks are done."""
-    driver.reads.close(driver.source())
+    driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
 
 
@@ -54,7 +54,7 @@ def lacks(driver: Driven, name: str, reason: str) -> None:
 
 def describe_early(driver: Driven) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
-    driver.reads.close(driver.source())
+    driver.reads.close(_source(driver))
     driver.process.off = True
     try:
         driver.record.write("early", **_description(driver))
@@ -65,6 +65,14 @@ def describe_early(driver: Driven) -> None:
         driver.process.failed("describing a loop that is over", error)
     finally:
         driver.process.off = False
+
+
+def _source(driver: Driven) -> Any:
+    try:
+        return driver.source()
+    except Exception as error:
+        driver.process.failed("the dataset of the loop", error)
+        return None
 
 
 def _description(driver: Driven) -> dict[str, Any]:

@@ -99,8 +99,9 @@ def absolute_sum(variables: list[Any]) -> float:
     """The sum of the absolute values of variables, of one framework; waits for the device."""
     if variables and hasattr(variables[0], "detach"):
         with sys.modules["torch"].no_grad():
-            flat = [one.detach().reshape(-1)[:LONGEST] for one in variables]
-            return sum(float(one.double().abs().sum()) for one in flat)
+            return sum(
+                float(one.detach().reshape(-1)[:LONGEST].double().abs().sum()) for one in variables
+            )
     import tensorflow as tf
 
     total = 0.0

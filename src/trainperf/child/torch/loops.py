@@ -27,7 +27,7 @@ WITHOUT_OPTIMIZER = 3
 
 
 class TorchLoops(Loops):
-    """What the PyTorch hooks share; see `torch.py` for the hooks.
+    """What the PyTorch hooks share; see `hooks.py`.
 
     `optimizers` are those that updated weights, by their ids. What the calls of a step
     were, `model_calls` and what follows it, is filled in by `step.detail` while a few

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..device import TorchDevice
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks
 from .patches import Dynamo, Patches, Warnings
@@ -190,7 +191,7 @@ class Detail:
 
     def _synchronize(self) -> None:
         if not self._torch.cuda.is_current_stream_capturing():
-            self._torch.cuda.synchronize()
+            TorchDevice().wait()
 
     def _failed(self, error: BaseException) -> None:
         self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]

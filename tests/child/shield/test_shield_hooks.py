@@ -1,0 +1,27 @@
+"""What redirects writers stands before other hooks of a module, and keeps none of them away."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from fakes import FakeProcess
+from trainperf.child.shield.modules import WRITING, Shield
+
+NAME = "torch.serialization"
+
+
+def test_a_hook_that_follows_runs_where_nothing_can_be_redirected(monkeypatch):
+    ran = []
+    hooks = {NAME: lambda module, seconds: ran.append(module.__name__)}
+    Shield(FakeProcess()).add_hooks(hooks)
+
+    def refuses(process):
+        raise OSError("no folder for temporary files")
+
+    monkeypatch.setattr("trainperf.child.shield.writing.Writing", refuses)
+    with pytest.raises(OSError, match="no folder"):  # `PostImport` records it
+        hooks[NAME](ModuleType(NAME), 0.0)
+    assert ran == [NAME]
+    assert set(hooks) == set(WRITING)

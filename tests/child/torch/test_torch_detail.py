@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,6 +46,7 @@ net = Net()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 x, y = torch.randn(16, 4), torch.randn(16, 1)
 """
+HERE = Path(__file__).parent
 STEP = """\
 optimizer.zero_grad()
 loss = F.mse_loss(net(x), y)
@@ -331,7 +333,7 @@ def test_a_loop_that_compiles_its_first_model_meets_no_hook_of_ours(tmp_path):
     )
     done = subprocess.run(
         [sys.executable, str(script)],
-        env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
         capture_output=True,
         text=True,
         check=False,

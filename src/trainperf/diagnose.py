@@ -15,7 +15,6 @@ from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.machine import after_run, caught_up, inspect_machine
 from trainperf.model import (
     Diagnosis,
-    Ending,
     Event,
     Evidence,
     Finding,
@@ -150,7 +149,7 @@ def _try(
     on_event: Callable[[Event], None],
 ) -> Tried | None:
     """Try the fixes on the script, if that was asked for and the run was measured."""
-    complete = recording.ending in (Ending.MEASURED, Ending.FINISHED)
+    complete = recording.ending.complete
     if request.only:
         findings = tuple(one for one in findings if one.id in request.only)
     if not request.trials or not complete or not findings:

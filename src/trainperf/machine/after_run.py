@@ -9,10 +9,7 @@ from dataclasses import replace
 from trainperf.evidence.objects import seen
 from trainperf.machine.storage import channels, reads_apart, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
-from trainperf.model import Ending, Machine, Objects, Recording
-
-LOOKED_AT = (Ending.MEASURED, Ending.FINISHED)
-"""Endings after which the reader has time for a few more seconds."""
+from trainperf.model import Machine, Objects, Recording
 
 FROM_S3 = "the steps opened no files: they read from S3"
 
@@ -31,7 +28,7 @@ def looked_at(
     """
     objects = seen(recording)
     remote = any(one.requests for one in objects)
-    if recording.ending not in LOOKED_AT:
+    if not recording.ending.complete:  # else the reader has no time for a few more seconds
         return replace(
             recording,
             reads_reason=f"not looked at: the run was {recording.ending.value}",

@@ -91,6 +91,11 @@ class Ending(StrEnum):
     OUT_OF_BUDGET = "out of budget"
     INTERRUPTED = "interrupted"  # Ctrl-C
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing cut the run short."""
+        return self in (Ending.MEASURED, Ending.FINISHED)
+
 
 Event = dict[str, Any]
 

@@ -158,7 +158,7 @@ def _measured(
         recording = launch(run, own, interrupted=interrupted)
     finally:
         shutil.rmtree(own, ignore_errors=True)
-    if recording.ending not in (Ending.MEASURED, Ending.FINISHED):
+    if not recording.ending.complete:
         return f"the run ended early: {recording.ending.value}"
     try:
         evidence = read(recording, whole.machine)

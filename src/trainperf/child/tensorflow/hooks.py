@@ -22,10 +22,8 @@ from .strategies import hooks as strategy_hooks
 
 def hook(loops: TensorFlowLoops, module: ModuleType) -> None:
     """Set the hooks of one TensorFlow module that was just imported."""
-    name = HOOKS[module.__name__]
-    getattr(sys.modules[__name__], name)(loops, module)
-    if name != "imported":
-        loops.process.record.write("hook", name=module.__name__)
+    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
+    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TensorFlowLoops, module: Any) -> None:

@@ -22,10 +22,8 @@ OLDEST = (2, 11)
 
 def hook(loops: TorchLoops, module: ModuleType) -> None:
     """Set the hooks of one PyTorch module that was just imported."""
-    name = HOOKS[module.__name__]
-    getattr(sys.modules[__name__], name)(loops, module)
-    if name != "imported":
-        loops.process.record.write("hook", name=module.__name__)
+    getattr(sys.modules[__name__], HOOKS[module.__name__])(loops, module)
+    loops.process.record.write("hook", name=module.__name__)
 
 
 def imported(loops: TorchLoops, module: Any) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from trainperf.model import Diagnosis, Ending, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
+from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.findings import HELD_UP
-
-WHOLE = (Ending.MEASURED, Ending.FINISHED)
-"""Endings of a run that was not cut short."""
 
 FULL = "every section of this report"
 """What a short report leaves to `--full`."""
@@ -24,7 +21,7 @@ MOST = 4
 
 def open_points(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was not measured and noted where that leaves the verdict open."""
-    if diagnosis.verdict.grade == "settled" and diagnosis.ending in WHOLE:
+    if diagnosis.verdict.grade == "settled" and diagnosis.ending.complete:
         return
     _list("Not measured", diagnosis.not_measured[:MOST], page)
     if (more := len(diagnosis.not_measured) - MOST) > 0:
@@ -68,8 +65,7 @@ def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -
     patch = diagnosis.patch
     if patch is not None:
         _environment(patch, page)
-    then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
-    then = [one for one in then if not one[0].endswith(" --diff")]
+    then = _making(diagnosis, saved, patch_file, look=False)
     if saved:
         then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
     if longer := _longer(diagnosis):
@@ -83,8 +79,7 @@ def commands(
     diagnosis: Diagnosis, saved: str, patch_file: str, again: str = "print this report again"
 ) -> list[tuple[str, str]]:
     """Return the commands that lead on, each with what it does; `again` is for `show`."""
-    patch = diagnosis.patch
-    then = [] if patch is None else _making(patch, saved, patch_file, _measured(diagnosis))
+    then = _making(diagnosis, saved, patch_file)
     if saved:
         then.append((f"trainperf show {shlex.quote(saved)}", again))
     if first := _explained(diagnosis):
@@ -127,23 +122,23 @@ def _spent(overhead: Overhead) -> str:
     return text
 
 
-def _measured(diagnosis: Diagnosis) -> bool:
-    return any(trial.kept for trial in diagnosis.trials)
-
-
-def _making(patch: Patch, saved: str, patch_file: str, measured: bool) -> list[tuple[str, str]]:
-    """The commands that make the edits of a patch; `measured` says that they were tried."""
+def _making(
+    diagnosis: Diagnosis, saved: str, patch_file: str, look: bool = True
+) -> list[tuple[str, str]]:
+    """The commands that make the edits of the patch; with `look`, the one that shows them too."""
     commands: list[tuple[str, str]] = []
-    if not patch.diff:
+    patch = diagnosis.patch
+    if patch is None or not patch.diff:
         return commands
     edits = units.count(edits_in(patch.diff), "edit")
     if saved:
         fix = f"trainperf fix {shlex.quote(saved)}"
         one = len(patch.findings) == 1
-        untried = "" if measured else ", not measured"
+        untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
         these = "this change" if one else "these changes"
         commands.append((fix, f"make {these} in your files ({edits}{untried})"))
-        commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
+        if look:
+            commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
     if patch_file:
         commands.append((f"git apply {shlex.quote(patch_file)}", f"the same {edits}, with git"))
     return commands
@@ -153,11 +148,15 @@ def _environment(patch: Patch, page: Page) -> None:
     if not patch.environment:
         return
     page.heading("Part of the changes: set before the script starts")
-    export = "\n".join(
+    page.add(Code(exports(patch), "bash", 2))
+
+
+def exports(patch: Patch) -> str:
+    """Return the commands that set the environment of a patch."""
+    return "\n".join(
         f"export {one_line(name)}={shlex.quote(one_line(value))}"
         for name, value in patch.environment.items()
     )
-    page.add(Code(export, "bash", 2))
 
 
 def _explained(diagnosis: Diagnosis) -> str:
@@ -201,8 +200,7 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
         return _nothing(tried, diagnosis), STRONG
     if diagnosis.findings:
         return _bounds_only(diagnosis), STRONG
-    complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
-    if diagnosis.verdict.healthy and complete and _all_was_seen(diagnosis):
+    if diagnosis.verdict.healthy and diagnosis.ending.complete and _all_was_seen(diagnosis):
         return "Nothing to change: trainperf knows nothing that would make it faster.", GOOD
     return "", ""
 

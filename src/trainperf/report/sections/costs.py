@@ -42,7 +42,7 @@ def input_stages(diagnosis: Diagnosis, page: Page) -> None:
                 "" if function is None else function.name,
                 where or ("" if function is None else defined(function, diagnosis.cwd)),
                 "not timed" if seconds is None else units.seconds(seconds),
-                _share(share, page),
+                _share(share),
                 stage.detail,
             ]
         )
@@ -99,7 +99,7 @@ def callbacks(diagnosis: Diagnosis, page: Page) -> None:
                 "" if callback.where is None else place(callback.where, diagnosis.cwd),
                 units.seconds(callback.batch_s),
                 "" if epoch is None else units.seconds(epoch),
-                _share(share, page),
+                _share(share),
             ]
         )
     if rows:
@@ -124,7 +124,7 @@ def functions(diagnosis: Diagnosis, page: Page) -> None:
             function.name,
             place(Site(function.file, function.line), diagnosis.cwd),
             f"{function.thread} thread",
-            _share(function.share, page),
+            _share(function.share),
             f"in {function.calls_into}" if function.calls_into else "",
         ]
         for function in top
@@ -137,7 +137,7 @@ def functions(diagnosis: Diagnosis, page: Page) -> None:
     )
 
 
-def _share(share: float | None, page: Page) -> Words | str:
+def _share(share: float | None) -> Words | str:
     """Write a share; half of the whole and more stands out."""
     if share is None:
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Ending
+from trainperf.model import Diagnosis
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.report.document import STRONG, Page, say
 from trainperf.report.sections.shares import EXPOSED
@@ -38,8 +38,11 @@ def remains(diagnosis: Diagnosis, page: Page) -> None:
 
 def open_question(diagnosis: Diagnosis) -> bool:
     """Whether a whole run was slow, so that a reader asks why."""
-    complete = diagnosis.ending in (Ending.MEASURED, Ending.FINISHED)
-    return complete and diagnosis.times.real_s is not None and not diagnosis.verdict.healthy
+    return (
+        diagnosis.ending.complete
+        and diagnosis.times.real_s is not None
+        and not diagnosis.verdict.healthy
+    )
 
 
 def _kept(job: ReportedParallel) -> tuple[str, ...]:

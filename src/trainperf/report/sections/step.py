@@ -101,7 +101,7 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
     if times.real_s is not None:
         _time(diagnosis, page)
     if diagnosis.verdict.utilization is not None:
-        page.fact("Utilisation", _utilization(diagnosis.verdict, page), LABEL)
+        page.fact("Utilisation", _utilization(diagnosis.verdict), LABEL)
     if times.input_s is not None:
         page.fact("Data alone", f"{units.seconds(times.input_s)} for each step", LABEL)
     if diagnosis.loop is not None:
@@ -142,7 +142,7 @@ def _one_step(times: ReportedTimes) -> str:
     return f"{units.seconds(times.real_s)}{noise}{speed}"
 
 
-def _utilization(verdict: Verdict, page: Page) -> Words:
+def _utilization(verdict: Verdict) -> Words:
     """Say it against the line; below it, the data is blamed only where the verdict does."""
     assert verdict.utilization is not None
     line = units.share(INPUT_BOUND_BELOW)

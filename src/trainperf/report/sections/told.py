@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 
-from trainperf.model import Diagnosis, Patch
-from trainperf.report.plain import one_line, plain
+from trainperf.model import Diagnosis
+from trainperf.report.plain import plain
 from trainperf.report.sections import closing, step
+from trainperf.report.sections.closing import exports
 from trainperf.report.sections.step import ended_early
 
 __all__ = ["answer", "device", "ended_early", "exports", "framework", "last_output", "snippet"]
@@ -42,11 +42,3 @@ def framework(diagnosis: Diagnosis) -> str:
 def snippet(source: str) -> str:
     """Return code to paste, without what it is indented by."""
     return textwrap.dedent(plain(source).expandtabs(4)).strip("\n")
-
-
-def exports(patch: Patch) -> str:
-    """Return the commands that set the environment of a patch."""
-    return "\n".join(
-        f"export {one_line(name)}={shlex.quote(one_line(value))}"
-        for name, value in patch.environment.items()
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.model import words as units
@@ -43,40 +44,29 @@ NO_CONTROL = (
     "Control: the script was not compared with itself, so how much could be noise is not known."
 )
 
-REST = (
-    (Outcome.REDUNDANT, "Nothing beside the others"),
-    (Outcome.NO_EFFECT, "No measurable effect"),
-    (Outcome.SLOWER, "Slower"),
-    (Outcome.LOSSES_DIFFER, "Losses differ"),
-    (Outcome.FAILED, "Failed"),
-)
-"""What came of the trials that are no advice, in words for a list of their names."""
-
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was kept beside the control, and name the rest by what came of it."""
-    if all(one.outcome is Outcome.NOT_TRIED for one in diagnosis.trials):
+    found = ordered(diagnosis)
+    if all(one.outcome is Outcome.NOT_TRIED for one in found):
         return
     page.heading("Tried on the script itself")
-    control = diagnosis.control
-    page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
-    found = ordered(diagnosis)
-    rows = tuple(_row(one, diagnosis) for one in found if one.kept)
-    if rows:
+    if diagnosis.control is not None or any(one.pairs for one in found):
+        control = diagnosis.control
+        page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
+    if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
         page.gap()
-        page.add(TrialRows(rows))
+        page.add(TrialRows(kept))
+    told = {one.id for one in diagnosis.findings}
     rest = [
-        f"{words}: {', '.join(names)}."
-        for outcome, words in REST
-        if (names := [_figure(one) for one in found if one.outcome is outcome])
+        one
+        for one in found
+        if not one.kept and not (one.outcome is Outcome.CHANGES and one.fix in told)
     ]
-    left = [one for one in found if one.outcome is Outcome.NOT_TRIED and one.speedup is None]
-    if left:
-        rest.append(f"Not tried: {', '.join(one.name for one in left)}.")
-    if rows and rest:
+    if kept and rest:
         page.gap()
-    for text in rest:
-        page.prose(text, indent=2)
+    for words, those in groupby(rest, key=lambda one: heading(one, diagnosis)):
+        page.prose(f"{words.capitalize()}: {', '.join(map(_figure, those))}.", indent=2)
 
 
 def _figure(trial: Trial) -> str:

@@ -236,14 +236,10 @@ def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
 def _patch(patch: Patch | None) -> Patched | None:
     if patch is None or not (patch.diff or patch.skipped or patch.environment):
         return None
-    export = "\n".join(
-        f"export {one_line(name)}={shlex.quote(one_line(value))}"
-        for name, value in patch.environment.items()
-    )
     return Patched(
         edits=units.count(closing.edits_in(patch.diff), "edit"),
         lines=patch_lines(patch.diff) if patch.diff else [],
         copyable=survives(patch.diff),
         skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in patch.skipped],
-        environment=coloured(export, "bash") if export else None,
+        environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
     )

@@ -160,7 +160,7 @@ def _properties(finding: Finding, trial: Trial | None) -> Json:
 def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
     """How the script was run, how that ended, and what could not be measured."""
     found: Json = {
-        "executionSuccessful": diagnosis.ending in (Ending.MEASURED, Ending.FINISHED),
+        "executionSuccessful": diagnosis.ending.complete,
         "exitCodeDescription": str(diagnosis.ending),
         "commandLine": plain(shlex.join(diagnosis.command)),
         "arguments": [plain(one) for one in diagnosis.command[1:]],

@@ -89,13 +89,6 @@ class Paper:
             wrapped.plain = wrapped.plain.replace(_HELD, " ")
             self.line((before if row == 0 else Text(" " * hang)) + wrapped, indent)
 
-    def paragraphs(self, text: str, indent: int = 0) -> None:
-        """Write text wrapped, its paragraphs (set apart by a blank line) kept."""
-        for row, paragraph in enumerate(re.split(r"\n\s*\n", plain(text).strip())):
-            if row:
-                self.line()
-            self.prose(paragraph, indent)
-
     def item(self, text: str, indent: int = 2) -> None:
         """Write one item of a list."""
         self.prose(text, indent, first=self.raw("- "))

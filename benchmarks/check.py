@@ -1,4 +1,4 @@
-"""What `trainperf check` says of an unchanged script, and of a planted 10 % regression.
+"""Measures how often `trainperf check` errs: on an unchanged script, and on a planted 10 %.
 
 A baseline is saved of a script whose step is 40 equal units of work. Then checks take
 turns: unchanged, four units more in the step, unchanged, four more in its input. Of an

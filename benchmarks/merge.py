@@ -1,4 +1,4 @@
-"""What joining the records of many ranks takes: time and peak memory, by the ranks.
+"""Measures joining the records of many ranks: time and peak memory, by the ranks.
 
 Records of simulated ranks are written into a temporary folder: 1,000 steps each, in
 the phases and blocks of a real run, with the samples of ten seconds. Then `merge` runs

@@ -1,4 +1,4 @@
-"""What the hooks cost per step, against an unobserved run of the same script.
+"""Measures the cost of the hooks per step, against an unobserved run of the same script.
 
 Unobserved and observed runs take turns; each stamps its own steps. Hooks do the same
 work in every step, however long the step is. So their cost is taken from steps that

@@ -1,4 +1,4 @@
-"""What counting the files that are read costs: each open, and everything else Python audits.
+"""Measures the cost of counting files: of each open, and of all else that Python audits.
 
 The hook is one that Python calls for each audit event; it cannot be taken away again, so
 each case is timed before it is set and after. Nanoseconds, the least of several runs. In a

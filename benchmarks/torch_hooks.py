@@ -1,4 +1,4 @@
-"""What the PyTorch hooks cost per step, against unobserved runs of the same script.
+"""Measures the cost of the PyTorch hooks per step, against unobserved runs of one script.
 
 As `overhead.py`, for PyTorch: runs take turns A B B A, where A is unobserved and B
 observed, and each stamps its own steps. The hooks' cost is taken from steps that do

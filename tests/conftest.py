@@ -1,4 +1,4 @@
-"""What all tests share: processes and temporary files of a test end with it."""
+"""Fixtures of all tests: processes and temporary files of a test end with it."""
 
 from __future__ import annotations
 

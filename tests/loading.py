@@ -1,4 +1,4 @@
-"""What tests of the parts of the child that look at `DataLoader`s share: fakes, and a recording."""
+"""Fakes and a recording, shared by tests of the parts of the child that look at `DataLoader`s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check says: failures, doubts, and its last line."""
+"""The words of a check: failures, doubts, and its last line."""
 
 from __future__ import annotations
 

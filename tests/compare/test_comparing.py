@@ -1,4 +1,4 @@
-"""What two diagnoses have different: refusals, remarks, figures, findings."""
+"""Differences of two diagnoses: refusals, remarks, figures, findings."""
 
 from __future__ import annotations
 

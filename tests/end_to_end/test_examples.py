@@ -1,4 +1,4 @@
-"""What trainperf says of the examples, and of scripts rebuilt from users' questions."""
+"""Diagnoses of the examples, and of scripts rebuilt from users' questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainperf says of the examples that train on several devices or in several processes."""
+"""Diagnoses of the examples that train on several devices or in several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment holds in secrets stands in nothing that is printed or written."""
+"""Secrets of the environment stand in nothing that is printed or written."""
 
 from __future__ import annotations
 

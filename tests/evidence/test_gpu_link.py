@@ -1,4 +1,4 @@
-"""What connects GPUs is the link of a job that exchanges over it, and of no other."""
+"""The connection of GPUs is the link of a job that exchanges over it, and of no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes counted of S3, as requests of a loop."""
+"""Counts of S3 by processes, as requests of a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between the steps, read off the events."""
+"""Time between the steps, read off the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process traced is read; what it did not is said with its reason."""
+"""Traces of a process are read; those it did not make are said with the reason."""
 
 from __future__ import annotations
 

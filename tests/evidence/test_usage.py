@@ -1,4 +1,4 @@
-"""What the samples of a phase say together."""
+"""Samples of a phase, taken together."""
 
 from __future__ import annotations
 

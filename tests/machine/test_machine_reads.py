@@ -1,4 +1,4 @@
-"""What processes say of their files becomes one entry for each volume."""
+"""Files that processes tell of become one entry for each volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe may ask for, and what it costs at most."""
+"""Limits of a probe: its requests, and its cost at most."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What lies around a run is told as it was found."""
+"""Surroundings of a run are told as they were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `mpirun` leaves when it is killed goes; what is another job's stays."""
+"""Leavings of a killed `mpirun` go; those of another job stay."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a comment in the source leaves out, and what it does not."""
+"""Comments in the source: the findings they leave out, and those they do not."""
 
 from __future__ import annotations
 

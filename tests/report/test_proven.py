@@ -1,4 +1,4 @@
-"""What a diagnosis says once the trials are over: the verdict is made after them."""
+"""A diagnosis once the trials are over: the verdict is made after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was not measured, where the machine says that it should have been."""
+"""Missing measurements where the machine says that they should have been taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from the script stays text on the page, whatever it holds."""
+"""Text of the script stays text on the page, whatever it holds."""
 
 from __future__ import annotations
 

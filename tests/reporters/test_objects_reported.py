@@ -1,4 +1,4 @@
-"""What the report says of S3."""
+"""The report of S3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user's program wrote cannot act on the terminal."""
+"""Text of the user's program cannot act on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says of the time between epochs."""
+"""The report of the time between epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says of how busy the machine was."""
+"""The report of how busy the machine was."""
 
 from __future__ import annotations
 

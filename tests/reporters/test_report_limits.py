@@ -1,4 +1,4 @@
-"""What the report says of the container's limits."""
+"""The report of the container's limits."""
 
 from __future__ import annotations
 

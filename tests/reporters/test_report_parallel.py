@@ -1,4 +1,4 @@
-"""What the report says of a job of several ranks."""
+"""The report of a job of several ranks."""
 
 from __future__ import annotations
 

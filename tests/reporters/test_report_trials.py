@@ -1,4 +1,4 @@
-"""What the terminal report says of the trials: at the findings, and in their own table."""
+"""The terminal's report of the trials: at the findings, and in their own table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be written, planned from a saved diagnosis and files in memory."""
+"""Plans of files to write, from a saved diagnosis and files in memory."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is packed of a source folder, and what stays at home."""
+"""Packing a source folder: the files that go along, and those that stay at home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the container, in a folder that stands for /opt/ml."""
+"""The start in the container, in a folder that stands for /opt/ml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What connects the GPUs, as NVML describes it: NVLink, else PCIe."""
+"""Links between GPUs, as NVML describes them: NVLink, else PCIe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slices hold where a fix saves between epochs. Pure."""
+"""The slices' contents where a fix saves between epochs. Pure."""
 
 from __future__ import annotations
 

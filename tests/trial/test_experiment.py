@@ -1,4 +1,4 @@
-"""What is said where the trials could not be made; whole trials are tested end to end."""
+"""The reasons why trials could not be made; whole trials are tested end to end."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What is said of a step of PyTorch: nothing of another framework, and whose work it is."""
+"""The words for a step of PyTorch: nothing of another framework, and whose work it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine's memory and loopback carry."""
+"""The speed of a machine's memory and loopback."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What the sampler of stacks counts, when it is quiet, and what it leaves as it was."""
+"""The sampler of stacks: its counts, its silence, and the program left as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script would remove at its exit is removed where it is stopped before."""
+"""Files a script would remove at its exit are removed where it is stopped before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What redirects writers stands before other hooks of a module, and keeps none of them away."""
+"""The shield's hooks stand before others of a module, and keep none of them away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's writers write lies in the scratch folder, and is read from there."""
+"""PyTorch's writers write to the scratch folder, and are read from there."""
 
 from __future__ import annotations
 

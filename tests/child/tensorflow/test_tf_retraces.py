@@ -1,4 +1,4 @@
-"""What changes between two calls of a compiled function: told by frames, without TensorFlow."""
+"""Changes between two calls of a compiled function: told by frames, without TensorFlow."""
 
 import importlib.util
 import textwrap

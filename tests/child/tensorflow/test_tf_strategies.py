@@ -1,4 +1,4 @@
-"""What is told of a `tf.distribute` strategy, its place in a cluster, its dataset."""
+"""Facts of a `tf.distribute` strategy, its place in a cluster, its dataset."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What stands between two calls of `fit` is seen once, or a few times where it is short."""
+"""Cycles between two calls of `fit` are seen once, or a few times where they are short."""
 
 from __future__ import annotations
 

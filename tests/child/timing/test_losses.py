@@ -1,4 +1,4 @@
-"""What a leg keeps of its losses: references during a step, numbers at a pause."""
+"""Losses of a leg: references during a step, numbers at a pause."""
 
 from __future__ import annotations
 

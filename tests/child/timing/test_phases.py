@@ -1,4 +1,4 @@
-"""What a phase sets up is taken back after it, also where something fails."""
+"""Phases take back what they set up, also where something fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of `DistributedDataParallel`, in a process group of one process."""
+"""`DistributedDataParallel` as it is seen in a process group of one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FSDP exchanges: counted, and left out for a while; on two ranks."""
+"""FSDP's exchange: counted, and left out for a while; on two ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read of a loader, without changing the program by reading it."""
+"""Settings of a loader are read without changing the program."""
 
 import subprocess
 import sys

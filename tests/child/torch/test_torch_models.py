@@ -1,4 +1,4 @@
-"""What is told of models: the code that builds and calls them stands in files of a user's."""
+"""Facts of models: the code that builds and calls them stands in files of a user's."""
 
 import gc
 import importlib.util

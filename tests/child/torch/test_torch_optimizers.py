@@ -1,4 +1,4 @@
-"""What is told of optimizers, and what fused kernels would take."""
+"""Facts of optimizers, and the time that fused kernels would take."""
 
 import importlib.util
 import warnings

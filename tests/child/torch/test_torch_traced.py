@@ -1,4 +1,4 @@
-"""What a tracer saw becomes operators, kernels and gaps: by events that look like Kineto's."""
+"""Traces become operators, kernels and gaps: by events that look like Kineto's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scripts share: points, a small network, a loss."""
+"""Shared by the scripts: points, a small network, a loss."""
 
 import torch
 from torch import nn

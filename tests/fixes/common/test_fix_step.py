@@ -1,4 +1,4 @@
-"""What a faster step is worth to the loop."""
+"""The worth of a faster step to the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers promise, how many are offered, and when a loader is built anew."""
+"""Promises of workers, how many are offered, and when a loader is built anew."""
 
 from __future__ import annotations
 

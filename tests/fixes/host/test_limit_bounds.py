@@ -1,4 +1,4 @@
-"""What the fixes of container limits and of GPU health promise, and on what ground."""
+"""Promises of the fixes of container limits and of GPU health, and their ground."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be saved of an exchange of gradients: never more than was measured of it."""
+"""Savings of an exchange of gradients: never more than was measured of it."""
 
 from __future__ import annotations
 

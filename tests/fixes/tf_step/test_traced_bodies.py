@@ -1,4 +1,4 @@
-"""What a function that is traced does in Python: none of it may be lost to fewer traces."""
+"""Python in a traced function: none of it may be lost to fewer traces."""
 
 from __future__ import annotations
 

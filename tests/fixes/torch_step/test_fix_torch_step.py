@@ -1,4 +1,4 @@
-"""What the parts of a PyTorch step are worth, and what its model is called."""
+"""The worth of the parts of a PyTorch step, and the name of its model."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import shlex
 from functools import partial
 
 from trainperf.fixes import HEADINGS, by_id
-from trainperf.model import Diagnosis, Ending, Finding, Site, Trial, by_fix
+from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement

@@ -10,7 +10,9 @@ from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.torch_products import Products
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
-Part = Literal["input", "transfer", "forward", "backward", "optimizer", "zero_grad", "sync", "rest"]
+Part = Literal[
+    "input", "transfer", "forward", "backward", "optimizer", "zero_grad", "graph", "sync", "rest"
+]
 
 
 HOOK_S = 20e-6
@@ -23,8 +25,10 @@ class StepPart:
     """A part of a step, from steps whose calls were timed one by one.
 
     `seconds` and `calls` are per step. "input" is the wait for the next batch,
-    "transfer" copies between devices, "sync" waits for the device outside all other
-    parts (`.item()`), "rest" what is none of them: the loop's own Python.
+    "transfer" copies between devices, or the wait for those that go on beside the step on a
+    stream of their own, "graph" a CUDA graph of the script's that is replayed, "sync" waits for
+    the device outside all other parts (`.item()`), "rest" what is none of them: the loop's own
+    Python.
     """
 
     name: Part

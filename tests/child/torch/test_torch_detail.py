@@ -97,8 +97,8 @@ class Run:
     @property
     def parts(self):
         [split] = self.of("torch_split")
-        assert all(seconds >= 0 for seconds, _ in split["parts"].values())
-        return {part: calls for part, (_, calls) in split["parts"].items()}
+        assert all(seconds >= 0 for seconds, *_ in split["parts"].values())
+        return {part: calls for part, (_, calls, *_) in split["parts"].items()}
 
     @property
     def calls(self):
@@ -553,8 +553,15 @@ def waits(monkeypatch):
         assert not said.capturing
         said.count += 1
 
+    def capture(on):
+        said.capturing = on
+
+    stream = SimpleNamespace(cuda_stream=0, synchronize=synchronize)
+    monkeypatch.setattr(torch.cuda, "capture", capture, raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: said.capturing)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: said.mode)
     monkeypatch.setattr(
@@ -569,10 +576,34 @@ def test_on_a_gpu_each_edge_of_a_part_waits_for_it(waits, observed):
     assert waits.count == 2 * 4 + 1  # four parts, and the end of the step
 
 
-def test_what_is_captured_as_a_graph_is_not_waited_for(waits, observed):
-    waits.capturing = True
-    assert observed().parts["forward"] == 3
-    assert waits.count == 0
+def test_what_is_captured_as_a_graph_is_not_waited_for_and_no_part_of_a_step(waits, observed):
+    run = observed("torch.cuda.capture(True)\n" + STEP + "torch.cuda.capture(False)\n")
+    assert set(run.parts) == {"rest"}
+    assert waits.count == 3  # the ends of the steps
+
+
+class Graph:
+    """As much of a `torch.cuda.CUDAGraph` as a loop calls."""
+
+    def replay(self):
+        time.sleep(0.002)
+
+
+def test_a_replayed_graph_is_a_part_and_not_the_loop_s_own_python(monkeypatch, observed):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    run = observed("x.copy_(y)\ngraph.replay()\n", before="graph = torch.cuda.CUDAGraph()")
+    [split] = run.of("torch_split")
+    assert run.parts == {"graph": 3, "rest": 0}
+    assert split["parts"]["graph"][0] > split["parts"]["rest"][0]
+
+
+def test_a_graph_that_is_replayed_within_a_forward_is_the_forward_s(monkeypatch, observed):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    before = (
+        "graph, forward = torch.cuda.CUDAGraph(), net.forward\n"
+        "net.forward = lambda x: graph.replay() or forward(x)"
+    )
+    assert "graph" not in observed(before=before).parts
 
 
 def test_on_a_gpu_nobody_waits_for_a_tensor_of_the_host(waits, observed):

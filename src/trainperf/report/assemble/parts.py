@@ -10,7 +10,8 @@ from trainperf.model import Evidence, SyncPoint, Trace
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 
 ORDER: tuple[str, ...] = (
-    *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "sync", "rest"),
+    *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "graph", "sync"),
+    "rest",
 )
 """The parts as they come in most loops."""
 

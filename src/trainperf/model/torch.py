@@ -208,10 +208,12 @@ class Trace:
     Tracing makes a pass slower, above all one of many small operators: its times say
     what the parts of a pass are to each other, and enter no speed-up. All but `passes`
     are means per pass. `operators` are the dearest, `others_s` what all others took.
-    `kernels` is how many kernels ran on a GPU; on a CPU, how many operators called no
-    other. Only on a GPU: `gap_s`, how long nothing ran between the first kernel of a
-    pass and its last, and `tensor_core_s`, the time of kernels whose names say that
-    they compute on tensor cores, which is not all that do; None where not known.
+    `fusable_s` is the time of operators that compiling can put together: PyTorch's own but
+    products, convolutions, attention and look-ups; kernels only on a GPU, where they do little
+    but read and write memory. `kernels` is how many kernels ran on a GPU; on a CPU, how many
+    operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
+    kernel of a pass and its last, and `tensor_core_s`, the time of kernels whose names say
+    that they compute on tensor cores, which is not all that do; None where not known.
     """
 
     device: Literal["cpu", "cuda"]
@@ -222,6 +224,12 @@ class Trace:
     gap_s: float | None = None
     tensor_core_s: float | None = None
     seconds: float | None = None
+    fusable_s: float | None = None
+
+    @property
+    def operators_s(self) -> float:
+        """Seconds of all operators of a pass."""
+        return self.others_s + sum(one.seconds for one in self.operators)
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,17 @@ def test_where_no_step_ended_the_split_is_missing_and_says_why():
     assert not one.of("torch_split")
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_forward_whose_activations_are_checkpointed_is_the_training_s(observed, reentrant):
+    """Reentrant checkpointing runs it without gradients, and once more in the backward."""
+    forward = f"checkpoint(net, x.requires_grad_(), use_reentrant={reentrant})"
+    run = observed(
+        STEP.replace("net(x)", forward), before="from torch.utils.checkpoint import checkpoint"
+    )
+    assert run.text(run.calls["forward"]) == forward
+    assert run.parts["forward"] == run.parts["backward"] == 3
+
+
 def test_what_other_threads_do_is_not_the_loop_s(observed):
     run = observed(
         STEP + "thread = Thread(target=lambda: (net(x), net(x).sum().item()))\n"

@@ -163,15 +163,19 @@ class Split:
         )
 
     def _forward(self) -> Place | None:
-        """Where the forward is called that takes longest, of models with weights."""
-        return _first(
-            self._sums(
-                lambda key: (
-                    (key.part == "forward" or key.place in self._seen.trained)
-                    and self._seen.has_weights(key.of)
-                )
-            )
+        """Where the forward is called that takes longest, of models with weights.
+
+        Reentrant checkpointing runs it without gradients, as an evaluation does.
+        """
+        sums = self._sums(
+            lambda key: self._part(key) == "forward" and self._seen.has_weights(key.of)
         )
+        trained = {
+            key: one
+            for key, one in sums.items()
+            if key.part == "forward" or key.place in self._seen.trained
+        }
+        return _first(trained or sums)
 
     def _sums(self, wanted: Callable[[Key], bool]) -> dict[Key, Sum]:
         """The sums of the calls that are wanted, the longest first."""

@@ -6,8 +6,8 @@ by a clock that only the test moves, or in real time with `time.monotonic` and `
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections import deque
 from collections.abc import Callable
 
 DEPTH = 1024
@@ -30,7 +30,7 @@ class Device:
         self.clock = clock
         self.depth = depth
         self._sleep = sleep
-        self._queued: deque[float] = deque()
+        self._queued: list[float] = []  # when each launch ends, the earliest first
         self.default = Stream(self)
         self.streams = [self.default]
         self.launches = 0
@@ -47,7 +47,7 @@ class Device:
             self.sleep_until(self._queued[0])
         on = stream or self.default
         on.free_at = max(on.free_at, self.clock()) + seconds
-        self._queued.append(on.free_at)
+        heapq.heappush(self._queued, on.free_at)
         self.launches += 1
 
     def synchronize(self) -> None:
@@ -61,7 +61,8 @@ class Device:
 
     def _full(self) -> bool:
         now = self.clock()
-        self._queued = deque(sorted(end for end in self._queued if end > now))
+        while self._queued and self._queued[0] <= now:
+            heapq.heappop(self._queued)
         return len(self._queued) >= self.depth
 
 

@@ -101,11 +101,14 @@ def install(
     depth: int = DEPTH,
     clock: Any = time.monotonic,
     sleep: Any = time.sleep,
-    torch: Any = None,
+    put: Any = setattr,
 ) -> Cuda:
-    """Replace what `torch.cuda` is asked for by emulated devices, and return them."""
-    if torch is None:
-        import torch
+    """Replace what `torch.cuda` is asked for by emulated devices, and return them.
+
+    `put` sets an attribute: `monkeypatch.setattr` takes all back after a test.
+    """
+    import torch
+
     cuda = Cuda(devices, depth, clock, sleep)
     event = type("Event", (_Event,), {"cuda": cuda})
 
@@ -148,8 +151,8 @@ def install(
         "set_sync_debug_mode": lambda mode: None,
     }
     for name, fake in fakes.items():
-        setattr(torch.cuda, name, fake)
-    torch._C._cuda_hasPrimaryContext = lambda index: index in cuda.used
+        put(torch.cuda, name, fake)
+    put(torch._C, "_cuda_hasPrimaryContext", lambda index: index in cuda.used)
     return cuda
 
 

@@ -11,6 +11,9 @@ from ..timing.device_time import Mark
 MOST_STREAMS = 8
 """So many streams of all devices are marked; what runs on further ones is waited for only."""
 
+ANCHOR_S = 2.0
+"""Events tell the time since another in single precision: that one is no older, so as to keep µs."""
+
 
 class TorchDevice:
     """All CUDA devices that this process has a context on; the CPU has nothing queued.
@@ -67,14 +70,13 @@ class TorchDevice:
         """
         if not self.later or self.capturing():
             return
-        cuda = _cuda()
-        has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
-        all_of_them = range(cuda.device_count())
-        self._indices = tuple(i for i in all_of_them if has_context is None or has_context(i))
+        self._indices = _in_use()
         self.see_streams()
         for index in self._indices:
-            cuda.synchronize(index)
-        self._anchor = Mark(self._clock(), self._events())
+            _cuda().synchronize(index)
+        anchor, now = self._anchor, self._clock()
+        if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != (anchor.queued or {}).keys():
+            self._anchor = Mark(now, self._events())
 
     def capturing(self) -> bool:
         """Whether a graph is being captured: whatever waits or is queued now would spoil it."""
@@ -94,6 +96,15 @@ class TorchDevice:
             events[key] = _cuda().Event(enable_timing=True)
             events[key].record(stream)
         return events
+
+
+def _in_use() -> tuple[int, ...]:
+    """The devices with a context of this process; to ask another would make it one."""
+    cuda = _cuda()
+    has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)
+    if has_context is None:
+        return (cuda.current_device(),)
+    return tuple(index for index in range(cuda.device_count()) if has_context(index))
 
 
 def _cuda() -> Any:

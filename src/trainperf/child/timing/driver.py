@@ -90,7 +90,9 @@ class Driver(Driven):
         self._aside: StackSampler | None = None
         self.cycles: cycles.Cycles | None = None
         self._phases = Phases(self)
-        self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
+        self.record.write(
+            "loop", kind=self.kind, phases=list(phases), clock=self.device.name, **facts
+        )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 

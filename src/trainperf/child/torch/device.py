@@ -75,7 +75,8 @@ class TorchDevice:
         for index in self._indices:
             _cuda().synchronize(index)
         anchor, now = self._anchor, self._clock()
-        if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != (anchor.queued or {}).keys():
+        known = {} if anchor is None else anchor.queued or {}
+        if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != known.keys():
             self._anchor = Mark(now, self._events())
 
     def capturing(self) -> bool:

@@ -89,12 +89,16 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
 
 
 def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
-    """Seconds and steps of each round's block."""
+    """Seconds and steps of each round's block.
+
+    Where the script waits for its devices at every so many steps, those of whole periods only.
+    """
     per_call = observed.steps_per_call
+    every = observed.waits_every
     return {
         event["b"]: (event["d"], event["n"] * per_call)
         for event in observed.of("block")
-        if event["p"] == phase and event["n"] > 0 and event["d"] > 0
+        if event["p"] == phase and event["n"] > 0 and event["d"] > 0 and event["n"] % every == 0
     }
 
 

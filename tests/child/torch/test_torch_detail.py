@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fakes import FakeProcess  # noqa: E402
+from trainperf.child.torch.device import TorchDevice  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
@@ -62,6 +63,7 @@ class Run:
         self.process = FakeProcess(clock=time.perf_counter)
         self.loops = SimpleNamespace(
             process=self.process,
+            device=TorchDevice(time.perf_counter),
             model_calls={},
             shapes={},
             set_to_none={},

@@ -40,10 +40,10 @@ class TorchLoops(Loops):
 
     name = "torch"
     batches = torch_batches
-    device = TorchDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
+        self.device: TorchDevice = TorchDevice(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
@@ -123,6 +123,7 @@ class TorchLoops(Loops):
         if capturing():
             self.graphs.updates(optimizers, key)
             return
+        self.device.see_streams()
         new = [one for one in optimizers if self._is_new(one)]
         if new and self.losses is not None:
             groups = [group for one in new for group in one.param_groups]

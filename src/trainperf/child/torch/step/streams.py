@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..device import in_use
 from ..graphs import capturing
 
 
@@ -19,7 +20,6 @@ class Streams:
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
-        self._has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
         self._computes: dict[int, int] = {}
         self.copied: set[int] = set()
         self.used = bool(torch.cuda.is_initialized())
@@ -54,9 +54,8 @@ class Streams:
         """Wait for the streams in use, of all devices, and for no other: those go on beside."""
         if not self.used or capturing():
             return
-        for index in range(self._cuda.device_count()):
-            if self._has_context is None or self._has_context(index):
-                self._cuda.current_stream(index).synchronize()
+        for index in in_use():
+            self._cuda.current_stream(index).synchronize()
 
     def _in_use(self) -> int:
         return int(self._cuda.current_stream().cuda_stream)

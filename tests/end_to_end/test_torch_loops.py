@@ -183,6 +183,12 @@ STYLES = [
         calls=in_the_loop(step="optimizers[parameter].step()", zero_grad="optimizers[param"),
         optimizer={"tensors": 1, "where": "torch.optim.SGD([one], lr=0.01)"},
     ),
+    Seen(
+        "graphed.py",
+        "for batch in loader:",
+        parts=("input", "graph", "rest"),
+        calls={"forward": None, "backward": None, "updates": 0},
+    ),
     *(
         Seen(
             "checkpointed.py",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import sys
 import threading
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,8 @@ from trainperf.child.torch import hooks  # noqa: E402
 from trainperf.child.torch.exchange.fsdp import Collectives  # noqa: E402
 from trainperf.child.torch.graphs import capturing  # noqa: E402
 from trainperf.child.torch.loops import TorchLoops  # noqa: E402
+from trainperf.model import Equivalence  # noqa: E402
+from trainperf.trial.parity import Band, judge, read_losses  # noqa: E402
 
 
 class Gpu:
@@ -477,6 +480,32 @@ def test_a_skipped_update_does_not_shift_the_losses(loops, leg, scaler, watcher)
     expected = [scaled(model, optimizer, made) for _ in range(4)]
     assert expected[0] == expected[1] != expected[2]
     assert written(watcher) == pytest.approx(dict(enumerate(expected, 1)))
+
+
+def test_a_leg_that_skips_its_first_updates_trains_as_one_that_does_not(
+    loops, leg, scaler, watcher
+):
+    """Batches differ by far more than two updates change: shifted by these, losses part."""
+    kept: list[Any] = []
+    for init_scale in (1.0, 1e38):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        made = scaler(init_scale=init_scale, backoff_factor=1e-15)
+        for batch in range(12):
+            optimizer.zero_grad()
+            loss = 100 * (model(torch.full((2, 4), batch % 5 + 1.0)) - 1).square().mean()
+            made.scale(loss).backward()
+            made.step(optimizer)
+            made.update()
+        loops.losses.flush()
+        kept.append(read_losses(watcher.record.of("losses")))
+        watcher.record.events.clear()
+        loops.losses = Losses(watcher)  # type: ignore[arg-type]
+    without, skipping = kept
+    shifted = replace(without, values={n + 2: value for n, value in without.values.items()})
+    how = Equivalence.NUMERICS, without
+    assert judge(*how, skipping, Band(True, 0.0)).text.startswith("losses within")
+    assert judge(*how, shifted, Band(True, 0.0)).text.startswith("mean losses")
 
 
 def test_what_a_scaler_skips_while_trainperf_uses_it_counts_for_nothing(loops, scaler, watcher):

@@ -12,7 +12,7 @@ MOST_STREAMS = 8
 """So many streams of all devices are marked; what runs on further ones is waited for only."""
 
 ANCHOR_S = 2.0
-"""Events tell the time since another in single precision: that one is no older, so as to keep µs."""
+"""Events tell the time since another in single precision: it is no older, so as to keep µs."""
 
 
 class TorchDevice:

@@ -17,7 +17,7 @@ SLOWED = 1 / 3
 EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
-MODEL = ("forward", "backward", "optimizer")
+MODEL = ("forward", "backward", "optimizer", "graph")
 OUTSIDE = ("transfer", "zero_grad", "rest")
 
 
@@ -42,7 +42,8 @@ def dearest(evidence: Evidence) -> str:
     """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %"."""
     parts = _shares(evidence)
     told = sorted((name for name in MODEL if name in parts), key=lambda name: -parts[name])
-    return ", ".join(f"{name} {percent(parts[name])}" for name in told)
+    called = {"graph": "a replayed CUDA graph"}
+    return ", ".join(f"{called.get(name, name)} {percent(parts[name])}" for name in told)
 
 
 def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:

@@ -130,7 +130,7 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *text, unsigned size) {
   snprintf(own, sizeof own, "%u", gpu->index);
   const char *order = getenv("STUB_ORDER");
   unsigned card = (unsigned)atoi(order ? item(order, ',', gpu->index, part, sizeof part) : own);
-  ANSWER(gpu, snprintf(text, size, "%s-%08x-1111-2222-3333-%012x", gpu->slice ? "MIG" : "GPU",
+  ANSWER(gpu, snprintf(text, size, "%s-%08x-0000-0000-0000-%012x", gpu->slice ? "MIG" : "GPU",
                        card, gpu->slice));
 }
 #endif

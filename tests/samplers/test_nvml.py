@@ -52,7 +52,7 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
             "other_processes": 2,
             "busy_before": 0.1,
             "application_clock_mhz": None,
-            "uuid": "GPU-00000000-1111-2222-3333-000000000000",
+            "uuid": "GPU-00000000-0000-0000-0000-000000000000",
             "compute_mode": "shared",
             "memory_before": 1 << 30,
             "slices": [],
@@ -312,8 +312,8 @@ def test_a_card_in_mig_mode_tells_of_its_slices_and_of_no_utilisation(nvml_stub:
     seen = watch(nvml_stub, GPUS=2, MIG=1, SLICES=2)
     slices = seen["gpus"][1]["slices"]
     assert [one["uuid"] for one in slices] == [
-        "MIG-00000001-1111-2222-3333-000000000001",
-        "MIG-00000001-1111-2222-3333-000000000002",
+        "MIG-00000001-0000-0000-0000-000000000001",
+        "MIG-00000001-0000-0000-0000-000000000002",
     ]
     assert {one["memory_total"] for one in slices} == {10 << 30}
     assert slices[0]["name"] == "NVIDIA Stub MIG 1g.10gb"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainperf.evidence.devices import device
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
-    device,
     framework,
     loop,
     models,
@@ -66,7 +66,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         outside_=outside(observed, taken.real_),
         around=around(observed),
         startup=startup(observed),
-        use=usage(recording, observed),
+        use=usage(recording, observed, on),
         facts=_facts(observed.process)
         | of_all_ranks(recording)
         | {"command_words": _words(recording), "strategy": strategy(observed)},

@@ -149,9 +149,10 @@ def _device(observed: Observed) -> str:
     for event in observed.of("framework"):
         if event["name"] != observed.framework:
             continue
-        gpus, logical = event["gpus"], int(event["logical"] or 1)
+        gpus = [one for one in event["gpus"] if one["used"]]
+        logical = int(event["logical"] or 1)
         if gpus:
-            name = str(gpus[0] or "GPU")
+            name = str(gpus[0]["name"] or "GPU")
             return name if len(gpus) == 1 else f"{len(gpus)} × {name}"
         return "CPU" if logical < 2 else f"{logical} logical CPUs"
     return ""

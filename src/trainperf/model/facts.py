@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainperf.model.basics import Site
+from trainperf.model.machine import CudaDevice
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,22 @@ class Framework:
 
 @dataclass(frozen=True)
 class Device:
-    """What the framework computes on: "CPU", or "GPU" with its name and count."""
+    """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
+
+    `visible` counts the GPUs that CUDA shows to its process, used or not; None where it did
+    not say. `gpus` are those used.
+    """
 
     kind: Literal["CPU", "GPU"]
     name: str
     count: int
+    visible: int | None = None
+    gpus: tuple[CudaDevice, ...] = ()
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """Those of the GPUs used, as NVML counts; without those of which it is not known."""
+        return frozenset(gpu.index for gpu in self.gpus if gpu.index is not None)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recordings import FIT, observed
+from trainperf.errors import NotMeasured
 from trainperf.evidence.devices import device
 from trainperf.fixes.common.cases import GIB, machine
 from trainperf.model import Device, Gpu, MigSlice
@@ -75,7 +76,7 @@ MIXED = (card(0), card(1, name=T4))
 def test_which_gpu_it_is_may_not_be_known(
     seen: list[dict[str, Any]], cards: tuple[Gpu, ...], shown: str | None
 ) -> None:
-    assert on(*seen, cards=cards, shown=shown).indices == frozenset()
+    assert {gpu.index for gpu in on(*seen, cards=cards, shown=shown).gpus} == {None}
 
 
 def test_what_cuda_says_is_known_without_nvml() -> None:
@@ -87,7 +88,9 @@ def test_what_cuda_says_is_known_without_nvml() -> None:
 
 def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
     found = on(told(0, used=False), told(1, used=False), cards=TWO)
-    assert (found.kind, found.name, found.visible, found.gpus) == ("CPU", "a CPU", 2, ())
+    assert (found.kind, found.name, len(found.gpus), found.used) == ("CPU", "a CPU", 2, ())
+    with pytest.raises(NotMeasured):
+        _ = found.first
 
 
 def test_whether_there_are_gpus_is_not_known_of_a_process_that_did_not_begin_with_cuda() -> None:
@@ -110,9 +113,8 @@ def test_one_gpu_of_eight_is_used_and_it_is_the_one_with_its_uuid() -> None:
     cards = tuple(card(index, 7 - index) for index in range(8))
     seen = [told(number, f"0000000{number}-aaaa", used=number == 2) for number in range(8)]
     found = on(*seen, cards=cards)
-    assert (found.kind, found.count, found.visible) == ("GPU", 1, 8)
-    assert found.indices == {5}
-    assert found.gpus[0].number == 2
+    assert (found.kind, found.count, len(found.gpus)) == ("GPU", 1, 8)
+    assert (found.first.number, found.first.index) == (2, 5)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,11 @@ def device(observed: Observed, machine: Machine) -> Device:
     if event is None:
         return Device("CPU", machine.cpu_model, 1)
     seen = event["gpus"]
-    used = tuple(_device(one, seen, machine.gpus, observed) for one in seen if one["used"])
+    gpus = tuple(_device(one, seen, machine.gpus, observed) for one in seen)
+    used = [gpu for gpu in gpus if gpu.used]
     if used:
-        return Device("GPU", used[0].name or "GPU", len(used), len(seen), used)
-    return Device("CPU", machine.cpu_model, int(event["logical"] or 1), len(seen) or None)
+        return Device("GPU", used[0].name or "GPU", len(used), gpus)
+    return Device("CPU", machine.cpu_model, int(event["logical"] or 1), gpus)
 
 
 def _device(
@@ -37,6 +38,7 @@ def _device(
     return CudaDevice(
         number=told["number"],
         name=told["name"],
+        used=told["used"],
         index=None if gpu is None else gpu.index,
         uuid=told["uuid"],
         memory_total=told["memory"] or _memory(gpu, place),

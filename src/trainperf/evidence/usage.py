@@ -21,7 +21,7 @@ def usage(
 
     Of a GPU in MIG mode of which `device` uses one slice, the memory is that of the slice.
     """
-    slices = {gpu.index: gpu.slice for gpu in (() if device is None else device.gpus)}
+    slices = {gpu.index: gpu.slice for gpu in (() if device is None else device.used)}
     marks = [(event["t"], event["p"]) for event in observed.of("phase")]
     times = [t for t, _ in marks]
     groups: dict[str, list[Sample]] = {}

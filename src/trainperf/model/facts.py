@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trainperf.errors import NotMeasured
 from trainperf.model.basics import Site
 from trainperf.model.machine import CudaDevice
 
@@ -25,20 +26,25 @@ class Framework:
 class Device:
     """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
 
-    `visible` counts the GPUs that CUDA shows to its process, used or not; None where it did
-    not say. `gpus` are those used.
+    `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
     """
 
     kind: Literal["CPU", "GPU"]
     name: str
     count: int
-    visible: int | None = None
     gpus: tuple[CudaDevice, ...] = ()
 
     @property
-    def indices(self) -> frozenset[int]:
-        """Those of the GPUs used, as NVML counts; without those of which it is not known."""
-        return frozenset(gpu.index for gpu in self.gpus if gpu.index is not None)
+    def used(self) -> tuple[CudaDevice, ...]:
+        """The GPUs that the training uses."""
+        return tuple(gpu for gpu in self.gpus if gpu.used)
+
+    @property
+    def first(self) -> CudaDevice:
+        """The first of the GPUs used; raises `NotMeasured` where there is none."""
+        if not self.used:
+            raise NotMeasured("the script does not compute on a GPU")
+        return self.used[0]
 
 
 @dataclass(frozen=True)

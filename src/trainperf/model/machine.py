@@ -51,7 +51,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """A GPU, or a slice of one, as CUDA shows it to the script's process.
+    """A GPU, or a slice of one, as CUDA shows it to the script's process, `used` or not.
 
     `number` is CUDA's, `index` that of the same GPU in NVML, None where it is not known which
     it is. In MIG mode memory and name are those of the slice, `slice` its place among those of
@@ -60,6 +60,7 @@ class CudaDevice:
 
     number: int
     name: str
+    used: bool = True
     index: int | None = None
     uuid: str | None = None
     memory_total: int | None = None

@@ -219,6 +219,11 @@ class Trace:
     tensor_core_s: float | None = None
     seconds: float | None = None
 
+    @property
+    def operators_s(self) -> float:
+        """Seconds of all operators of a pass; on a GPU those of its kernels and copies."""
+        return sum(one.seconds for one in self.operators) + self.others_s
+
 
 @dataclass(frozen=True)
 class Torch:

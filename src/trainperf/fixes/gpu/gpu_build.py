@@ -10,7 +10,6 @@ from trainperf.fixes.common.cases import CPU, evidence, machine
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.gpu._build import fit, version
 from trainperf.fixes.gpu._cases import A10G, on_gpu
-from trainperf.fixes.gpu._health import on_used
 from trainperf.model import Equivalence, Evidence, Finding, Framework
 
 TORCH = Framework("torch", "2.13.0", built_with_cuda=True)
@@ -111,7 +110,7 @@ class GpuBuild(Fix):
         """A note on code that the driver compiles when the program starts."""
         build = evidence.facts.get("gpu_build")
         held = build.get("capabilities") or [] if isinstance(build, dict) else []
-        for gpu in on_used(evidence):
+        for gpu in evidence.device.used:
             if fit(held, gpu.compute_capability) != "compiled on the spot":
                 continue
             name = "PyTorch" if evidence.framework.name == "torch" else "TensorFlow"

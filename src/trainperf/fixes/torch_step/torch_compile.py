@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, SITE, probe
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
@@ -18,7 +18,6 @@ from trainperf.fixes.torch_step._step import (
     at_least,
     bound_by_probe,
     compute_seconds,
-    gpu_busy,
     planned_steps,
     saved_by_probe,
     step_seconds,
@@ -79,7 +78,7 @@ CHAIN = replace(TRACE, operators=(*TINY, Operator("aten::addmm", 24, 0.060)))
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": value / 100},)),)
 
 
 class Compile(Fix):

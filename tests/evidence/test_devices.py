@@ -9,7 +9,7 @@ import pytest
 
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
-from trainperf.evidence.devices import device
+from trainperf.evidence.devices import device, of_others
 from trainperf.fixes.common.cases import GIB, machine
 from trainperf.model import Device, Gpu, MigSlice
 
@@ -182,3 +182,17 @@ def test_the_memory_of_an_unknown_slice_is_not_that_of_the_card() -> None:
 def test_a_slice_is_seen_by_its_name_where_nvml_does_not_answer() -> None:
     (gpu,) = on(told(0, **PART)).gpus
     assert gpu.mig
+
+
+def test_the_gpus_of_the_other_ranks_are_told_apart_by_their_uuids() -> None:
+    cards = tuple(card(index, 7 - index) for index in range(8))
+    processes = []
+    for rank in range(3):
+        seen = [told(n, f"0000000{n}-aaaa", used=n == rank) for n in range(8)]
+        framework = {"e": "framework", "name": "torch", "gpus": seen, "logical": 1}
+        made = observed({"e": "rank", "rank": rank}, LOOP, framework)
+        processes.append(made)
+    box = machine(gpus=cards)
+    records = [one.process for one in processes]
+    assert device(processes[0], box).first.index == 7
+    assert of_others(processes[0], records, box) == (5, 6)

@@ -259,7 +259,8 @@ def test_a_gpu_that_cannot_be_opened_is_named_and_the_others_are_there(nvml_stub
     [
         (9, "not loaded"),
         (18, "reboot"),
-        (4, "Insufficient Permissions"),
+        (4, "may not ask the NVIDIA driver"),
+        (28, "sees no GPU"),
         (999, "Unknown Error"),
         (77, "an error of the stub"),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trainperf.evidence.devices import device
+from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
@@ -39,6 +40,8 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     probe_values = probes(observed)
     taken = times(observed, recording.samples)
     on = device(observed, machine)
+    if observed.place is not None:
+        on = replace(on, of_others=of_others(observed, recording.events.values(), machine))
     found = stages(observed, taken.input_)
     if ranks is None:
         job = parallel(recording, observed, machine)

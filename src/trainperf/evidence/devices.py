@@ -6,10 +6,10 @@ UUIDs are the same in both; where the framework does not tell them, the variable
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trainperf.evidence.events import Observed
+from trainperf.evidence.events import Observed, main_loop
 from trainperf.evidence.facts import described
 from trainperf.model import CudaDevice, Device, Event, Gpu, Machine
 
@@ -28,6 +28,21 @@ def device(observed: Observed, machine: Machine) -> Device:
     if used:
         return Device("GPU", used[0].name or "GPU", len(used), gpus)
     return Device("CPU", machine.cpu_model, int(event["logical"] or 1), gpus)
+
+
+def of_others(
+    observed: Observed, processes: Iterable[Sequence[Event]], machine: Machine
+) -> tuple[int, ...]:
+    """NVML's indices of the GPUs that other processes of a job use, as far as they are known."""
+    found = {
+        gpu.index
+        for process in processes
+        if process is not observed.process
+        and (loop := main_loop(tuple(process))) is not None
+        and loop.place is not None
+        for gpu in device(loop, machine).used
+    }
+    return tuple(sorted(index for index in found if index is not None))
 
 
 def _device(

@@ -27,12 +27,14 @@ class Device:
     """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
 
     `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
+    `of_others` are those that other processes of the job use on this host, as NVML counts.
     """
 
     kind: Literal["CPU", "GPU"]
     name: str
     count: int
     gpus: tuple[CudaDevice, ...] = ()
+    of_others: tuple[int, ...] = ()
 
     @property
     def used(self) -> tuple[CudaDevice, ...]:

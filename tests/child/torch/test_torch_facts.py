@@ -1,9 +1,11 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
+import ctypes
 import dataclasses
 import gc
 import importlib.util
 import sys
+import warnings
 from collections import UserDict, namedtuple
 from types import SimpleNamespace
 
@@ -455,3 +457,42 @@ def test_keras_is_told_only_where_it_runs_on_pytorch(monkeypatch):
         driver = made_driver()
         torch_facts.record(driver)
         assert dict(driver.events)["framework"]["keras"] == version
+
+
+NOT_STARTED = (
+    "CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
+    "initialized (Triggered internally at /pytorch/c10/cuda/CUDAFunctions.cpp:119.)"
+)
+
+
+def test_nothing_is_told_of_a_cuda_that_nobody_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", {"version": 3}, raising=False)
+    assert gpus.failure() is None
+    monkeypatch.delattr(torch.cuda, "__warningregistry__")
+    assert gpus.failure() is None
+
+
+def test_why_cuda_did_not_start_is_what_python_was_warned_of(monkeypatch):
+    told = {"version": 3, ("another", UserWarning, 1): True, (NOT_STARTED, UserWarning, 7): True}
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", told, raising=False)
+    driver = made_driver([X])
+    facts = {}
+    driver.process.fact = facts.__setitem__
+    torch_facts.record(driver)
+    assert facts["cuda_failed"] == (
+        "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
+    )
+
+
+def test_python_keeps_a_warning_in_the_module_that_called_what_warned(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", {}, raising=False)
+    code = compile("PyErr_WarnEx(UserWarning, text, 1)", torch.cuda.__file__, "exec")
+    warn = ctypes.pythonapi.PyErr_WarnEx  # as PyTorch does at the end of a call
+    warn.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        monkeypatch.setattr(warnings, "showwarning", lambda *shown: None)
+        monkeypatch.setitem(vars(torch.cuda), "PyErr_WarnEx", warn)
+        monkeypatch.setitem(vars(torch.cuda), "text", NOT_STARTED.encode())
+        exec(code, vars(torch.cuda))
+    assert gpus.failure() is not None

@@ -120,6 +120,7 @@ def _length(loader: Any) -> int | None:
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
     gpu_build.record_order(driver)
+    driver.process.fact("cuda_failed", gpus.failure())
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it

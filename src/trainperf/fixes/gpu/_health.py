@@ -25,12 +25,16 @@ def used(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
 
 
 def on_used(evidence: Evidence) -> list[Gpu]:
-    """Return the GPUs the run computes on, sampled or not; raises `NotMeasured`."""
+    """Return the GPUs the run computes on, all ranks' on this host, sampled or not.
+
+    Raises `NotMeasured` where it is not on a GPU, or it is not known on which.
+    """
     if evidence.device.kind != "GPU":
         raise NotMeasured("the script does not compute on a GPU")
     indices = {gpu.index for gpu in evidence.device.used}
     if None in indices:
         raise NotMeasured("which of the GPUs the script uses is not known")
+    indices.update(evidence.device.of_others)
     return [gpu for gpu in evidence.machine.gpus if gpu.index in indices]
 
 

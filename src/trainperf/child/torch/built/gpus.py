@@ -11,6 +11,9 @@ LEAST_HELD = 2**20
 """Bytes that tensors must have held on a device for it to count as used: a first matrix
 product's workspace alone takes several times as much."""
 
+FAILED = "CUDA initialization: "
+"""How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
+
 
 def seen(driver: Any) -> list[dict[str, Any]]:
     """All devices that CUDA shows to this process, each with whether it is `used`.
@@ -23,6 +26,20 @@ def seen(driver: Any) -> list[dict[str, Any]]:
         return []
     on = {*models.devices(driver), *_holding(cuda)}
     return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
+
+
+def failure() -> str | None:
+    """Why CUDA did not start, where the script asked for it and was told in a warning.
+
+    It then trains on the CPU, as most scripts do where `is_available()` is false. PyTorch warns
+    from `torch.cuda`, and Python keeps there what it has shown.
+    """
+    told = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
+    for key in told:
+        text = str(key[0]) if isinstance(key, tuple) else ""
+        if text.startswith(FAILED):
+            return " ".join(text.removeprefix(FAILED).partition("(Triggered")[0].split())
+    return None
 
 
 def used(driver: Any) -> list[int]:

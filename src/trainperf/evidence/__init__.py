@@ -19,7 +19,7 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.outside import around, outside
 from trainperf.evidence.own_work import own_work, seen
-from trainperf.evidence.parallel import joined, parallel, whole_job
+from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as file_reads
 from trainperf.evidence.stacks import functions
@@ -46,7 +46,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     if ranks is None:
         job = parallel(recording, observed, machine)
     else:
-        job = joined(ranks, observed, recording.samples)
+        job = joined(on_gpus(ranks, machine), observed, recording.samples)
     job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
     return Evidence(
         framework=framework(observed),

@@ -45,6 +45,12 @@ def of_others(
     return tuple(sorted(index for index in found if index is not None))
 
 
+def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
+    """NVML's index of the GPU that CUDA calls by this UUID; None where it is not there."""
+    gpu, _ = _by_uuid(uuid, gpus)
+    return None if gpu is None else gpu.index
+
+
 def _device(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], observed: Observed
 ) -> CudaDevice:

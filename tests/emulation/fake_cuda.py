@@ -39,6 +39,20 @@ class Cuda:
         self.used.add(index)
         self.devices[index].launch(seconds, self.on[index])
 
+    def copies(self, seconds: float) -> None:
+        """Let a copy of pageable memory, to the device "meta", take so long, and wait for it."""
+        import torch
+
+        plain = torch.Tensor.to
+
+        def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if args == ("meta",):
+                self.launch(seconds)
+                self.item()
+            return plain(tensor, *args, **kwargs)
+
+        torch.Tensor.to = to
+
     def item(self, device: int | None = None) -> None:
         """Let the host wait for the stream in use, as reading a number does."""
         self.on[self.current if device is None else device].synchronize()

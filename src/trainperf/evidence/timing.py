@@ -38,6 +38,7 @@ def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
         input_=_input(observed),
         host_=_host(observed),
         waiting_noise=_waiting_noise(observed, calm),
+        device_s=_device(observed),
     )
 
 
@@ -183,6 +184,11 @@ def _host(observed: Observed) -> float | Missing:
         return Missing("no step ran on a resident batch")
     host = [event["t"] - event["s"] - event["w"] for event in resident]
     return max(0.0, statistics.fmean(host)) / observed.steps_per_call
+
+
+def _device(observed: Observed) -> float | None:
+    busy = [float(event["busy"]) for event in observed.of("device")]
+    return busy[-1] / observed.steps_per_call if busy else None
 
 
 def startup(observed: Observed) -> StartUp | None:

@@ -121,6 +121,7 @@ class GpuSample:
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
+    slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, SITE, probe
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._compile_examples import EXAMPLES
@@ -18,7 +18,6 @@ from trainperf.fixes.torch_step._step import (
     at_least,
     bound_by_probe,
     compute_seconds,
-    gpu_busy,
     planned_steps,
     saved_by_probe,
     step_seconds,
@@ -95,7 +94,7 @@ TINY_KERNELS = replace(
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": value / 100},)),)
 
 
 class Compile(Fix):

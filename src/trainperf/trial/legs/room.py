@@ -31,7 +31,7 @@ def room(recording: Recording, machine: Machine) -> Room:
     `machine` is as it is now, without the run. Memory, GPU memory and `/dev/shm` count;
     what was not measured sets no limit.
     """
-    limits = [Room(MANY)]
+    limits = [Room(MANY), *_of_modes(recording, machine)]
     rss = max((one.host.rss for one in recording.samples if one.host is not None), default=0)
     if rss:
         free = machine.memory_available * MEMORY_SHARE
@@ -47,6 +47,15 @@ def room(recording: Recording, machine: Machine) -> Room:
             what = f"the memory of GPU {gpu.index}"
             limits.append(Room(int(free * 0.95 // used), _text(what, used, free)))
     return min(limits, key=lambda one: one.legs)
+
+
+def _of_modes(recording: Recording, machine: Machine) -> list[Room]:
+    """GPUs that take one process at a time, where all do and the script uses one."""
+    told = (one for events in recording.events.values() for one in events)
+    used = any(gpu["used"] for one in told if one["e"] == "framework" for gpu in one["gpus"])
+    if not used or {gpu.compute_mode for gpu in machine.gpus} != {"exclusive"}:
+        return []
+    return [Room(1, "the GPU takes one process at a time (compute mode)")]
 
 
 def _gpu_before(recording: Recording, index: int) -> int:

@@ -11,12 +11,24 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..process.patching import replace
 
 if TYPE_CHECKING:
-    from .loops import TorchLoops
+    from ..process.process import Process
+
+
+class Loops(Protocol):
+    """What is told of a replay."""
+
+    process: Process
+
+    def passive(self) -> bool:
+        """Whether it is none of the loop's own."""
+
+    def replayed(self, optimizers: list[Any], key: Any, loss: Any) -> None:
+        """An update was replayed."""
 
 
 def capturing() -> bool:
@@ -47,7 +59,7 @@ class Captured:
 class Graphs:
     """The graphs of a process. `current` is the one that is being captured."""
 
-    def __init__(self, loops: TorchLoops) -> None:
+    def __init__(self, loops: Loops) -> None:
         self._loops = loops
         self._told = False
         self.current: Captured | None = None

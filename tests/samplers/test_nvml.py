@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
 from nvml_stub import build_nvml_stub, run_against_stub
+from trainperf.samplers import nvml_device
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
 
 PROBE = """
@@ -72,6 +74,7 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "dram_active": None,
                 "pcie_generation": 1,
                 "pcie_width": 16,
+                "memory_of": {},  # the stub's processes hold nothing
             }
         ]
     ]
@@ -276,3 +279,8 @@ def test_a_driver_without_a_gpu_gives_the_reason_and_its_version(nvml_stub: Path
 def test_no_driver_library_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     assert watch(tmp_path)["reason"] == NO_DRIVER
+
+
+def test_what_each_process_holds_is_told_where_the_driver_says_it():
+    told = [SimpleNamespace(pid=7, usedGpuMemory=5), SimpleNamespace(pid=8, usedGpuMemory=None)]
+    assert nvml_device._memory_of([*told, SimpleNamespace(pid=9)]) == {7: 5}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -119,6 +120,7 @@ class GpuSample:
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
+    memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

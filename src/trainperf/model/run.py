@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -122,6 +123,7 @@ class GpuSample:
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
     slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
+    memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

@@ -228,11 +228,6 @@ class Trace:
 
     @property
     def operators_s(self) -> float:
-        """Seconds of all operators of a pass."""
-        return self.others_s + sum(one.seconds for one in self.operators)
-
-    @property
-    def operators_s(self) -> float:
         """Seconds of all operators of a pass; on a GPU those of its kernels and copies."""
         return sum(one.seconds for one in self.operators) + self.others_s
 

@@ -7,6 +7,7 @@ import time
 sys.path.insert(0, os.environ["EMULATION"])
 
 import torch
+
 from emulation import fake_cuda
 
 ITEM_S, DEVICE_S, LAUNCHES, COPY_S, DEVICES = {

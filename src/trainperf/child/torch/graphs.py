@@ -11,12 +11,10 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..process.patching import replace
-
-if TYPE_CHECKING:
-    from .loops import TorchLoops
+from ..process.process import Process
 
 
 def capturing() -> bool:
@@ -36,6 +34,18 @@ class Update(NamedTuple):
     loss: Any
 
 
+class Replays(Protocol):
+    """Whoever is told of replayed updates: the loops of the process."""
+
+    process: Process
+
+    def passive(self) -> bool:
+        """Whether what happens now is none of the loop's own."""
+
+    def replayed(self, optimizers: list[Any], key: Any, loss: Any) -> None:
+        """An update that was captured is made once more."""
+
+
 @dataclass
 class Captured:
     """The updates that one graph makes at each replay, in their order."""
@@ -47,7 +57,7 @@ class Captured:
 class Graphs:
     """The graphs of a process. `current` is the one that is being captured."""
 
-    def __init__(self, loops: TorchLoops) -> None:
+    def __init__(self, loops: Replays) -> None:
         self._loops = loops
         self._told = False
         self.current: Captured | None = None

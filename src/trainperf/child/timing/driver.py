@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from ..process.stacks import StackSampler
-from . import completing, cycles, other_loops
+from . import completing, cycles, other_loops, tracing
 from .budget import Budget
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
@@ -71,6 +71,7 @@ class Driver(Driven):
         self._own = 0.0
         self._aside: StackSampler | None = None
         self.cycles: cycles.Cycles | None = None
+        self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
         self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
         self.reads.begin()
@@ -111,7 +112,7 @@ class Driver(Driven):
     @property
     def wants_more(self) -> bool:
         """Whether the loop should not end yet."""
-        return bool(self.plan.wants_more) and not self._closed
+        return (bool(self.plan.wants_more) and not self._closed) or self.tracing is not None
 
     def boundary(self) -> None:
         """The loop asks for its next step: the last one ends, the next one begins.
@@ -147,6 +148,8 @@ class Driver(Driven):
             self._phases.drain()
         if self.plan.phase == DONE and not self._closed:
             self._complete()
+        if self.tracing is not None and not self.tracing.boundary():
+            self._traced_all()
         if not self.plan.settling and self.plan.block.started is None:
             self.sync()
             self._block_gap = self._own = 0.0
@@ -165,6 +168,13 @@ class Driver(Driven):
         self._at = None
         self._gap_from = at
         self.record.write("epoch", s=at)
+
+    def ran_out(self, at: float, complete: bool = False) -> None:
+        """The input ran out at `at`, and cannot be opened again."""
+        self.epoch_ended(at, complete)
+        if self.tracing is not None:
+            self.tracing.end("the input ran out")
+            self._traced_all()
 
     def end_epoch(self) -> bool:
         """Whether the loop is to end its epoch now, so that what follows can be timed."""
@@ -198,6 +208,9 @@ class Driver(Driven):
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
         self._phases.end()
+        if self.tracing is not None:
+            self.tracing.end("the loop ended")
+            self.process.finish()
         if self._closed or (self._at is None and self._gap_from is None):
             return
         completing.describe_early(self)
@@ -205,6 +218,8 @@ class Driver(Driven):
     def interrupted(self) -> None:
         """The process ends: keep what the open block has."""
         self._phases.end_profile()
+        if self.tracing is not None:
+            self.tracing.end("the script ended")
         self.record.flush()
 
     # ------------------------------------------------------------------ internal
@@ -268,6 +283,16 @@ class Driver(Driven):
         self._closed = True
         completing.describe(self)
         completing.measure(self, self._extras())
+        self.tracing = tracing.begin(self)
+        if self.tracing is None:
+            self._between_epochs()
+
+    def _traced_all(self) -> None:
+        self.tracing = None
+        self._between_epochs()
+
+    def _between_epochs(self) -> None:
+        """See what comes between epochs, where one surely follows; then end the run."""
         self._look_around()
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=ALONE)

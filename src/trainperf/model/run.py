@@ -61,7 +61,8 @@ class Run:
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
-    `devices` lets a process see so many devices only.
+    `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
+    the framework's own tracer when all else was timed.
     """
 
     command: tuple[str, ...]
@@ -81,6 +82,7 @@ class Run:
     leg: Leg | None = None
     board: str | None = None
     devices: int | None = None
+    trace: bool = False
 
 
 class Ending(StrEnum):

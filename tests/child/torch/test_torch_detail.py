@@ -1,5 +1,6 @@
 """Steps of small loops in real PyTorch, taken apart call by call."""
 
+import functools
 import importlib.util
 import os
 import subprocess
@@ -14,7 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from emulation import fake_cuda  # noqa: E402
 from fakes import FakeProcess  # noqa: E402
+from trainperf.child.torch.device import TorchDevice  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
@@ -62,6 +65,7 @@ class Run:
         self.process = FakeProcess(clock=time.perf_counter)
         self.loops = SimpleNamespace(
             process=self.process,
+            device=TorchDevice(time.perf_counter),
             model_calls={},
             shapes={},
             set_to_none={},
@@ -549,11 +553,12 @@ def waits(monkeypatch):
     """How often the device was waited for, on a GPU that is none; `capturing` is said of it."""
     said = SimpleNamespace(count=0, capturing=False, mode=0)
 
-    def synchronize():
+    def synchronize(index):
         assert not said.capturing
         said.count += 1
 
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    fake_cuda.install(put=functools.partial(monkeypatch.setattr, raising=False))
+
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: said.capturing)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: said.mode)

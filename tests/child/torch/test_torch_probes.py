@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from fakes import FakeProcess, Record  # noqa: E402
 from trainperf.child.timing import alternating  # noqa: E402
+from trainperf.child.timing.device_time import HostClock  # noqa: E402
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates  # noqa: E402
 from trainperf.child.torch.probes import probing as torch_probing  # noqa: E402
 
@@ -111,6 +112,7 @@ def probed(
         dataset=lambda: loader,
         record=Record(),
         sync=lambda: None,
+        device=HostClock(clock.monotonic),
         clock=clock.monotonic,
         process=FakeProcess(settings or {}),
     )

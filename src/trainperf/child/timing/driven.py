@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..process.process import Process
     from ..process.recorder import Recorder
     from ..reads.files import FileReads
+    from .device_time import DeviceClock
 
 
 Extra = tuple[str, Callable[[float], None]]
@@ -56,6 +57,7 @@ class Driven:
     record: Recorder
     reads: FileReads
     clock: Callable[[], float]
+    device: DeviceClock
     world: World | None
     plan: Any
     busy: float

@@ -36,10 +36,10 @@ class TorchLoops(Loops):
 
     name = "torch"
     batches = torch_batches
-    device = TorchDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
+        self.device: TorchDevice = TorchDevice(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
@@ -87,6 +87,7 @@ class TorchLoops(Loops):
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights."""
+        self.device.see_streams()
         key = id(optimizer)
         known = self._optimizers.get(key)
         if known is None or known() is not optimizer:  # the number of one that is gone

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..device import TorchDevice
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks
 from .patches import Dynamo, Patches, Warnings
@@ -190,8 +189,7 @@ class Detail:
         return bool(self._process.off)
 
     def _synchronize(self) -> None:
-        if not self._torch.cuda.is_current_stream_capturing():
-            TorchDevice().wait()
+        self._loops.device.wait()
 
     def _failed(self, error: BaseException) -> None:
         self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]

@@ -67,6 +67,11 @@ class Observed:
                 found |= event
         return found
 
+    @cached_property
+    def waits_every(self) -> int:
+        """The script waits for its devices after every so many steps; 1 where that is not seen."""
+        return max((int(event["every"]) for event in self.of("waits")), default=1)
+
     def missing(self, what: str, otherwise: str) -> Missing:
         """Why something was not measured, in the words of the process."""
         for event in self.of("missing"):

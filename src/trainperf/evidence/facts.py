@@ -100,6 +100,8 @@ def loop(observed: Observed) -> Loop:
         pydataset=site(facts.get("pydataset")),
         pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
         pydataset_random=facts.get("pydataset_random"),
+        clock=str(observed.start.get("clock") or ""),
+        waits_every=observed.waits_every,
     )
 
 

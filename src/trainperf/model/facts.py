@@ -249,6 +249,8 @@ class Loop:
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
+    `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
+    waits for its devices at every `waits_every`-th step, as far as was seen.
     """
 
     kind: Literal["fit", "iterator", "call", "update"]
@@ -269,6 +271,8 @@ class Loop:
     pydataset: Site | None = None  # where the PyDataset was built
     pydataset_arguments: dict[str, Any] = field(default_factory=dict)
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
+    clock: str = ""
+    waits_every: int = 1
 
 
 @dataclass(frozen=True)

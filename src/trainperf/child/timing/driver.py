@@ -16,11 +16,11 @@ from ..job import ranks
 from ..process.stacks import StackSampler
 from . import completing, cycles, other_loops
 from .budget import Budget
+from .device_queue import DeviceQueue
 from .device_time import DeviceClock, HostClock, Mark
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
-from .script_waits import ScriptWaits
 
 if TYPE_CHECKING:
     from ..job.ranks import World
@@ -76,7 +76,7 @@ class Driver(Driven):
         self._warming: deque[tuple[Mark, Mark, bool]] = deque()
         self._unread: list[Callable[[], None]] = []
         self._steps = 0
-        self._waits = ScriptWaits()
+        self._queue = DeviceQueue()
         self._first = False
         self._firsts = 0
         self._reopened_at: Mark | None = None
@@ -90,7 +90,9 @@ class Driver(Driven):
         self._aside: StackSampler | None = None
         self.cycles: cycles.Cycles | None = None
         self._phases = Phases(self)
-        self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
+        self.record.write(
+            "loop", kind=self.kind, phases=list(phases), clock=self.device.name, **facts
+        )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 
@@ -322,7 +324,7 @@ class Driver(Driven):
                 seconds, steps = max(0.0, seconds - shorter[0]), steps - shorter[1]
             called = self.calls()
             if not self.plan.counts_only:
-                every = self._waits.every()
+                every = self._queue.every()
                 if every > 1 and self.plan.waits_every(every):
                     self.record.write("waits", every=every)
                 self.plan.timed(block.phase, seconds, steps)
@@ -372,7 +374,7 @@ class Driver(Driven):
         first, last = self.device.at(began), self.device.at(now)
         self.record.step(phase, index, first, last, busy)
         if self.device.later and self.device.marks:
-            self._waits.saw(number, first - began.host, last - now.host, now.host - began.host)
+            self._queue.saw(number, first - began.host, last - now.host, now.host - began.host)
 
     def _record_gap(self, began: Mark, now: Mark) -> None:
         at = self.device.at(began)
@@ -387,6 +389,8 @@ class Driver(Driven):
         self._closed = True
         self.device.wait()
         self._read()
+        if self.device.later and self.device.marks:
+            self.record.write("device", busy=self._queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())
         self._look_around()

@@ -12,7 +12,7 @@ MOST_STREAMS = 8
 """So many streams of all devices are marked; what runs on further ones is waited for only."""
 
 ANCHOR_S = 2.0
-"""Events tell the time since another in single precision: that one is no older, so as to keep µs."""
+"""Events tell the time since another in single precision: it is no older, so as to keep µs."""
 
 
 class TorchDevice:
@@ -75,7 +75,8 @@ class TorchDevice:
         for index in self._indices:
             _cuda().synchronize(index)
         anchor, now = self._anchor, self._clock()
-        if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != (anchor.queued or {}).keys():
+        known = {} if anchor is None else anchor.queued or {}
+        if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != known.keys():
             self._anchor = Mark(now, self._events())
 
     def capturing(self) -> bool:

@@ -86,6 +86,7 @@ def evidence(
     loop: Loop | None = None,
     model: ModelFacts | None = None,
     step_function: StepFunction | None = None,
+    device_s: float | None = None,
     **fields: Any,
 ) -> Evidence:
     """A healthy `fit` on an 8-core box without a GPU, changed by what is named."""
@@ -103,6 +104,7 @@ def evidence(
             measure(resident),
             measure(input),
             Missing("not measured in this case") if host is None else host,
+            device_s=device_s,
         ),
         models=models,
         step_function=step_function,

@@ -82,6 +82,8 @@ class OwnFunction(Fix):
         _work(ITEM, real=0.2, resident=0.1, input=0.1),
         # evaluations that were timed one by one are told by what they took
         _work(replace(SCORING, kind="evaluation"), outside_=EVALUATED),
+        # hidden behind a device that is busy all the time
+        _work(BY_HAND, real=0.2, resident=0.2, device_s=0.198),
         # a cell in a part of the model that takes little, its backward included
         _work(replace(CELL, share=0.03)),
     ]
@@ -105,7 +107,7 @@ class OwnFunction(Fix):
         if not taking:
             return None
         work, share = taking[0]
-        bound = 1 / max(0.05, 1 - min(1.0, share * work.high / work.share))
+        bound = evidence.bound_if_host_saves(share * work.high / work.share)
         if not worth_counted(bound):
             return None
         words = WORDS[work.kind]

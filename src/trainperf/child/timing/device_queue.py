@@ -1,8 +1,10 @@
-"""After how many steps the script itself waits for its devices: a loss logged every tenth step.
+"""The work that is queued on the devices at the end of each step: what marks tell besides time.
 
-Such a step takes longer by what else is hidden behind the devices. Blocks that hold one wait
-more, or less, than their share of them read too much or too little, so they are made of whole
-periods.
+What a step adds to the queue is its work on the device, or a part of it: the rest was done while
+the host was still at the step. A step that finds little queued at its end has waited itself: a
+loss logged every tenth step. It takes longer by what else is hidden behind the devices. Blocks
+that hold one wait more, or less, than their share of them read too much or too little, so they
+are made of whole periods.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ KEPT = 400
 """Steps that are looked back on."""
 
 
-class ScriptWaits:
-    """The steps at whose end the devices had little left to do, seen from queued marks."""
+class DeviceQueue:
+    """What steps left on the devices, from the marks at their ends."""
 
     def __init__(self) -> None:
         self._added: list[tuple[int, float]] = []
@@ -35,6 +37,13 @@ class ScriptWaits:
         added = lag_after - max(0.0, lag_before - host_s)
         self._added.append((step, added))
         del self._added[:-KEPT]
+
+    def busy_s(self) -> float:
+        """Seconds of a step that the devices are busy for, at least: the median of what is added.
+
+        All of it where the host only queues the step, and goes on to the next one.
+        """
+        return max(0.0, statistics.median(added for _, added in self._added or [(0, 0.0)]))
 
     def every(self) -> int:
         """Steps from one wait to the next; 1 where the script waits in each, or in none."""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
 from nvml_stub import build_nvml_stub, run_against_stub
+from trainperf.samplers import nvml_device
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
 
 PROBE = """
@@ -77,6 +79,7 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "pcie_generation": 1,
                 "pcie_width": 16,
                 "slices_used": [],
+                "memory_of": {},  # the stub's processes hold nothing
             }
         ]
     ]
@@ -394,3 +397,8 @@ def test_the_stubs_utilisation_is_the_mean_of_a_window_longer_than_what_it_watch
     assert run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.2") == [50.0]
     blocks = run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.02")
     assert blocks == [0.0, 100.0]
+
+
+def test_what_each_process_holds_is_told_where_the_driver_says_it():
+    told = [SimpleNamespace(pid=7, usedGpuMemory=5), SimpleNamespace(pid=8, usedGpuMemory=None)]
+    assert nvml_device._memory_of([*told, SimpleNamespace(pid=9)]) == {7: 5}

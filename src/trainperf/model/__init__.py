@@ -71,6 +71,7 @@ from trainperf.model.torch import (
     TorchOptimizer,
     Trace,
 )
+from trainperf.model.trace import TraceFile
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -168,6 +169,7 @@ __all__ = [
     "TorchModel",
     "TorchOptimizer",
     "Trace",
+    "TraceFile",
     "Trial",
     "Trials",
     "Verdict",

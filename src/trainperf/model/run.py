@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -60,7 +61,8 @@ class Run:
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
-    `devices` lets a process see so many devices only.
+    `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
+    the framework's own tracer when all else was timed.
     """
 
     command: tuple[str, ...]
@@ -80,6 +82,7 @@ class Run:
     leg: Leg | None = None
     board: str | None = None
     devices: int | None = None
+    trace: bool = False
 
 
 class Ending(StrEnum):
@@ -122,6 +125,7 @@ class GpuSample:
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
     slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
+    memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

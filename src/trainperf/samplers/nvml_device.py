@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from trainperf.model import Gpu, GpuSample, MigSlice
@@ -54,7 +55,7 @@ class GpuDevice:
         bits = self._ask(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
-        processes = self._others()
+        processes = self._processes()
         counters = self._read_gpm()
         received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
         if pcie and received is None:
@@ -73,7 +74,8 @@ class GpuDevice:
             ),
             pcie_rx_bytes_s=received,
             pcie_tx_bytes_s=sent,
-            processes=processes,
+            processes=None if processes is None else len(processes),
+            memory_of=_memory_of(processes or ()),
             sm_active=counters.sm_active,
             tensor_active=counters.tensor_active,
             dram_active=counters.dram_active,
@@ -147,10 +149,14 @@ class GpuDevice:
 
     def _others(self) -> int | None:
         """How many processes have the GPU open to compute; None where it does not say."""
-        found = self._ask(
+        found = self._processes()
+        return None if found is None else len(found)
+
+    def _processes(self) -> list[Any] | None:
+        found: list[Any] | None = self._ask(
             "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
         )
-        return None if found is None else len(found)
+        return found
 
     def _busy(self) -> float | None:
         use = self._ask("nvmlDeviceGetUtilizationRates")
@@ -211,6 +217,15 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, bytes):  # as older bindings return
         return value.decode(errors="replace")
     return None if value is None else str(value)
+
+
+def _memory_of(processes: Iterable[Any]) -> dict[int, int]:
+    """The bytes that each process holds of the GPU, of those of which the driver says it.
+
+    In a container the numbers are often those of the host, and then of no process here.
+    """
+    told = ((one.pid, getattr(one, "usedGpuMemory", None)) for one in processes)
+    return {int(pid): int(used) for pid, used in told if used}
 
 
 def _watts(milliwatts: int | None) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..timing import gpu_build
 from . import batches as torch_batches
+from . import memory as gpu_memory
 from .built import flags, gpus, models, optimizers
 from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
@@ -124,6 +125,7 @@ def record(driver: Any) -> None:
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
+        ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
         ("optimizers", optimizers.record),
         ("flags", flags.record),

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
-from . import facts
+from . import facts, memory
 from .loops import TorchLoops
 from .modules import HOOKS
 
@@ -35,6 +35,7 @@ def imported(loops: TorchLoops, module: Any) -> None:
         )
     _autograd(loops, module)
     facts.watch_flags(loops, module)
+    loops.training.retries = memory.retries
 
 
 def _autograd(loops: TorchLoops, torch: Any) -> None:
@@ -217,3 +218,27 @@ def watch_saves(loops: TorchLoops, module: Any) -> None:
 def watch_dynamo(loops: TorchLoops, module: Any) -> None:
     """Keep TorchDynamo out of our functions: it would compile them into the user's step."""
     module.add(__name__.rsplit(".", 2)[0])
+
+
+def watch_compiling(loops: TorchLoops, module: Any) -> None:
+    """Say of a leg that it compiles, as long as it does."""
+    told = loops.training.warm_up
+    if told is not None:
+        module.callback_handler.register_start_callback(told.compile_begins)
+        module.callback_handler.register_end_callback(told.compile_ends)
+
+
+def watch_devices(loops: TorchLoops, module: Any) -> None:
+    """Have a leg wait for its turn before it starts CUDA; PyTorch does that when it is needed."""
+    told = loops.training.warm_up
+    if told is None:
+        return
+
+    def make(original: Any) -> Any:
+        def _lazy_init() -> Any:
+            told.before_device()
+            return original()
+
+        return _lazy_init
+
+    replace(module, "_lazy_init", make)

@@ -15,6 +15,7 @@ from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
     from ..timing.driven import Extra
+    from ..timing.tracer import Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
@@ -254,9 +255,19 @@ class TorchLoops(Loops):
         return tuple(torch_probes.PROBES)
 
     def probes(self, driver: Any, deadline: float) -> None:
-        """Time the step against variations of it, then trace it."""
+        """Time the step against variations of it, then trace it.
+
+        With `--trace` that is done behind the steps of the loop that are traced.
+        """
         from .probes import probes as torch_probes
         from .step import trace
 
         torch_probes.record(driver, deadline - trace.RESERVED_S)
-        trace.record(driver, deadline)
+        if not self.process.settings.get("trace"):
+            trace.record(driver, deadline)
+
+    def tracer(self, driver: Any) -> Tracer:
+        """Kineto."""
+        from .step.tracer import TorchTracer
+
+        return TorchTracer(driver)

@@ -7,7 +7,7 @@ from recordings import recording
 from trainperf.fixes.common.cases import GIB, machine
 from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import GpuSample, HostSample, Sample
-from trainperf.model.machine import Gpu
+from trainperf.model.machine import Gpu, MigSlice
 from trainperf.trial.legs import room as room_module
 from trainperf.trial.legs.room import CONTEXT, MANY, TWO, memory_is_short, room
 
@@ -206,3 +206,17 @@ def test_a_gpu_that_takes_one_process_leaves_room_for_one_leg(modes, used, legs)
     found = room(recording(event), machine(gpus=cards))
     assert found.legs == legs
     assert ("one process at a time" in found.reason) is (legs == 1)
+
+
+def test_of_a_card_in_mig_mode_the_slice_sets_the_limit_and_not_the_card():
+    slices = tuple(MigSlice(f"MIG-{place}", "a slice", 10 * GIB) for place in range(2))
+    card = Gpu(0, "a GPU", 80 * GIB, mig=True, slices=slices)
+    seen = tuple(
+        Sample(float(at), None, (GpuSample(0, memory_used=30 * GIB, slices_used=used),))
+        for at, used in enumerate([(GIB, 2 * GIB), (GIB, 5 * GIB), (None, None)])
+    )
+    found = room(recording(samples=seen, gpus=(card,)), machine())
+    assert found.legs == 2
+    assert found.reason == (
+        "the script takes 3.0 GiB of the memory of a slice of GPU 0, and 8.0 GiB is free"
+    )

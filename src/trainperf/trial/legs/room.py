@@ -73,7 +73,7 @@ def _of_gpus(recording: Recording, samples: Sequence[Sample]) -> list[Room]:
     named = list(_events(recording, "framework"))
     if named and not any(map(_gpus_used, named)):
         return []  # what others do on GPUs is no concern of a script on the CPU
-    limits = list(_by_driver(recording, samples))
+    limits = [*_by_driver(recording, samples), *_of_slices(recording, samples)]
     limits += _by_framework(list(_events(recording, "gpu_memory")))
     if named and not limits:
         limits.append(Room(TWO, "how much GPU memory the script takes is not known"))
@@ -95,12 +95,26 @@ def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room
     told = any(any(held) for held in own.values())
     for gpu in recording.gpus:
         seen, held = readings.get(gpu.index, []), own.get(gpu.index, [])
-        if not seen or not gpu.memory_total or (told and not any(held)):
+        if not seen or not gpu.memory_total or gpu.mig or (told and not any(held)):
             continue
         used = [one.memory_used or 0 for one in seen]
         others = max(map(int.__sub__, used, held)) if told else used[0]
         needed = max(held) if told else max(used) - used[0]
         yield from _fit(needed, gpu.memory_total - others, f"the memory of GPU {gpu.index}")
+
+
+def _of_slices(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room]:
+    """By NVML, of cards in MIG mode: what was used more of each slice than before the run."""
+    for gpu in recording.gpus:
+        of_card = [
+            one.slices_used for each in samples for one in each.gpus if one.index == gpu.index
+        ]
+        for place, piece in enumerate(gpu.slices):
+            told = [used[place] for used in of_card if place < len(used)]
+            used = [one for one in told if one is not None]
+            if used and piece.memory_total:
+                what = f"the memory of a slice of GPU {gpu.index}"
+                yield from _fit(max(used) - used[0], piece.memory_total - used[0], what)
 
 
 def _by_framework(told: Sequence[Event]) -> Iterator[Room]:

@@ -214,6 +214,8 @@ class Trace:
     operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
     kernel of a pass and its last, and `tensor_core_s`, the time of kernels whose names say
     that they compute on tensor cores, which is not all that do; None where not known.
+    `device_s` is how long each GPU that was used ran something, `together_s` how long several
+    did at once.
     """
 
     device: Literal["cpu", "cuda"]
@@ -225,6 +227,8 @@ class Trace:
     tensor_core_s: float | None = None
     seconds: float | None = None
     fusable_s: float | None = None
+    device_s: tuple[float, ...] = ()
+    together_s: float | None = None
 
     @property
     def operators_s(self) -> float:

@@ -30,6 +30,7 @@ class Seen:
     number: int = 0
     by: int = 0
     thread: int = 1
+    device: int = 0
 
     def name(self) -> str:
         return self.label
@@ -52,6 +53,9 @@ class Seen:
 
     def linked_correlation_id(self) -> int:
         return self.by
+
+    def device_index(self) -> int:
+        return self.device
 
     def start_thread_id(self) -> int:
         return self.thread
@@ -203,6 +207,20 @@ def test_kernels_that_overlap_leave_no_gap():
     kernels = [Seen("a", 100, 200, "kernel"), Seen("b", 150, 20, "kernel")]
     kernels += [Seen("c", 290, 50, "kernel")]
     assert Traced([a_pass(0), *kernels], "cuda").event()["gap_s"] == 0.0
+
+
+def test_gpus_that_take_turns_are_told_from_gpus_that_work_at_once():
+    def on(*spans):
+        kernels = [Seen("k", at, long, "kernel", device=device) for device, at, long in spans]
+        event = Traced([a_pass(0), *kernels], "cuda").event()
+        return [round(each * 1e6) for each in (*event["device_s"], event["together_s"])]
+
+    assert on((0, 100, 50)) == [50, 0]
+    assert on((0, 100, 50), (0, 120, 50)) == [70, 0]  # two streams of one GPU
+    assert on((0, 100, 50), (1, 150, 30), (0, 200, 10)) == [60, 30, 0]
+    assert on((0, 100, 50), (1, 130, 50)) == [50, 50, 20]
+    nothing = Traced([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
+    assert (nothing["device_s"], nothing["together_s"]) == ([], 0.0)
 
 
 def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():

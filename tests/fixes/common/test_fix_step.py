@@ -107,6 +107,12 @@ def test_kernels_that_were_traced_count_for_each_pass_of_a_step() -> None:
     assert kernel_seconds(seen) == pytest.approx(0.4 * 0.098)
 
 
+def test_of_several_gpus_the_busiest_is_as_busy_as_its_own_kernels() -> None:
+    both = replace(traced(0.9), device_s=(0.4 * 0.098, 0.5 * 0.098))
+    seen = torch_evidence(device=GPU, torch={"trace": both})
+    assert gpu_busy(seen) == pytest.approx(0.5)
+
+
 def test_the_more_of_what_was_traced_and_counted_is_what_a_gpu_did_at_least() -> None:
     seen = sampled_as({"sm_active": 0.6}, torch={"trace": traced(0.2)})
     assert gpu_busy(seen) == pytest.approx(0.6)

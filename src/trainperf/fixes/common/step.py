@@ -134,13 +134,14 @@ def sms_active(evidence: Evidence) -> float | None:
 def traced_kernels(evidence: Evidence) -> float | None:
     """Seconds of a step in which kernels of forward and backward ran; None if not traced.
 
-    Tracing slows the host that starts them, not the kernels.
+    Of several GPUs, those of the busiest. Tracing slows the host that starts them, not the
+    kernels.
     """
     torch = evidence.torch_
     if torch is None or torch.trace is None or torch.trace.device != "cuda":
         return None
     passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
-    return torch.trace.operators_s * passes
+    return max(torch.trace.device_s, default=torch.trace.operators_s) * passes
 
 
 def gpu_busy(evidence: Evidence) -> float | None:

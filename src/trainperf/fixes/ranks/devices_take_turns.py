@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.step import bound_if_saved, sampled
-from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.common.torch_cases import torch_evidence, traced
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence
-from trainperf.model import Equivalence, Evidence, Finding, Missing, PhaseUse
+from trainperf.model import Equivalence, Evidence, Finding, Missing, PhaseUse, is_taken
 
 ONE_BUSY = (0.70, 1.15)
 """The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
@@ -19,6 +20,9 @@ that keeps them all waiting; more, and they compute at once."""
 
 PART = 0.10
 """A device that is busy for less of a step has no part of the model worth the name."""
+
+TOGETHER = 0.15
+"""Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
 
 TORCH = """\
 from torch.distributed.pipelining import ScheduleGPipe
@@ -36,6 +40,11 @@ with strategy.scope():
 def _busy(*percents: float | None) -> tuple[PhaseUse, ...]:
     gpus = tuple({"index": index, "utilization_percent": one} for index, one in enumerate(percents))
     return (PhaseUse("resident", 20, gpu=gpus), PhaseUse("real", 20, gpu=gpus))
+
+
+def _turns(*seconds: float, together: float = 0.0) -> dict[str, Any]:
+    """A trace in which each GPU was busy for so long in a step of 98 ms."""
+    return {"trace": replace(traced(0.5), device_s=seconds, together_s=together)}
 
 
 PLACED: dict[str, Any] = {"model_devices": {"model": "Net", "devices": {"cuda:0": 9, "cuda:1": 9}}}
@@ -78,6 +87,11 @@ class TakeTurns(Fix):
         torch_evidence(use=_busy(20, 25), facts=PLACED, **on_gpus()),
         # the second holds next to nothing
         torch_evidence(use=_busy(95, 4), facts=PLACED, **on_gpus()),
+        # whatever NVML's windows say, they were traced at work at once, or hardly at all
+        torch_evidence(
+            use=_busy(50, 48), torch=_turns(0.06, 0.05, together=0.04), facts=PLACED, **on_gpus()
+        ),
+        torch_evidence(use=_busy(50, 48), torch=_turns(0.01, 0.01), facts=PLACED, **on_gpus()),
         # how busy they are is not known
         torch_evidence(facts=PLACED, **on_gpus()),
         torch_evidence(use=_busy(50, None), facts=PLACED, **on_gpus()),
@@ -95,6 +109,8 @@ class TakeTurns(Fix):
         torch_evidence(use=_busy(50, 48), facts=PLACED, resident=0.010, input=0.099, **on_gpus()),
     ]
     fires = [
+        torch_evidence(torch=_turns(0.048, 0.045), facts=PLACED, **on_gpus()),
+        torch_evidence(use=_busy(90, 88), torch=_turns(0.05, 0.04), facts=PLACED, **on_gpus()),
         torch_evidence(use=_busy(50, 48), facts=PLACED, **on_gpus()),
         torch_evidence(use=_busy(60, 30), facts=PLACED, resident=None, **on_gpus()),
         evidence(facts=BY_TF, use=_busy(52, 46), **on_gpus()),
@@ -105,7 +121,7 @@ class TakeTurns(Fix):
         count = len(_gpus_of_model(evidence))
         if count < 2 or _replicated(evidence):
             return None
-        busy = [one for one in _utilizations(evidence) if one >= PART]
+        busy = [one for one in _busy_shares(evidence) if one >= PART]
         if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
             return None
         most = max(busy)
@@ -145,11 +161,20 @@ def _replicated(evidence: Evidence) -> bool:
         return evidence.loop.replicas > 1
 
 
-def _utilizations(evidence: Evidence) -> list[float]:
-    """The share of time that each GPU in use was busy, by NVML; none unless known of all.
+def _busy_shares(evidence: Evidence) -> list[float]:
+    """The share of a step in which each GPU in use was busy; none unless known of all.
 
-    Of resident steps where there are samples of those: waiting for input is no turn.
+    By a trace of forward and backward; without one by NVML's utilisation in resident steps, as
+    waiting for input is no turn. Raises `NotMeasured` without the time of a step.
     """
+    trace = None if evidence.torch_ is None else evidence.torch_.trace
+    if trace is not None and trace.device_s:
+        if (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s):
+            return []
+        calls, times = evidence.torch.calls, evidence.times
+        step = times.resident if is_taken(times.resident_) else times.real
+        passes = 1.0 if calls is None else max(1.0, calls.backwards)
+        return [min(1.0, seconds * passes / step) for seconds in trace.device_s]
     gpus = sampled(evidence, "resident") or sampled(evidence, "real")
     seen = [gpu.get("utilization_percent") for gpu in gpus]
     return [] if None in seen else [float(one) / 100 for one in seen if one is not None]

@@ -90,6 +90,8 @@ class Traced:
             "fusable_s": self._mean(fusable),
             "kernels": leaves / len(self.windows),
             "gap_s": self._mean(self._gaps()) if cuda else None,
+            "device_s": [self._mean(each) for each in self._by_device()] if cuda else [],
+            "together_s": self._mean(self._together()) if cuda else None,
             "tensor_core_s": self._mean(self._on_tensor_cores()) if cuda else None,
         }
 
@@ -157,6 +159,18 @@ class Traced:
                 spans[index].append((_start(event), _end(event)))
         return sum(_unused(one) for one in spans.values())
 
+    def _by_device(self) -> list[int]:
+        """How long each GPU ran something, whatever it ran at the same time."""
+        spans: dict[int, list[Interval]] = defaultdict(list)
+        for event in self.on_device:
+            spans[event.device_index()].append((_start(event), _end(event)))
+        return [_covered(spans[index]) for index in sorted(spans)]
+
+    def _together(self) -> int:
+        """How long more than one GPU ran something, each further one counted."""
+        spans = [(_start(event), _end(event)) for event in self.on_device]
+        return sum(self._by_device()) - _covered(spans) if spans else 0
+
     def _on_tensor_cores(self) -> int:
         return sum(
             _end(event) - _start(event)
@@ -205,6 +219,12 @@ def _unused(spans: list[Interval]) -> int:
         gaps += max(0, start - until)
         until = max(until, end)
     return gaps
+
+
+def _covered(spans: list[Interval]) -> int:
+    """How much the spans cover, each moment once."""
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    return last - first - _unused(spans)
 
 
 def _start(event: Any) -> int:

@@ -188,3 +188,21 @@ def test_memory_runs_out_in_the_machine_or_in_the_control_group(
     monkeypatch.setattr(room_module.psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(room_module, "memory_limit", lambda: limit)
     assert memory_is_short() is short
+
+
+@pytest.mark.parametrize(
+    ("modes", "used", "legs"),
+    [
+        ((), True, MANY),
+        (("shared",), True, MANY),
+        (("exclusive", "shared"), True, MANY),
+        (("exclusive",), False, MANY),
+        (("exclusive", "exclusive"), True, 1),
+    ],
+)
+def test_a_gpu_that_takes_one_process_leaves_room_for_one_leg(modes, used, legs):
+    cards = tuple(Gpu(index, "a GPU", compute_mode=mode) for index, mode in enumerate(modes))
+    event = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": used}]}
+    found = room(recording(event), machine(gpus=cards))
+    assert found.legs == legs
+    assert ("one process at a time" in found.reason) is (legs == 1)

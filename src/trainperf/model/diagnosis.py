@@ -20,6 +20,7 @@ from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
+from trainperf.model.trace import TraceFile
 from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
@@ -214,3 +215,4 @@ class Diagnosis:
     outside: Outside | None = None  # None: it was not seen, or there is nothing
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
+    trace: TraceFile | None = None  # None: none was asked for

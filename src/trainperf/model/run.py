@@ -32,13 +32,15 @@ class Leg:
 
     After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
-    With an `epoch` its slices hold whole ones, and starting the input counts.
+    With an `epoch` its slices hold whole ones, and starting the input counts. Without, they hold
+    a multiple of `waits_every` steps: the script waits for its devices that often.
     """
 
     warm_up_steps: int
     warm_up_epochs: int = 0
     ranks: int = 1
     epoch: Epoch | None = None
+    waits_every: int = 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Run:
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
-    `devices` lets a process see so many devices only.
+    `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
+    the framework's own tracer when all else was timed.
     """
 
     command: tuple[str, ...]
@@ -79,6 +82,7 @@ class Run:
     leg: Leg | None = None
     board: str | None = None
     devices: int | None = None
+    trace: bool = False
 
 
 class Ending(StrEnum):
@@ -120,6 +124,7 @@ class GpuSample:
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
+    slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
     memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 

@@ -68,6 +68,7 @@ def prepare(run: Run, folder: Path) -> str:
         "leg": None if run.leg is None else dataclasses.asdict(run.leg),
         "board": run.board,
         "devices": run.devices,
+        "trace": run.trace,
     }
     file = Path(run_file_of(folder))
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trainperf.model import Gpu, GpuSample
+from trainperf.model import Gpu, GpuSample, MigSlice
+from trainperf.model.machine import ComputeMode
 from trainperf.samplers import gpm, throttle
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
@@ -14,6 +15,9 @@ _LOST = {15, 16}  # GPU is lost, reset required
 
 _UNCORRECTED = 1  # NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 _SINCE_LOADED = 0  # NVML_VOLATILE_ECC
+
+_MODES: dict[int, ComputeMode] = {0: "shared", 2: "prohibited", 3: "exclusive"}
+"""nvmlComputeMode_t; 1 (one thread) is no longer supported."""
 
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
@@ -31,6 +35,7 @@ class GpuDevice:
         self._nvml = nvml
         self._handle = handle
         self._refused: set[str] = set()
+        self._slices: list[Any] = []
         self._gpm = self._open_gpm()
         try:
             self.gpu = self._describe(index)
@@ -76,6 +81,7 @@ class GpuDevice:
             dram_active=counters.dram_active,
             pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration") if link else None,
             pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth") if link else None,
+            slices_used=tuple(self._memory_of(handle, "used") for handle in self._slices),
         )
 
     def close(self) -> None:
@@ -90,6 +96,7 @@ class GpuDevice:
         others = self._others()
         mig = self._ask("nvmlDeviceGetMigMode")
         persistence = self._ask("nvmlDeviceGetPersistenceMode")
+        divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
         return Gpu(
             index=index,
             name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
@@ -106,13 +113,39 @@ class GpuDevice:
             gpm=self._gpm is not None,
             persistence=None if persistence is None else bool(persistence),
             ecc_errors=self._ecc_errors(),
-            mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
+            mig=None if mig is None else divided,
             other_processes=others,
             busy_before=self._busy() if others else None,
             application_clock_mhz=self._ask(
                 "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
+            uuid=as_text(self._ask("nvmlDeviceGetUUID")),
+            compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
+            memory_before=None if memory is None else int(memory.used),
+            slices=self._describe_slices() if divided else (),
         )
+
+    def _describe_slices(self) -> tuple[MigSlice, ...]:
+        """The slices that can be opened here; a container is shown its own only."""
+        found = []
+        for place in range(self._ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
+            try:
+                handle = self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, place)
+                uuid = as_text(self._nvml.nvmlDeviceGetUUID(handle))
+                name = as_text(self._nvml.nvmlDeviceGetName(handle))
+            except Exception:  # none at this place, or not for us
+                continue
+            self._slices.append(handle)
+            found.append(MigSlice(uuid or "", name or "", self._memory_of(handle, "total")))
+        return tuple(found)
+
+    def _memory_of(self, handle: Any, what: str) -> int | None:
+        try:
+            return int(getattr(self._nvml.nvmlDeviceGetMemoryInfo(handle), what))
+        except Exception as error:
+            if getattr(error, "value", None) in _LOST:
+                raise GpuLost(str(error)) from error
+            return None
 
     def _others(self) -> int | None:
         """How many processes have the GPU open to compute; None where it does not say."""

@@ -111,12 +111,13 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     passive = spins(subject.evidence, given, subject.neighbours_cores)
     apart = may_spin(subject.evidence, given) and not passive
     huge = huge_pages(subject.evidence, given)
+    every = subject.evidence.loop.waits_every
     ours = {**(PASSIVE if passive else {}), **huge}
     compiled = private(given, subject.folder / CACHES)
     run = replace(
         subject.recording.run,
         seed=SEED,
-        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks),
+        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks, waits_every=every),
         env={**env, **ours, **subject.recording.run.env, **compiled},
     )
     semantic = subject.allow_semantic
@@ -154,7 +155,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch))
+    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch, every))
     chosen = [_with_leg(one, run) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 

@@ -178,7 +178,7 @@ def take(
     not at once. With an `epoch` the slice holds whole ones, and what passes between them
     beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
     """
-    steps = slice_steps(step_s)
+    steps = slice_steps(step_s, leg.waits_every)
     if epoch is not None:
         steps = epoch.steps * epochs_of_slice(epoch, step_s, SLICE_S)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
@@ -192,11 +192,11 @@ def take(
     raise LegFailed(found)
 
 
-def slice_steps(step_s: float) -> int:
-    """How many steps make a slice, where one takes `step_s` seconds."""
-    if step_s >= SLOW_STEP_S:
-        return 1
-    return max(LEAST_STEPS, math.ceil(SLICE_S / max(step_s, 1e-6)))
+def slice_steps(step_s: float, every: int = 1) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
+    least = 1 if step_s >= SLOW_STEP_S else LEAST_STEPS
+    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
+    return math.ceil(steps / every) * every
 
 
 def settle_steps(step_s: float) -> int:

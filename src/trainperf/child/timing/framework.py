@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from .device_time import DeviceClock
     from .driven import Driven, Exchange, Extra, Fed
+    from .tracer import Tracer
 
 
 class Batches(Protocol):
@@ -28,13 +30,6 @@ class Batches(Protocol):
 
     def size_in_bytes(self, batch: Any, /) -> int:
         """The bytes of all tensors of a batch."""
-
-
-class DeviceClock(Protocol):
-    """The devices that the loop uses, which may run later than the host."""
-
-    def wait(self) -> None:
-        """Wait until they have done all that was queued."""
 
 
 class Framework:
@@ -84,6 +79,10 @@ class Framework:
     def probe_names(self) -> tuple[str, ...]:
         """What `probes` may record."""
         return ()
+
+    def tracer(self, driver: Driven) -> Tracer | None:
+        """The framework's own tracer, for `--trace`."""
+        return None
 
     def steps_per_call(self, driver: Driven) -> int:
         """Steps of the model in one call of what is timed as a step."""

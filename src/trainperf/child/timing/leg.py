@@ -42,6 +42,7 @@ class Slices:
     wants_more = True
     slow = False
     counts_only = True
+    queues = False
 
     def __init__(self, training: Training, settings: dict[str, Any]) -> None:
         process = training.process
@@ -55,7 +56,7 @@ class Slices:
         self._began = self._clock()
         self._updates = 0
         self._retries = 0
-        self._work = 0
+        self._work = self._shorter = 0
         self.steps_per_call = 1
         self.whole_epochs = bool(settings.get("epoch"))
         self._epochs_before = 0
@@ -146,16 +147,26 @@ class Slices:
         self._work += work
         return block.started is not None and block.steps >= block.max_steps
 
+    def twice(self) -> None:
+        """Take the slice once more, with twice its steps; both make one."""
+        block = self.block
+        steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
+        self._shorter = self._work
+        self._work = 0
+        self.block = Block(REAL, block.index, 0.0, steps, steps)
+        self._entered, self._of_slice = self._begun, steps
+
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
         if self.block.phase == WARM_UP:
             self.describe()
         elif self.steps_per_call > 1:
-            self._process.record.write("work", b=self.block.index, n=self._work)
+            work = self._work - self._shorter
+            self._process.record.write("work", b=self.block.index, n=work)
         if self.whole_epochs and self.block.phase != WARM_UP:
             opened = self.epochs() - self._epochs_before
             self._process.record.write("epochs", b=self.block.index, n=opened)
-        self._work = 0
+        self._work = self._shorter = 0
         self._count_retries()
         if self.losses is not None:
             self.losses.flush()

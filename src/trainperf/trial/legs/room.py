@@ -40,7 +40,7 @@ def room(recording: Recording, machine: Machine) -> Room:
     nobody tells it, two legs live together. What trainperf's probes took is left out.
     """
     samples = before_extras(recording)
-    limits = [Room(MANY)]
+    limits = [Room(MANY), *_of_modes(recording, machine)]
     rss = max((one.host.rss for one in samples if one.host is not None), default=0)
     if rss:
         free = machine.memory_available * MEMORY_SHARE
@@ -50,6 +50,15 @@ def room(recording: Recording, machine: Machine) -> Room:
         limits.append(Room(fit, _text("/dev/shm", recording.shm_used, machine.shm_free)))
     limits += _of_gpus(recording, samples)
     return min(limits, key=lambda one: one.legs)
+
+
+def _of_modes(recording: Recording, machine: Machine) -> list[Room]:
+    """GPUs that take one process at a time, where all do and the script uses one."""
+    if not any(_gpus_used(one) for one in _events(recording, "framework")) or {
+        gpu.compute_mode for gpu in machine.gpus
+    } != {"exclusive"}:
+        return []
+    return [Room(1, "the GPU takes one process at a time (compute mode)")]
 
 
 def before_extras(recording: Recording) -> Sequence[Sample]:
@@ -62,13 +71,17 @@ def before_extras(recording: Recording) -> Sequence[Sample]:
 def _of_gpus(recording: Recording, samples: Sequence[Sample]) -> list[Room]:
     """What the GPUs that the run used leave room for, by NVML and by the framework."""
     named = list(_events(recording, "framework"))
-    if named and not any(one.get("gpus") for one in named):
+    if named and not any(map(_gpus_used, named)):
         return []  # what others do on GPUs is no concern of a script on the CPU
     limits = list(_by_driver(recording, samples))
     limits += _by_framework(list(_events(recording, "gpu_memory")))
     if named and not limits:
         limits.append(Room(TWO, "how much GPU memory the script takes is not known"))
     return limits
+
+
+def _gpus_used(framework: Event) -> bool:
+    return any(gpu["used"] for gpu in framework["gpus"])
 
 
 def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room]:

@@ -86,6 +86,16 @@ def test_a_copy_that_is_waited_for_is_named_with_its_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.timeout(300)
+def test_a_copy_that_is_hidden_beside_the_step_is_no_cost(tmp_path: Path) -> None:
+    report = diagnosed("prefetched", tmp_path, "--no-trials")
+    assert report["times"]["real_s"] == pytest.approx(0.060, rel=CLOSE)
+    assert report["verdict"]["bottleneck"] not in ("input", "host", "storage")
+    assert "torch_transfers" not in [one["id"] for one in report["findings"]]
+    copies = [one for one in report["step"]["parts"] if one["name"] == "transfer"]
+    assert all(one["share"] < 0.05 for one in copies)
+
+
+@pytest.mark.timeout(300)
 def test_two_devices_at_a_time_take_as_long_as_one(tmp_path: Path) -> None:
     report = diagnosed("two", tmp_path, "--no-trials")
     assert report["times"]["real_s"] == pytest.approx(0.060, rel=CLOSE)

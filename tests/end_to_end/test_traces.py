@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from trace.test_write import check_nested, tracks_of
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
 from observing import events, observed, python, script
+from traced_files import check_nested, tracks_of
 from trainperf.model import Ending, Recording, TraceFile
 from trainperf.trace.write import write
 

@@ -96,7 +96,7 @@ def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
     assert room(recording(samples=seen, gpus=(gpu(total=None),)), machine()).legs == MANY
 
 
-TORCH = {"e": "framework", "name": "torch", "gpus": [{"used": True}]}
+TORCH = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": True}]}
 FACTS = {"e": "facts", "t": 1.5}
 
 

@@ -9,7 +9,7 @@ from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.model.machine import Gpu, MigSlice
 from trainperf.trial.legs import room as room_module
-from trainperf.trial.legs.room import CONTEXT, MANY, TWO, memory_is_short, room
+from trainperf.trial.legs.room import CONTEXT, MANY, NOT_TOLD, TWO, memory_is_short, room
 
 
 def host(rss):
@@ -194,9 +194,8 @@ def test_processes_that_share_a_gpu_are_one_leg():
 
 
 def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
-    silent = {"e": "gpu_memory", "index": 0, "reserved_peak": 5 * GIB}
-    found = room(recording({**TORCH, "name": "tensorflow"}, silent), machine())
-    assert (found.legs, found.reason) == (TWO, "how much GPU memory the script takes is not known")
+    found = room(recording({**TORCH, "name": "tensorflow"}), machine())
+    assert (found.legs, found.reason) == (TWO, NOT_TOLD)
 
 
 @pytest.mark.parametrize(

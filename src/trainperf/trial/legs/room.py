@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -19,6 +19,7 @@ MANY = 10
 """More legs than this are not started together: they would wait, not run."""
 TWO = 2
 """So few legs can take turns: the script, and one beside it."""
+NOT_TOLD = "how much of the GPU's memory it takes was not told"
 CONTEXT = 2**29
 """A process takes about so many bytes of a GPU beside what its framework's allocator counts:
 the CUDA context, kernels and the libraries' workspaces."""
@@ -76,9 +77,9 @@ def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | N
         return []  # what others do on GPUs is no concern of a script on the CPU
     places = {one.index: one.slice for one in device.used} if device and len(named) == 1 else {}
     limits = list(_by_driver(recording, samples, places))
-    limits += _by_framework(list(_events(recording, "gpu_memory")))
+    limits += _by_framework(_events(recording, "gpu_memory"))
     if named and not limits:
-        limits.append(Room(TWO, "how much GPU memory the script takes is not known"))
+        limits.append(Room(TWO, NOT_TOLD))
     return limits
 
 
@@ -127,12 +128,11 @@ def _of_slice(gpu: Gpu, place: int | None, seen: Sequence[GpuSample]) -> Iterato
         yield from _fit(max(used) - used[0], total - used[0], what)
 
 
-def _by_framework(told: Sequence[Event]) -> Iterator[Room]:
+def _by_framework(told: Iterable[Event]) -> Iterator[Room]:
     """By what each process that trains was told of its devices; several may share one."""
     devices: dict[str, list[Event]] = {}
     for one in told:
-        if one.get("free") is not None:
-            devices.setdefault(one.get("uuid") or str(one["index"]), []).append(one)
+        devices.setdefault(one["uuid"] or str(one["index"]), []).append(one)
     for those in devices.values():
         needed = sum(one["reserved_peak"] + CONTEXT for one in those)
         free = those[-1]["free"] + sum(one["reserved"] for one in those)

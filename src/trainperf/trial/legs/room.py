@@ -19,7 +19,7 @@ MANY = 10
 """More legs than this are not started together: they would wait, not run."""
 TWO = 2
 """So few legs can take turns: the script, and one beside it."""
-NOT_TOLD = "how much of the GPU's memory it takes was not told"
+NOT_TOLD = "nobody tells how much of the GPU's memory it takes"
 CONTEXT = 2**29
 """A process takes about so many bytes of a GPU beside what its framework's allocator counts:
 the CUDA context, kernels and the libraries' workspaces."""

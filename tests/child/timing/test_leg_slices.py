@@ -103,7 +103,11 @@ def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
 def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, whole, first):
     class Loop:
         first = False
+        waited = False
         record = SimpleNamespace(write=lambda *_, **__: None)
+
+        def sync(self):
+            self.waited = True
 
         def reopened(self):
             self.first = True
@@ -116,6 +120,7 @@ def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, w
     loop = Loop()
     loop.plan = plan
     leg.describe(loop)
+    assert loop.waited  # for what the warm-up queued: the next leg has the device then
     loop.reopened()
     assert loop.first == first
 

@@ -129,7 +129,11 @@ def steps_to_the_end(plan, losses):
 def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, whole, first):
     class Loop:
         first = False
+        waited = False
         record = SimpleNamespace(write=lambda *_, **__: None)
+
+        def sync(self):
+            self.waited = True
 
         def reopened(self):
             self.first = True
@@ -142,6 +146,7 @@ def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, w
     loop = Loop()
     loop.plan = plan
     leg.describe(loop)
+    assert loop.waited  # for what the warm-up queued: the next leg has the device then
     loop.reopened()
     assert loop.first == first
 

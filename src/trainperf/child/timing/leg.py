@@ -215,7 +215,12 @@ class Slices:
 
 
 def describe(driver: Any) -> None:
-    """Record what trainperf must know of the loop to compare its steps with another's."""
+    """Record what trainperf must know of the loop to compare its steps with another's.
+
+    What the warm-up queued is waited for: it must not run on beside the first steps, and the
+    tuning, of the next leg.
+    """
+    driver.sync()
     calls = driver.steps_per_call()
     driver.plan.steps_per_call = calls
     if driver.plan.whole_epochs:

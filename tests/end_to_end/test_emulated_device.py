@@ -79,9 +79,9 @@ def test_a_copy_that_is_waited_for_is_what_the_step_is_bound_by(tmp_path: Path) 
     report = diagnosed("transfer", tmp_path, "--no-trials")
     assert report["times"]["real_s"] == pytest.approx(0.050, rel=CLOSE)
     assert report["verdict"]["bottleneck"] == "host"
+    assert "copying" in report["verdict"]["text"]
     [copies] = [one for one in report["step_parts"] if one["name"] == "transfer"]
     assert copies["seconds_per_step"] == pytest.approx(0.030, rel=0.2)
-    assert "into copying batches to the device" in report["verdict"]["text"]
 
 
 @pytest.mark.timeout(300)

@@ -6,16 +6,21 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from gpu_kit import Place, memory_used, on_both, segments, soon
 
 from observing import strays
+from trainperf.run.stopping import LEG
 
 SLACK = 256 * 2**20
 """Bytes by which the card's use may differ: other programs come and go."""
 
-WORDS = ("--workers", "2", "--persistent", "--item", "0.002", "--step", "0.005")
+WARMING_S = 4.0
+"""Legs hold their memory soon after their start."""
+
+WORDS = ("--workers", "1", "--persistent", "--item", "0.02", "--step", "0.005")
 
 
 def used(place: Place) -> int:
@@ -38,7 +43,7 @@ def test_nothing_is_left_after_a_training_that_ends(place: Place, mark: str) -> 
 
 
 @pytest.mark.timeout(120)
-@on_both(seconds=13)
+@on_both(seconds=20)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["ctrl_c", "kill_9"])
 def test_nothing_is_left_after_a_signal_in_the_trials(
     place: Place, mark: str, sent: signal.Signals
@@ -46,13 +51,13 @@ def test_nothing_is_left_after_a_signal_in_the_trials(
     memory, shm = used(place), segments()
     process = place.started(
         sys.executable, "-m", "trainperf", "diagnose", "--budget", "60s",
-        "--only", "torch_prefetch_factor", "--only", "torch_workers", "--output-dir", "runs",
-        "hidden.py", *WORDS,
+        "--only", "torch_workers", "--output-dir", "runs", "hidden.py", *WORDS,
     )  # fmt: skip
-    began = time.monotonic()
-    soon(lambda: len(strays(mark)) > 3 or process.poll() is not None, 15)  # script and workers
-    time.sleep(max(0.0, 8 - (time.monotonic() - began)))
-    assert process.poll() is None, process.communicate()[0]
+    there = soon(lambda: any(place.folder.glob(f"runs/*/**/{LEG}*")), 60)
+    time.sleep(WARMING_S)
+    assert there and process.poll() is None, process.communicate()[0]
     os.kill(process.pid, sent)
     process.communicate(timeout=60)
     all_gone(place, mark, memory, shm)
+    for folder in Path(os.environ["TMPDIR"]).glob("pymp-*"):
+        folder.rmdir()  # empty: Python's own, of a script that nobody could end in peace

@@ -20,7 +20,15 @@ SLACK = 256 * 2**20
 WARMING_S = 4.0
 """Legs hold their memory soon after their start."""
 
-WORDS = ("--workers", "1", "--persistent", "--item", "0.02", "--step", "0.005")
+WORDS = ("--persistent", "--item", "0.02", "--step", "0.005")
+
+
+def with_a_worker(place: Place) -> None:
+    """Let the script have one by itself: of an argument on the command line no edit is made."""
+    script = place.folder / "hidden.py"
+    before = '"--workers", type=int, default=0'
+    assert before in script.read_text()
+    script.write_text(script.read_text().replace(before, before[:-1] + "1"))
 
 
 def used(place: Place) -> int:
@@ -36,6 +44,7 @@ def all_gone(place: Place, mark: str, memory: int, shm: set[str]) -> None:
 @pytest.mark.timeout(120)
 @on_both(seconds=10)
 def test_nothing_is_left_after_a_training_that_ends(place: Place, mark: str) -> None:
+    with_a_worker(place)
     memory, shm = used(place), segments()
     place.diagnosed("hidden.py", *WORDS, "--items", "300", "--epochs", "3",
                     options=("--budget", "20s", "--no-trials"))  # fmt: skip
@@ -48,6 +57,7 @@ def test_nothing_is_left_after_a_training_that_ends(place: Place, mark: str) -> 
 def test_nothing_is_left_after_a_signal_in_the_trials(
     place: Place, mark: str, sent: signal.Signals
 ) -> None:
+    with_a_worker(place)
     memory, shm = used(place), segments()
     process = place.started(
         sys.executable, "-m", "trainperf", "diagnose", "--budget", "60s",
@@ -55,7 +65,8 @@ def test_nothing_is_left_after_a_signal_in_the_trials(
     )  # fmt: skip
     there = soon(lambda: any(place.folder.glob(f"runs/*/**/{LEG}*")), 60)
     time.sleep(WARMING_S)
-    assert there and process.poll() is None, process.communicate()[0]
+    assert there, process.communicate(timeout=60)[0]
+    assert process.poll() is None, process.communicate()[0]
     os.kill(process.pid, sent)
     process.communicate(timeout=60)
     all_gone(place, mark, memory, shm)

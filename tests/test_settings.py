@@ -109,6 +109,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         run-dir = "records"
         json = "report.json"
         patch = "/elsewhere/fix.patch"
+        trace = "trace.json.gz"
         fail-on = 1.2
         ignore = ["tf_prefetch", "tf-map-parallel"]
         only = ["tf_cache"]
@@ -134,6 +135,7 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         run_dir=tmp_path / "records",
         json=tmp_path / "report.json",
         patch=Path("/elsewhere/fix.patch"),
+        trace=tmp_path / "trace.json.gz",
         fail_on=1.2,
         ignore=("tf_prefetch", "tf_map_parallel"),
         only=("tf_cache",),

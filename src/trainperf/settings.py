@@ -36,9 +36,9 @@ class Settings:
     the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
     the speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
     to report. `run_dir` is where the ranks of a job leave their records, None for a folder
-    of `output_dir` with the job's own name. `price_per_hour` is what the machine costs, US
-    dollars for one host. `output_format` are the formats of the report, each with the file
-    it goes to behind a "=", or without.
+    of `output_dir` with the job's own name. `trace` is where a trace of a few steps goes.
+    `price_per_hour` is what the machine costs, US dollars for one host. `output_format` are
+    the formats of the report, each with the file it goes to behind a "=", or without.
     """
 
     steps: int | None = None
@@ -55,6 +55,7 @@ class Settings:
     run_dir: Path | None = None
     json: Path | None = None
     patch: Path | None = None
+    trace: Path | None = None
     fail_on: FailOn = "none"
     ignore: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -272,6 +273,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "run_dir": _path,
     "json": _path,
     "patch": _path,
+    "trace": _path,
     "fail_on": fail_on,
     "ignore": _ids,
     "only": _ids,

@@ -84,8 +84,20 @@ def test_our_options_become_settings(asked, tmp_path):
     assert settings.ignore == ("tf_cache", "tf_prefetch")
     assert settings.quiet
     assert settings.fail_on == 9.5
+    assert settings.trace is None
     assert (tmp_path / "a.json").exists()
     assert (tmp_path / "a.diff").read_text() == INPUT_BOUND.patch.diff
+
+
+def test_a_trace_is_asked_for_by_its_file_which_must_be_possible(asked, tmp_path):
+    got = asked("--trace", "t.json.gz", "train.py", "--trace", "of the script")
+    assert got["settings"].trace == Path("t.json.gz")
+    assert got["target"].command[2:] == ("--trace", "of the script")
+    assert not (tmp_path / "t.json.gz").exists()
+    got.clear()
+    got = asked("--trace", "gone/t.json", "train.py")
+    assert "target" not in got, "nothing is run"
+    assert "there is no folder gone to write t.json to" in str(got["result"].exception)
 
 
 def test_an_id_to_ignore_that_is_none_is_named(asked):

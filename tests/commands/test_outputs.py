@@ -265,3 +265,27 @@ def test_what_is_ignored_is_no_alert_on_github(tmp_path: Path) -> None:
         write([f"sarif={tmp_path}/sarif"], diagnosis, env)
         (run,) = json.loads((tmp_path / "sarif").read_text())["runs"]
         assert len(run["results"]) == results
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "hint"),
+    [
+        ("gone/t.json", "there is no folder", "make the folder"),
+        (".", "is a folder", "name a file in it"),
+        ("taken.json.gz", "taken-tensorboard is no folder", "--trace"),
+        ("report.html", "html and trace would both go to", "a file for each"),
+    ],
+)
+def test_a_place_where_no_trace_can_go_is_refused_before_the_run(file, words, hint, tmp_path):
+    (tmp_path / "taken-tensorboard").write_text("mine")
+    wanted = parse([f"html={tmp_path}/report.html"])
+    with pytest.raises(TrainperfError, match=words) as caught:
+        outputs.check_trace(tmp_path / file, wanted)
+    assert hint in caught.value.hint
+
+
+def test_a_trace_may_go_where_one_is_already(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("an older one")
+    (tmp_path / "t-tensorboard").mkdir()
+    outputs.check_trace(tmp_path / "t.json", parse([]))
+    assert (tmp_path / "t.json").read_text() == "an older one"

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from recordings import recording
 from reporters.samples import INPUT_BOUND
+from trainperf import store
 from trainperf.commands import session
 from trainperf.commands.session import (
     Target,
@@ -18,6 +20,7 @@ from trainperf.commands.session import (
     write_outputs,
 )
 from trainperf.errors import TrainperfError
+from trainperf.model import TraceFile
 from trainperf.settings import Settings, load_settings
 
 
@@ -148,7 +151,7 @@ def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "run_diagnosis", stop)
     changed = {"trials": False, "sequential": True, "allow_semantic": True, "steps": 9}
-    changed |= {"only": ("tf_cache",)}
+    changed |= {"only": ("tf_cache",), "trace": tmp_path / "t.json"}
     for settings in (Settings(output_dir=tmp_path), Settings(output_dir=tmp_path, **changed)):
         with pytest.raises(TrainperfError, match="enough"):
             session.run(Target(("true",), "true", tmp_path), settings, Console(quiet=True))
@@ -157,6 +160,19 @@ def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
     assert (other.trials, other.sequential, other.allow_semantic) == (False, True, True)
     assert (one.only, other.only) == ((), ("tf_cache",))
     assert (one.run.steps, other.run.steps) == (None, 9)
+    assert (one.run.trace, other.run.trace) == (False, True)
+
+
+def test_the_trace_is_in_the_report_that_is_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "run_diagnosis", lambda *_: (INPUT_BOUND, recording()))
+    settings = Settings(output_dir=tmp_path / "runs", trace=tmp_path / "t.json")
+    diagnosis, folder, unsaved = session.run(
+        Target(("true",), "true", tmp_path), settings, Console(quiet=True)
+    )
+    assert unsaved is None
+    file = str(tmp_path / "t.json")
+    assert diagnosis.trace == TraceFile(file, reason="no training loop was seen")
+    assert store.load(folder / session.REPORT).trace == diagnosis.trace
 
 
 class Told:

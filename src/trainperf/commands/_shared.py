@@ -53,11 +53,17 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
     return Console(stderr=stderr, highlight=False, force_terminal=force)
 
 
-def check_outputs(settings: Settings) -> None:
-    """Raise `TrainperfError` where a report could not be written: before a run of minutes."""
-    from trainperf.commands.outputs import check, parse
+def check_outputs(settings: Settings, traces: bool = False) -> None:
+    """Raise `TrainperfError` where a report could not be written: before a run of minutes.
 
-    check(parse(settings.output_format))
+    With `traces` also where its trace could not.
+    """
+    from trainperf.commands.outputs import check, check_trace, parse
+
+    wanted = parse(settings.output_format)
+    check(wanted)
+    if traces and settings.trace is not None:
+        check_trace(settings.trace, wanted)
 
 
 def print_report(

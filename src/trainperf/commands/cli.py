@@ -53,6 +53,8 @@ def cli() -> None:
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
 @output_format
 @click.option("--patch", "patch", metavar="FILE", help="Write the fixes as a diff for `git apply`.")
+@click.option("--trace", metavar="FILE", help="Write a trace of a few steps, for "
+              "ui.perfetto.dev or chrome://tracing; FILE.json or FILE.json.gz.")  # fmt: skip
 @click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
               "~/.cache/trainperf/runs].")  # fmt: skip
 @click.option("--run-dir", metavar="DIR", help="Where the ranks of a job that each have a "
@@ -88,7 +90,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 
     asked = given(flags)
     settings = read_settings(asked)
-    check_outputs(settings)
+    check_outputs(settings, traces=True)
     target = session.target(module, command, Path.cwd())
     own = ranks.find(os.environ)
     if own is not None:

@@ -20,12 +20,14 @@ from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import looked_at
 from trainperf.model import Ending, Recording, Run
+from trainperf.model.words import count
 from trainperf.ranks import Place, records
 from trainperf.ranks.records import RankRecord
 from trainperf.run.event_files import training
 from trainperf.run.launch import launch
 from trainperf.run.spawn import OUTPUT, interruptible
 from trainperf.settings import default_output_dir
+from trainperf.trace.write import rank_file, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +71,8 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         )
         records.clean(folder)
         progress.note(_closing(place, recording, folder, where))
+        if settings.trace is not None:
+            _trace(recording, rank_file(settings.trace, place.rank), place, progress)
     return _status(recording.ending)
 
 
@@ -162,7 +166,17 @@ def _run(target: Target, settings: Settings, where: Path, place: Place) -> Run:
         stall_s=settings.stall_s,
         budget_s=settings.budget_s,
         board=str(where / board),
+        trace=settings.trace is not None,
     )
+
+
+def _trace(recording: Recording, file: Path, place: Place, progress: Progress) -> None:
+    """Write the trace of this rank, to a file of its own; say where, or why there is none."""
+    trace = write(recording, file)
+    said = f"a trace of {count(trace.steps, 'step')} is in {file}"
+    if trace.reason:
+        said = f"no step was traced: {trace.reason}"
+    progress.note(f"{_who(place)}: {said}")
 
 
 def _frameworks(recording: Recording) -> dict[str, str]:

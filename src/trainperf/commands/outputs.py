@@ -18,6 +18,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.report.level import Judgement
 from trainperf.reporters import reporter
+from trainperf.trace.write import profile_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +106,18 @@ def check(outputs: Iterable[Output]) -> None:
         target = one.file if special else Path(os.path.realpath(one.file)).parent
         if not os.access(target, os.W_OK):
             raise TrainperfError(f"{target} cannot be written to", hint="name another place")
+
+
+def check_trace(file: Path, outputs: Iterable[Output]) -> None:
+    """Raise `TrainperfError` where a trace cannot be written to `file`, or a report goes there."""
+    check((Output("trace", file),))
+    profile = profile_folder(file)
+    if profile.exists() and not profile.is_dir():
+        raise TrainperfError(
+            f"{profile} is no folder, and TensorFlow's profile would go there",
+            hint="name another file with --trace",
+        )
+    distinct([*((one.format, one.file) for one in outputs), ("trace", file)])
 
 
 def write(

@@ -6,7 +6,7 @@ import datetime
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +18,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Event, Run
 from trainperf.ranks import records
 from trainperf.run import guarding
+from trainperf.trace import write as tracing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,6 +132,7 @@ def run(
                 stall_s=settings.stall_s,
                 budget_s=settings.budget_s,
                 guarded=guarded.folders,
+                trace=settings.trace is not None,
             ),
             folder,
             settings.ignore,
@@ -145,6 +147,9 @@ def run(
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
         diagnosis, recording = run_diagnosis(request, show)
+        if settings.trace is not None:
+            progress.say(f"{named}: writing the trace")
+            diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
     try:
         store.save(diagnosis, folder / REPORT)
         store.save_recording(recording, folder / RECORDING)
@@ -187,6 +192,7 @@ class _Shown:
         "stages": "taking the input pipeline apart",
         "facts": "reading the model",
         "probes": "trying the step in other ways",
+        "trace": "tracing a few steps",
         "between": "watching what comes between epochs",
         "done": "done",
     }

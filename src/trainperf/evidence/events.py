@@ -150,6 +150,14 @@ def _no_loop(recording: Recording) -> NoLoop:
             "trainperf sees TensorFlow, Keras and PyTorch",
             tuple(seen),
         )
+    if "torch_replay" in kinds:
+        return NoLoop(
+            "no training loop was seen: the script replays CUDA graphs, and no update by an "
+            "optimizer of torch.optim was captured in them",
+            "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
+            "without its graphs to have its steps timed",
+            tuple(seen),
+        )
     if "import" not in kinds:
         return NoLoop(
             "no training loop was seen: the script never imported a framework",

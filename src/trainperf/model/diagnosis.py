@@ -20,6 +20,7 @@ from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
+from trainperf.model.trace import TraceFile
 from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
@@ -113,13 +114,15 @@ class ReportedKernels:
 
     `busy_s` is the time of all kernels and copies, `gap_s` that in which none ran
     between the first of a pass and the last, `tensor_core_s` that of kernels whose names
-    say that they compute on tensor cores: a lower bound.
+    say that they compute on tensor cores: a lower bound. `fusable_s` is that of kernels
+    that compiling can put together, which do little but read and write memory.
     """
 
     launches_per_pass: float
     busy_s: float
     gap_s: float | None
     tensor_core_s: float | None
+    fusable_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -214,3 +217,4 @@ class Diagnosis:
     outside: Outside | None = None  # None: it was not seen, or there is nothing
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
+    trace: TraceFile | None = None  # None: none was asked for

@@ -60,7 +60,8 @@ class Run:
     frameworks before the script can. A run with `leg` is one leg of a trial: it warms
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
-    `devices` lets a process see so many devices only.
+    `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
+    the framework's own tracer when all else was timed.
     """
 
     command: tuple[str, ...]
@@ -80,6 +81,7 @@ class Run:
     leg: Leg | None = None
     board: str | None = None
     devices: int | None = None
+    trace: bool = False
 
 
 class Ending(StrEnum):
@@ -121,6 +123,8 @@ class GpuSample:
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
+    slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
+    memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class _Following(EventFiles):
             self.extras_from = now
         elif kind == "measured":
             self.measured = now
-        elif kind == "cycles":
+        elif kind in ("cycles", "tracing"):
             self.patience += float(event["limit_s"])
         elif kind == "done":
             self.done = True

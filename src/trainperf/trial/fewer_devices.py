@@ -146,7 +146,7 @@ def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int) -> Callabl
 
 def _short(run: Run, left: float) -> Run:
     brief = replace(run, steps=None, measure_s=MEASURE_S, extra_s=0.0)
-    return replace(brief, budget_s=left, began=None, trials=False)
+    return replace(brief, budget_s=left, began=None, trials=False, trace=False)
 
 
 def _measured(

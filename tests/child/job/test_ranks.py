@@ -269,3 +269,23 @@ def test_steps_that_a_device_has_still_to_do_are_in_the_estimate(tmp_path):
         queued[0] += 1
         plan.step_ended(0.001)
     assert plan.step_estimate() == pytest.approx(0.021)
+
+
+def test_what_rank_0_tells_is_heard_by_all(tmp_path):
+    heard = {}
+
+    def one(rank):
+        time.sleep(0.02 * (2 - rank))  # rank 0 comes last
+        heard[rank] = World(rank, 3, FileBoard(tmp_path)).told("steps", [rank, 5])
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heard == {0: [0, 5], 1: [0, 5], 2: [0, 5]}
+
+
+def test_a_rank_0_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks, "MEET_S", 0.01)
+    assert World(1, 2, FileBoard(tmp_path)).told("steps", [2, 5]) is None

@@ -173,6 +173,18 @@ def test_the_weights_the_settings_and_the_learning_rates_stay_as_they_were():
     assert not torch.is_autocast_enabled("cpu")
 
 
+def test_optimizers_that_step_within_the_backward_do_not_step_in_a_probe():
+    model = mlp()
+    before = [each.detach().clone() for each in model.parameters()]
+    for each in model.parameters():
+        optimizer = torch.optim.SGD([each], lr=0.5)
+        each.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    passes.Pass(model, (torch.ones(3, 4),), {})()
+    assert all(map(torch.equal, before, model.parameters()))
+    model(torch.ones(3, 4)).sum().backward()
+    assert not any(map(torch.equal, before, model.parameters()))
+
+
 def test_a_model_with_keywords_that_returns_a_dictionary_is_probed():
     events = probed(Dictionary(), inputs=torch.ones(3, 4), scale=2.0)
     assert events["autocast"]["e"] == events["double_batch"]["e"] == "probe"

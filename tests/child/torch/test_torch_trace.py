@@ -159,9 +159,14 @@ def test_the_step_is_traced_when_the_probes_are_over(monkeypatch):
         monkeypatch.setattr(
             module, "record", lambda _, end, module=module: ends.update({module.__name__: end})
         )
-    TorchLoops.probes(SimpleNamespace(), driver(), 10.0)  # type: ignore[arg-type]
+    loops: Any = SimpleNamespace(process=SimpleNamespace(settings={}))
+    TorchLoops.probes(loops, driver(), 10.0)
     assert list(ends) == [probes.__name__, trace.__name__]
     assert ends[probes.__name__] < ends[trace.__name__] == 10.0
+    loops.process.settings["trace"] = True
+    ends.clear()
+    TorchLoops.probes(loops, driver(), 10.0)
+    assert list(ends) == [probes.__name__], "it is read from the trace of the loop's steps"
 
 
 SCRIPT = """

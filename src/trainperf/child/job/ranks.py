@@ -67,6 +67,18 @@ class World:
                 time.sleep(ASK_AGAIN_S)
         return not self.absent
 
+    def told(self, name: str, value: Any) -> Any:
+        """What rank 0 says under `name`: its own `value`; None if it says nothing in time."""
+        if self.rank == 0:
+            self._board.put(f"told-{name}", json.dumps(value))
+            return value
+        until = time.monotonic() + MEET_S
+        while (found := self._board.get(f"told-{name}")) is None:
+            if time.monotonic() > until:
+                return None
+            time.sleep(ASK_AGAIN_S)
+        return json.loads(found)
+
 
 class Agreement:
     """On the step at which the schedule begins.

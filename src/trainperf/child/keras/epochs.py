@@ -35,7 +35,7 @@ class Epochs:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
-                driver.epoch_ended(self._loops.process.clock())
+                driver.ran_out(self._loops.process.clock(), complete=True)
             raise
         self._latest = epoch
         self._means_begin = item[0] == 0  # Keras resets its metrics with each of its epochs

@@ -131,7 +131,7 @@ class StackSampler:
             try:
                 if not self._started or self._over():
                     continue
-                with _no_collection():
+                with no_collection():
                     self._sample(own)
             except Exception:  # a frame that its thread was just replacing, a module of odd names
                 continue
@@ -222,7 +222,7 @@ def _lines(code: CodeType) -> Iterator[int]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """No collection of garbage in here, before Python 3.12.
 
     There a collection may begin wherever an object is made, also where a frame of another

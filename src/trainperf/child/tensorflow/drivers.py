@@ -65,7 +65,7 @@ class ArgumentDriver(LoopDriver):
             if not _is_end(error):
                 raise
             if not self.wants_more or not self.reopen():
-                self.epoch_ended(began, complete=False)
+                self.ran_out(began)
                 raise
             result = invoke(self._source)
         self.busy += self.clock() - began

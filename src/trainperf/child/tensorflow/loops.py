@@ -20,6 +20,7 @@ from .tape import Tape
 
 if TYPE_CHECKING:
     from ..timing.driven import Extra
+    from ..timing.tracer import Tracer
     from ..timing.training import Training
 
 
@@ -109,6 +110,12 @@ class TensorFlowLoops(Loops):
 
         model = getattr(driver, "model", None)
         return 1 if model is None else steps_per_execution(model)
+
+    def tracer(self, driver: Any) -> Tracer:
+        """The profiler of TensorFlow's runtime."""
+        from .tracer import TensorFlowTracer
+
+        return TensorFlowTracer(driver)
 
     def iterator_driver(self, iterator: Any) -> IteratorDriver:
         """A driver for the loop that takes its batches from `iterator`."""

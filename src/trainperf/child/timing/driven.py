@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..process.recorder import Recorder
     from ..reads.files import FileReads
     from .device_time import DeviceClock
+    from .tracer import Tracer
 
 
 Extra = tuple[str, Callable[[float], None]]
@@ -128,6 +129,10 @@ class Driven:
     def exchange_extras(self) -> list[Extra]:
         """What is to be measured of the exchange alone; the ranks do it in step."""
         return []
+
+    def tracer(self) -> Tracer | None:
+        """What traces steps of such a loop, None where nothing does."""
+        return None
 
     def probe_names(self) -> tuple[str, ...]:
         """The probes that could be made of such a loop, for where none of them is."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from ..process.stacks import StackSampler
-from . import completing, cycles, other_loops
+from . import completing, cycles, other_loops, tracing
 from .budget import Budget
 from .device_queue import DeviceQueue
 from .device_time import DeviceClock, HostClock, Mark
@@ -89,6 +89,7 @@ class Driver(Driven):
         self._own = 0.0
         self._aside: StackSampler | None = None
         self.cycles: cycles.Cycles | None = None
+        self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
         self.record.write(
             "loop", kind=self.kind, phases=list(phases), clock=self.device.name, **facts
@@ -139,7 +140,7 @@ class Driver(Driven):
     @property
     def wants_more(self) -> bool:
         """Whether the loop should not end yet."""
-        return bool(self.plan.wants_more) and not self._closed
+        return (bool(self.plan.wants_more) and not self._closed) or self.tracing is not None
 
     def boundary(self) -> None:
         """The loop asks for its next step: the last one ends, the next one begins.
@@ -177,6 +178,8 @@ class Driver(Driven):
             self._phases.drain()
         if self.plan.phase == DONE and not self._closed:
             self._complete()
+        if self.tracing is not None and not self.tracing.boundary():
+            self._traced_all()
         if not self.plan.settling and self.plan.block.started is None:
             self._begin_block()
         else:
@@ -210,6 +213,13 @@ class Driver(Driven):
         self._tell(self._record_epoch, self.device.mark(), True)
         self.reopened()
 
+    def ran_out(self, at: float, complete: bool = False) -> None:
+        """The input ran out at `at`, and cannot be opened again."""
+        self.epoch_ended(at, complete)
+        if self.tracing is not None:
+            self.tracing.end("the input ran out")
+            self._traced_all()
+
     def end_epoch(self) -> bool:
         """Whether the loop is to end its epoch now, so that what follows can be timed."""
         if not self.ending or self._gap_from is not None or self._between_seen:
@@ -242,6 +252,9 @@ class Driver(Driven):
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
         self._phases.end()
+        if self.tracing is not None:
+            self.tracing.end("the loop ended")
+            self.process.finish()
         if self._closed or (self._at is None and self._gap_from is None):
             return
         self._read()
@@ -254,6 +267,8 @@ class Driver(Driven):
         except Exception as error:
             self.process.failed("reading the last times of a loop", error)
         self._phases.end_profile()
+        if self.tracing is not None:
+            self.tracing.end("the script ended")
         self.record.flush()
 
     # ------------------------------------------------------------------ internal
@@ -393,6 +408,16 @@ class Driver(Driven):
             self.record.write("device", busy=self._queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())
+        self.tracing = tracing.begin(self)
+        if self.tracing is None:
+            self._between_epochs()
+
+    def _traced_all(self) -> None:
+        self.tracing = None
+        self._between_epochs()
+
+    def _between_epochs(self) -> None:
+        """See what comes between epochs, where one surely follows; then end the run."""
         self._look_around()
         if self.world is not None:
             self.record.write("missing", what="between epochs", reason=ALONE)

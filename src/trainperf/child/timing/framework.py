@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from .device_time import DeviceClock
     from .driven import Driven, Exchange, Extra, Fed
+    from .tracer import Tracer
 
 
 class Batches(Protocol):
@@ -78,6 +79,10 @@ class Framework:
     def probe_names(self) -> tuple[str, ...]:
         """What `probes` may record."""
         return ()
+
+    def tracer(self, driver: Driven) -> Tracer | None:
+        """The framework's own tracer, for `--trace`."""
+        return None
 
     def steps_per_call(self, driver: Driven) -> int:
         """Steps of the model in one call of what is timed as a step."""

@@ -103,7 +103,7 @@ class IteratorDriver(LoopDriver, Fed):
             batch = original(self._source)
         except StopIteration:
             if not self.wants_more or not self._reopen():
-                self.epoch_ended(began, complete=False)
+                self.ran_out(began)
                 raise
             batch = original(self._source)
         if not self.resident:
@@ -113,6 +113,8 @@ class IteratorDriver(LoopDriver, Fed):
 
     def waited(self, seconds: float) -> None:
         """The loop waited so long for its batch."""
+        if self.tracing is not None:
+            self.tracing.waited(seconds)
 
     def replay(self, batch: Any) -> Any:
         """A batch of the ring, as it is handed to the loop again."""

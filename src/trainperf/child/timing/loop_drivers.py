@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .driven import Exchange, Extra
     from .framework import Framework
     from .loops import Loops
+    from .tracer import Tracer
 
 
 class LoopDriver(Driver):
@@ -35,6 +36,10 @@ class LoopDriver(Driver):
     def describe(self) -> dict[str, Any]:
         """Size and kind of the batch, replicas, epochs, what feeds the loop."""
         return self._framework.facts(self)
+
+    def tracer(self) -> Tracer | None:
+        """The framework's own."""
+        return self._framework.tracer(self)
 
     def probe_names(self) -> tuple[str, ...]:
         """The probes that could be made of such a loop, for where none of them is."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..timing.device_time import Mark
+from .graphs import capturing
 
 MOST_STREAMS = 8
 """So many streams of all devices are marked; what runs on further ones is waited for only."""
@@ -42,7 +43,7 @@ class TorchDevice:
 
     def mark(self) -> Mark:
         """A time stamp behind the work queued so far; while a stream captures, the host's."""
-        if not self.later or self.capturing():
+        if not self.later or capturing():
             return Mark(self._clock())
         if self._anchor is None:
             self.wait()
@@ -68,9 +69,9 @@ class TorchDevice:
         `cuda:1`, or with a model on several, queues work elsewhere. While a stream captures
         nothing may wait: it would end the capture.
         """
-        if not self.later or self.capturing():
+        if not self.later or capturing():
             return
-        self._indices = _in_use()
+        self._indices = in_use()
         self.see_streams()
         for index in self._indices:
             _cuda().synchronize(index)
@@ -78,10 +79,6 @@ class TorchDevice:
         known = {} if anchor is None else anchor.queued or {}
         if anchor is None or now - anchor.host > ANCHOR_S or self._streams.keys() != known.keys():
             self._anchor = Mark(now, self._events())
-
-    def capturing(self) -> bool:
-        """Whether a graph is being captured: whatever waits or is queued now would spoil it."""
-        return bool(_cuda().is_current_stream_capturing())
 
     def see_streams(self) -> None:
         """Take note of the streams in use, so that work on them is behind the marks."""
@@ -99,7 +96,7 @@ class TorchDevice:
         return events
 
 
-def _in_use() -> tuple[int, ...]:
+def in_use() -> tuple[int, ...]:
     """The devices with a context of this process; to ask another would make it one."""
     cuda = _cuda()
     has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)

@@ -147,6 +147,7 @@ class LoaderDriver(IteratorDriver, TorchDriver):
 
     def waited(self, seconds: float) -> None:
         """The loop waited so long for its batch."""
+        super().waited(seconds)
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.step import gpu_utilization
+from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth_counted
 from trainperf.fixes.practice._own_words import WORDS
@@ -100,8 +100,7 @@ class OwnFunction(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the piece of the user's own code that takes most of a step."""
-        busy = gpu_utilization(evidence, "real") if evidence.device.kind == "GPU" else None
-        if busy is not None and busy >= BUSY:
+        if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
         taking = sorted(_taking(evidence), key=lambda each: -each[1])
         if not taking:

@@ -49,6 +49,27 @@ def ignored(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(told)
 
 
+def traced(diagnosis: Diagnosis, page: Page) -> None:
+    """Print where the trace is and what opens it, or why there is none."""
+    trace = diagnosis.trace
+    if trace is None:
+        return
+    page.gap()
+    if trace.reason:
+        page.prose(f"No step was traced: {trace.reason}.")
+        return
+    ranks = f" on each of {trace.processes} ranks" if trace.processes > 1 else ""
+    text = (
+        f"A trace of {units.count(trace.steps, 'step')}{ranks} is in {trace.file}: open it at "
+        "ui.perfetto.dev or chrome://tracing. Tracing slows steps; no figure here is from them."
+    )
+    if trace.profile:
+        text += f" For XProf: tensorboard --logdir {shlex.quote(trace.profile)}."
+    page.prose(text)
+    for note in trace.notes:
+        page.item(note)
+
+
 def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
     """Print the commands that lead on."""
     patch = diagnosis.patch

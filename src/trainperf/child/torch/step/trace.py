@@ -28,6 +28,7 @@ RESERVED_S = 0.5
 """Seconds that the probes before it leave to it: enough for a pass of 50 ms or less."""
 PASSES = 3
 """Passes that are read at most. One more goes before them: the first pays for the tracer."""
+OWN = "the script's own profiler is on"
 SILENT = "99"
 """A KINETO_LOG_LEVEL above all levels. Kineto reads it when a process first traces, and
 would else write "profiler_start" to the user's standard error."""
@@ -51,21 +52,42 @@ def record(driver: LoopDriver, deadline: float) -> None:
     driver.record.flush()
 
 
+def marked_passes(driver: LoopDriver, deadline: float) -> Pass:
+    """Run the passes while the tracer is on already; return what they were passes of.
+
+    Raises `NotOffered` where there are none.
+    """
+    if time.monotonic() > deadline:
+        raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
+    one = Probing(driver, deadline).training_pass(calls=2)
+    _run(driver, one, 1 + _passes(one))
+    return one
+
+
 def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:
+    return found(_events(driver, one, 1 + _passes(one)), one)
+
+
+def _passes(one: Pass) -> int:
+    """How many passes are read; raises `NotOffered` where they cannot be traced."""
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:
         raise NotOffered(f"a forward and backward takes {one.once:.2g} s, too long to be traced")
-    passes = max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
-    traced = Traced(_events(driver, one, 1 + passes), one.device, leave_out=1)
+    return max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
+
+
+def found(events: list[Any], one: Pass) -> dict[str, Any]:
+    """The fields of the event `torch_trace`, of the passes among what was traced."""
+    traced = Traced(events, one.device, leave_out=1)
     if one.device == "cuda" and not traced.kernels:
         raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
     if not traced.windows:
         raise NotOffered("the tracer recorded nothing")
-    found = traced.event()
+    fields = traced.event()
     hip = getattr(sys.modules["torch"].version, "hip", None)
     # The names of AMD's kernels say nothing of its matrix cores that is known here.
-    return found | {"tensor_core_s": None} if hip else found
+    return fields | {"tensor_core_s": None} if hip else fields
 
 
 def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
@@ -78,14 +100,20 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
 
     profiler: Any = torch.autograd.profiler
     if torch._C._autograd._profiler_enabled():
-        raise NotOffered("the script's own profiler is on")
+        raise NotOffered(OWN)
     driver.sync()
-    with _quiet(), profiler.profile(use_kineto=True, use_device=_device(one)) as trace:
-        for _ in range(passes):
-            with profiler.record_function(PASS):
-                one()
-                driver.sync()
+    with quiet(), profiler.profile(use_kineto=True, use_device=_device(one)) as trace:
+        _run(driver, one, passes)
     return list(trace.kineto_results.events())
+
+
+def _run(driver: LoopDriver, one: Pass, passes: int) -> None:
+    import torch
+
+    for _ in range(passes):
+        with torch.autograd.profiler.record_function(PASS):
+            one()
+            driver.sync()
 
 
 def _device(one: Pass) -> str | None:
@@ -93,7 +121,7 @@ def _device(one: Pass) -> str | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Kineto begins to log nothing, and finds the environment as it was afterwards."""
     before = os.environ.get("KINETO_LOG_LEVEL")
     os.environ["KINETO_LOG_LEVEL"] = SILENT

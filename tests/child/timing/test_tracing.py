@@ -1,0 +1,305 @@
+"""The steps that are traced behind all that is timed, and what ends them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from child.timing.test_loops_any import Loader, Made
+from fakes import Clock, FakeProcess
+from looping import STEP_S, Watcher, handed
+from trainperf.child.timing import tracing
+
+
+class Tracer:
+    """Remembers what it is told; `events` are those of any step."""
+
+    def __init__(self, refusal: str = "", events: int = 100, fails: str = "") -> None:
+        self.told: list[str] = []
+        self.refused = refusal
+        self.events = events
+        self.fails = fails
+        self.folder = ""
+
+    def refusal(self) -> str:
+        return self.refused
+
+    def start(self) -> None:
+        self._do("start")
+
+    def step_begins(self, number: int) -> None:
+        self._do(f"step {number}")
+
+    def step_ends(self) -> None:
+        self._do("ends")
+
+    def aside(self) -> None:
+        self._do("aside")
+
+    def stop(self) -> int:
+        self._do("stop")
+        return self.events
+
+    def save(self, folder: str, name: str) -> dict[str, Any]:
+        self._do("save")
+        self.folder = folder
+        return {"events": f"{folder}/{name}.json", "mark": "step ", "notes": ["it is told"]}
+
+    def instead(self) -> None:
+        self._do("instead")
+
+    def _do(self, what: str) -> None:
+        self.told.append(what)
+        if what == self.fails:
+            raise RuntimeError(f"cannot {what}")
+
+
+class Driver(FakeProcess):
+    """As much of a driver, and of its process, as is needed here."""
+
+    def __init__(self, tracer: Tracer | None, **settings: Any) -> None:
+        super().__init__({"leg": None, "trace": True, "folder": "/run", **settings}, Clock())
+        self.traced_by = tracer
+        self.world: Any = None
+        self.process = self
+        self.step_s = STEP_S
+        self.plan = SimpleNamespace(step_estimate=lambda: self.step_s, slow=False)
+
+    def tracer(self) -> Tracer | None:
+        return self.traced_by
+
+
+def run(driver: Driver, most: int = 50) -> int:
+    """Run the loop until no step of it is traced any more; how many there were."""
+    one = tracing.begin(driver)  # type: ignore[arg-type]
+    steps = 0
+    while one is not None and one.boundary():
+        driver.clock.tick()
+        one.waited(STEP_S / 4)
+        driver.clock.tick()
+        steps += 1
+        assert steps <= most
+    return steps
+
+
+def missing(driver: Any) -> list[tuple[str, str]]:
+    return [(event["what"], event["reason"]) for event in driver.record.of("missing")]
+
+
+# What must not be traced comes first.
+
+
+@pytest.mark.parametrize("settings", [{"trace": False}, {"trace": None}, {"leg": {"ranks": 1}}])
+def test_nothing_is_run_where_no_trace_was_asked_for(settings: dict[str, Any]) -> None:
+    driver = Driver(Tracer(), **settings)
+    assert run(driver) == 0
+    assert driver.record.events == []
+
+
+def test_a_loop_without_a_tracer_is_a_reason() -> None:
+    driver = Driver(None)
+    assert run(driver) == 0
+    assert missing(driver) == [(tracing.WHAT, "this kind of loop cannot be traced")]
+
+
+def test_the_scripts_own_profiler_is_left_alone() -> None:
+    driver = Driver(tracer := Tracer("the script's own profiler is on"))
+    assert run(driver) == tracing.SETTLE_STEPS
+    assert missing(driver) == [(tracing.WHAT, "the script's own profiler is on")]
+    assert tracer.told == ["instead"], "what the verdict rests on is taken by itself"
+    assert not driver.off
+
+
+def test_steps_for_which_there_is_no_time_are_not_traced() -> None:
+    driver = Driver(tracer := Tracer(), budget_s=10.0)
+    driver.settings["began"] = driver.clock()
+    driver.step_s = 8.0
+    assert run(driver) == 0
+    assert missing(driver) == [(tracing.WHAT, "too little time was left")]
+    assert tracer.told == ["instead"]
+
+
+def test_a_step_that_no_viewer_could_show_is_not_traced() -> None:
+    driver = Driver(Tracer(events=tracing.MOST_EVENTS + 1))
+    run(driver)
+    [(_, reason)] = missing(driver)
+    assert reason.startswith("one step is 300,001 events of the tracer")
+    assert not driver.record.of("traced_steps")
+
+
+@pytest.mark.parametrize("fails", ["start", "step 0", "ends", "stop", "save"])
+def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
+    driver = Driver(tracer := Tracer(fails=fails))
+    driver._lenient = True
+    run(driver)
+    assert missing(driver) == [(tracing.WHAT, f"RuntimeError: cannot {fails}")]
+    assert tracer.told[-1] == "instead"
+    assert tracer.told.count("start") <= tracer.told.count("stop") + (fails == "start")
+
+
+# What must be traced.
+
+
+def test_after_steps_that_settle_and_one_for_the_tracer_five_are_kept() -> None:
+    driver = Driver(tracer := Tracer())
+    assert run(driver) == tracing.SETTLE_STEPS + 1 + tracing.STEPS
+    kept = [word for n in range(tracing.STEPS) for word in (f"step {n}", "ends")]
+    first = ["start", "step 0", "ends", "stop"]
+    assert tracer.told == [*first, "start", *kept, "aside", "stop", "save"]
+    [event] = driver.record.of("traced_steps")
+    assert [one["n"] for one in event["steps"]] == [0, 1, 2, 3, 4]
+    for one in event["steps"]:
+        assert one["end"] - one["begin"] == pytest.approx(2 * STEP_S)
+        [(since, until)] = one["waits"]
+        assert one["begin"] < since < until < one["end"]
+    assert event["notes"] == ["it is told"]
+    assert tracer.folder == "/run"
+    assert driver.record.of("phase") == [{"e": "phase", "p": "trace", "b": 0}]
+    assert driver.record.of("tracing")[0]["limit_s"] > 0
+    assert not missing(driver)
+
+
+def test_of_slow_steps_one_is_kept() -> None:
+    driver = Driver(tracer := Tracer())
+    driver.step_s, driver.plan.slow = 30.0, True
+    assert run(driver) == 2
+    assert [word for word in tracer.told if word.startswith("step")] == ["step 0", "step 0"]
+
+
+def test_of_steps_with_many_events_fewer_are_kept_and_that_is_said() -> None:
+    driver = Driver(Tracer(events=tracing.MOST_EVENTS // 2))
+    assert run(driver) == tracing.SETTLE_STEPS + 1 + 2
+    [event] = driver.record.of("traced_steps")
+    assert len(event["steps"]) == 2
+    assert event["notes"][0] == "a step is 150,000 events of the tracer; steps kept: 2"
+
+
+def test_a_loop_that_ends_meanwhile_leaves_what_was_traced() -> None:
+    driver = Driver(tracer := Tracer())
+    one = tracing.begin(driver)  # type: ignore[arg-type]
+    assert one is not None
+    for _ in range(tracing.SETTLE_STEPS + 1 + 2):
+        assert one.boundary()
+        driver.clock.tick()
+    one.end("the script ended")
+    one.end("said twice")
+    [event] = driver.record.of("traced_steps")
+    assert len(event["steps"]) == 2
+    assert event["notes"][0] == "the script ended: 2 of the steps were traced"
+    assert tracer.told[-2:] == ["stop", "save"]
+    assert "aside" not in tracer.told
+    assert not one.boundary()
+
+
+def test_a_loop_that_ends_before_any_step_is_a_reason_and_its_model_is_left_alone() -> None:
+    driver = Driver(tracer := Tracer())
+    one = tracing.begin(driver)  # type: ignore[arg-type]
+    assert one is not None
+    assert one.boundary()
+    one.end("the script ended")
+    assert missing(driver) == [(tracing.WHAT, "the script ended")]
+    assert tracer.told == []
+
+
+# Ranks take the same steps, whatever happens to one of them.
+
+
+class World:
+    def __init__(self, says: Any, absent: tuple[int, ...] = ()) -> None:
+        self.says = says
+        self.absent = absent
+
+    def told(self, name: str, value: Any) -> Any:
+        return self.says
+
+
+def test_ranks_take_the_steps_that_rank_0_says() -> None:
+    driver = Driver(tracer := Tracer(events=10 * tracing.MOST_EVENTS))
+    driver.world = World([1, 3])
+    assert run(driver) == 1 + 1 + 3
+    assert tracer.told.count("save") == 1
+
+
+def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
+    driver = Driver(tracer := Tracer(fails="start"))
+    driver._lenient = True
+    driver.world = World([2, 5])
+    assert run(driver) == 2 + 1 + 5
+    assert tracer.told == ["start"], "no rank runs a model by itself"
+    assert missing(driver)
+
+
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (World(None), "too little time was left"),
+        (World([2, 0]), "too little time was left"),
+        (World([2, 5], absent=(1,)), "some ranks are not observed"),
+    ],
+)
+def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> None:
+    driver = Driver(Tracer())
+    driver.world = world
+    assert run(driver) == 0
+    assert missing(driver)[0][1].startswith(reason)
+
+
+# In a loop.
+
+
+class Traced(Made):
+    made: Tracer
+
+    def tracer(self, driver: Any) -> Any:
+        return self.made
+
+
+@pytest.fixture
+def loops() -> Traced:
+    watcher = Watcher()
+    watcher.settings |= {"trace": True, "folder": "/run"}
+    one = Traced(watcher)  # type: ignore[arg-type]
+    one.made = Tracer()
+    return one
+
+
+def original(iterator: Any) -> Any:
+    return next(iterator)
+
+
+def train(loops: Traced, loader: Loader, epochs: int = 100) -> int:
+    """Train until the process was told that all is done; the steps that ran."""
+    steps = 0
+    for _ in range(epochs):
+        for _ in handed(loops, iter(loader), original):
+            loops.process.clock.tick()
+            loops.update()
+            steps += 1
+        if loops.process.finished:
+            break
+    return steps
+
+
+def test_a_loop_goes_on_until_its_steps_are_traced_and_no_further(loops: Traced) -> None:
+    train(loops, Loader(20))
+    assert loops.process.finished
+    record: Any = loops.process.record
+    kinds = [event["e"] for event in record.events]
+    assert kinds.index("measured") < kinds.index("traced_steps")
+    [event] = record.of("traced_steps")
+    assert len(event["steps"]) == tracing.STEPS
+    assert all(one["waits"] for one in event["steps"])
+
+
+def test_times_are_those_of_a_run_without_a_trace(loops: Traced) -> None:
+    train(loops, Loader(20))
+    watcher = Watcher()
+    plain = Made(watcher)  # type: ignore[arg-type]
+    train(plain, Loader(20))  # type: ignore[arg-type]
+    record: Any = loops.process.record
+    untraced: Any = watcher.record
+    assert record.of("block") == untraced.of("block")
+    assert not untraced.of("tracing")
+    assert not untraced.of("traced_steps")

@@ -1,0 +1,49 @@
+"""What the report says of the trace that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reporters.samples_observed import INPUT_BOUND
+from trainperf.model import TraceFile
+from trainperf.report.document import Page
+from trainperf.report.sections.closing import traced
+from trainperf.reporters import reporter
+
+
+def said(trace: TraceFile | None) -> str:
+    page = Page()
+    traced(replace(INPUT_BOUND, trace=trace), page)
+    return " ".join(str(block) for block in page.blocks)
+
+
+def test_of_a_trace_that_nobody_asked_for_nothing_is_said() -> None:
+    assert said(None) == ""
+
+
+def test_why_there_is_none_is_one_sentence() -> None:
+    text = said(TraceFile("t.json", reason="the script's own profiler is on"))
+    assert "No step was traced: the script's own profiler is on." in text
+    assert "t.json" not in text
+
+
+def test_where_it_is_and_what_opens_it() -> None:
+    text = said(TraceFile("t.json.gz", steps=5, processes=1))
+    assert "A trace of 5 steps is in t.json.gz: open it at ui.perfetto.dev" in text
+    assert "chrome://tracing" in text
+    assert "ranks" not in text
+    assert "XProf" not in text
+
+
+def test_ranks_a_profile_and_what_is_left_out() -> None:
+    trace = TraceFile("t.json", steps=3, processes=2, profile="my t", notes=("it was late",))
+    text = said(trace)
+    assert "A trace of 3 steps on each of 2 ranks is in t.json" in text
+    assert "tensorboard --logdir 'my t'" in text
+    assert "it was late" in text
+
+
+def test_the_page_has_it_as_well() -> None:
+    made = reporter("html")(replace(INPUT_BOUND, trace=TraceFile("t.json", steps=5, processes=1)))
+    assert made is not None
+    assert "A trace of 5 steps is in t.json" in made

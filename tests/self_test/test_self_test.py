@@ -1,4 +1,4 @@
-"""The whole self-test on this machine: minutes in all, for the nightly workflow but one."""
+"""The whole self-test on this machine: minutes in all, for the nightly workflow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("noth
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    "framework", [pytest.param("torch", marks=pytest.mark.sentinel), "tensorflow"]
-)
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_the_self_test_says_that_the_measuring_holds_or_that_it_could_not_be_told(
     framework: str, tmp_path: Path
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from trace.test_write import check_nested, tracks_of
 from typing import Any
 
 import pytest
 
+from chrome_traces import check_nested, tracks_of
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
-from observing import events, observed, python, script
+from observing import drop_inductor_cache, events, observed, python, script
 from trainperf.model import Ending, Recording, TraceFile
 from trainperf.trace.write import write
 
@@ -22,9 +22,9 @@ STEPS = 5
 
 
 def run(file: Path, tmp_path: Path, env: dict[str, str] = TORCH_ENV) -> tuple[Recording, TraceFile]:
-    recording = observed(
-        python(str(file)), file.parent, tmp_path / "run", env, trace=True, extra_s=0.5
-    )
+    limits = {"trace": True, "measure_s": 3.0, "extra_s": 0.5}
+    recording = observed(python(str(file)), file.parent, tmp_path / "run", env, **limits)
+    drop_inductor_cache()
     return recording, write(recording, tmp_path / "t.json")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chrome_traces import check_nested, tracks_of
 from recordings import recording
 from trainperf.model import Event, GpuSample, HostSample, Recording, Sample, TraceFile
 from trainperf.trace import left, tracks
@@ -90,38 +90,8 @@ def events_of(path: Path) -> list[dict[str, Any]]:
     return list(whole["traceEvents"])
 
 
-def tracks_of(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The slices of each track, by its name."""
-    named = {
-        (one["pid"], one["tid"]): one["args"]["name"]
-        for one in events
-        if one["name"] == "thread_name"
-    }
-    found = defaultdict(list)
-    for one in events:
-        if one["ph"] == "X":
-            found[named.get((one["pid"], one["tid"]), "")].append(one)
-    return found
-
-
 def seconds(one: dict[str, Any]) -> tuple[float, float]:
     return round(one["ts"] / 1e6, 6), round(one["dur"] / 1e6, 6)
-
-
-def check_nested(events: list[dict[str, Any]]) -> None:
-    """Slices of a track lie within each other or beside each other, sorted by their begin."""
-    times = [one["ts"] for one in events if one["ph"] != "M"]
-    assert times == sorted(times)
-    open_: dict[Any, list[float]] = defaultdict(list)
-    for one in events:
-        if one["ph"] != "X":
-            continue
-        running = open_[one["pid"], one["tid"]]
-        while running and running[-1] <= one["ts"]:
-            running.pop()
-        end = one["ts"] + one["dur"]
-        assert not running or end <= running[-1] + 1e-3, one
-        running.append(end)
 
 
 # Where there is nothing to write, nothing is written.

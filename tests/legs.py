@@ -13,9 +13,10 @@ from typing import Any
 
 from observing import strays
 from trainperf.model import Equivalence, Leg, Run
+from trainperf.trial.bench import Bench
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.side_by_side import Bench, SideBySide
+from trainperf.trial.side_by_side import SideBySide
 
 TRIES = 3
 """A neighbour's burst may spoil what is timed in one run; it does not in three."""

@@ -28,7 +28,7 @@ def build_nvml_stub(folder: Path, *defines: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "libnvidia-ml.so.1"
     flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", *(f"-D{name}" for name in defines)]
-    subprocess.run([compiler, *flags, "-o", str(target), str(SOURCE)], check=True)
+    subprocess.run([compiler, *flags, "-o", str(target), str(SOURCE), "-lm"], check=True)
     return folder
 
 

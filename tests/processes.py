@@ -101,6 +101,7 @@ def train(loops: Any, ddp: Any, optimizer: Any, batches: list[Any], synced: list
             loss = ddp(batch).sum()
             loops.backward_begins(loss)
             loss.backward()
+            loops.backward_ended()
     optimizer.step()
     loops.stepped(optimizer)
     optimizer.zero_grad()

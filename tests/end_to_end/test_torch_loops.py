@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from observing import events, observed, python
+from observing import drop_inductor_cache, events, observed, python
 from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
@@ -169,6 +169,39 @@ STYLES = [
         model={"compiled": True, "cls": "Sequential"},
     ),
     Seen(
+        "compiled.py",
+        "for x, y in loader:",
+        ("reduce-overhead",),
+        stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
+        calls=in_the_loop(),
+        loader={"drop_last": True},
+        model={"compiled": True, "cls": "Sequential"},
+    ),
+    Seen(
+        "in_backward.py",
+        "for x, y in loader:",
+        calls=in_the_loop(step="optimizers[parameter].step()", zero_grad="optimizers[param"),
+        optimizer={"tensors": 1, "where": "torch.optim.SGD([one], lr=0.01)"},
+    ),
+    Seen(
+        "graphed.py",
+        "for batch in loader:",
+        parts=("input", "graph", "rest"),
+        calls={"forward": None, "backward": None, "updates": 0},
+    ),
+    *(
+        Seen(
+            "checkpointed.py",
+            "for x, y in loader:",
+            words,
+            calls=in_the_loop(
+                forward="checkpoint(model, x", backward="loss_function(output, y).backward()"
+            ),
+            model={"checkpointing": True},
+        )
+        for words in [("reentrant",), ()]
+    ),
+    Seen(
         "by_hand.py",
         "for x, y in loader:",
         parts=("input", "forward", "backward", "rest"),
@@ -236,6 +269,7 @@ def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]])
                 measure_s=1.2,
                 extra_s=1.2,
             )
+            drop_inductor_cache()
             assert recording.ending is Ending.MEASURED, recording.output_tail
             assert [event["text"] for event in events(recording, "note")] == []
             assert "Traceback" not in recording.output_tail

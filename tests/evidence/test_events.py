@@ -144,3 +144,9 @@ def test_a_framework_that_is_not_observed_is_named():
 
 def test_a_framework_that_something_else_imported_is_not_to_blame():
     assert "no step that updates weights" in str(said(IMPORT, JAX))
+
+
+def test_graphs_whose_updates_cannot_be_seen_are_named():
+    pytorch = {"e": "import", "name": "torch", "version": "2.13.0"}
+    error = said(pytorch, {"e": "torch_replay"})
+    assert "the script replays CUDA graphs, and no update by an optimizer" in str(error)

@@ -11,11 +11,19 @@ from recordings import FIT, block, recording, steps
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.exchange import LONGER
-from trainperf.evidence.parallel import joined, parallel, summarise, whole_job, with_scaling
+from trainperf.evidence.parallel import (
+    joined,
+    on_gpus,
+    parallel,
+    summarise,
+    whole_job,
+    with_scaling,
+)
 from trainperf.fixes.common.cases import machine, measure
 from trainperf.fixes.ranks._parallel_cases import rank
 from trainperf.model import (
     Event,
+    Gpu,
     GpuSample,
     Loop,
     Measure,
@@ -536,13 +544,26 @@ def test_a_gpu_with_a_slower_clock_is_a_cause_where_it_is_sure_whose_it_is() -> 
     )
     samples = (Sample(0.0, None, gpus),)
     ranks = (
-        rank(0, local=measure(0.012), device="cuda:0"),
-        rank(1, local=measure(0.038), device="cuda:1"),
+        rank(0, local=measure(0.012), device="cuda:1", gpu=0),
+        rank(1, local=measure(0.038), device="cuda:0", gpu=1),
     )
     (found,) = late(*ranks, samples=samples).stragglers
     assert found.cause == "its GPU ran at 1100 MHz, that of rank 0 at 1700 (power cap)"
-    renumbered = (ranks[0], replace(ranks[1], device="cuda:0"))
-    assert late(*renumbered, samples=samples).stragglers[0].cause == ""
+    for unsure in (None, 0):
+        others = (ranks[0], replace(ranks[1], gpu=unsure))
+        assert late(*others, samples=samples).stragglers[0].cause == ""
+
+
+def test_the_gpu_of_a_rank_is_found_by_its_uuid_on_its_own_host() -> None:
+    cards = (Gpu(0, "a GPU", uuid="GPU-11-bb"), Gpu(1, "a GPU", uuid="GPU-00-aa"))
+    box = machine(gpus=cards)
+    ranks = (
+        rank(0, gpu_uuid="00-aa"),
+        rank(1, gpu_uuid="22-cc"),
+        rank(2),
+        rank(3, gpu_uuid="11-bb", host="another"),
+    )
+    assert [one.gpu for one in on_gpus(ranks, box)] == [1, None, None, None]
 
 
 def test_without_local_steps_a_late_input_is_seen_where_the_job_waits_for_it() -> None:

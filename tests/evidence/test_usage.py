@@ -6,7 +6,7 @@ from typing import Any
 
 from recordings import FIT, observed, recording
 from trainperf.evidence.usage import usage
-from trainperf.model import GpuSample, HostSample, PhaseUse, Sample
+from trainperf.model import CudaDevice, Device, GpuSample, HostSample, PhaseUse, Sample
 
 REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
 RESIDENT = {"e": "phase", "p": "resident", "b": 0, "t": 20.0}
@@ -94,3 +94,22 @@ def test_others_have_the_part_of_the_waiting_that_they_have_of_the_cores() -> No
 
 def test_a_kernel_that_counts_no_waiting_has_no_share_of_it() -> None:
     assert phases(Sample(11.0, host(others_cores=1.0)))["real"].waited is None
+
+
+def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
+    samples = tuple(
+        Sample(11.0 + at, None, (GpuSample(0, memory_used=70, slices_used=(5 + at, None)),))
+        for at in range(2)
+    )
+    run = recording(FIT, REAL, samples=samples)
+
+    def peak(**fields: Any) -> int | None:
+        gpus = (CudaDevice(0, "A", index=0, **fields),)
+        (use,) = usage(run, observed(FIT, REAL), Device("GPU", "A", 1, gpus))
+        found: int | None = use.gpu[0]["memory_used_peak"]
+        return found
+
+    assert peak() == 70
+    assert peak(mig=True, slice=0) == 6
+    assert peak(mig=True, slice=1) is None
+    assert peak(mig=True, slice=2) is None

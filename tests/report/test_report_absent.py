@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from recordings import FIT, recording
-from trainperf.fixes.common.cases import evidence, machine
+from trainperf.fixes.common.cases import by_cuda, evidence, machine
 from trainperf.model import Instance, InstanceType, Machine
 from trainperf.report import assemble as report
+from trainperf.samplers.nvml import NO_DRIVER
 
 GIB = 1024**3
 
@@ -31,3 +32,12 @@ def test_a_gpu_that_the_instance_has_is_missed() -> None:
     kind = InstanceType("ml.g5.xlarge", 4, 16 * GIB, gpus=1, gpu="A10G")
     rented = machine(instance=Instance("sagemaker", "ml.g5.xlarge", kind))
     assert gpu_use(rented).endswith(", though ml.g5.xlarge has 1 × A10G")
+
+
+def test_a_gpu_that_only_cuda_tells_of_is_named_and_nvml_is_missed() -> None:
+    run = recording(FIT, gpu_reason=NO_DRIVER)
+    found = report.not_measured(run, evidence(device=by_cuda("NVIDIA H100", "9.0")))
+    (reason,) = (one.reason for one in found if one.what == "GPU use")
+    assert reason.startswith(NO_DRIVER)
+    assert "`utility`" in reason
+    assert reason.endswith("CUDA says: NVIDIA H100")

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from markupsafe import escape
 
 from reporters.rendering import FINDINGS, TRIALS, coloured, of, part, text
 from reporters.samples_observed import INPUT_BOUND, PARALLEL_MAP
@@ -25,6 +26,8 @@ from reporters.samples_tried import (
 )
 from trainperf.model import Outcome, Trial
 from trainperf.report.sections.trials import ALONE, GROUPS
+from trainperf.reporters import html, markdown
+from trainperf.trial.crowd import ALONE as SHORT
 
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
@@ -153,6 +156,26 @@ def test_how_it_was_measured_stands_above() -> None:
         "Control (the script against itself): 1.00× (0.99 to 1.01), so gains below 0.8 % could be "
         "noise. Its losses were the same from run to run."
     ) in told
+
+
+def test_two_at_a_time_says_why_and_growth_is_told() -> None:
+    why = "the script takes 30.0 GiB of the memory of GPU 0, and 79.0 GiB is free"
+    how = replace(TRIED.trying, two_legs=why, growth=True)
+    told = of(replace(TRIED, trying=how))
+    assert f"turns in slices of a few steps, two at a time, as {why}, 12 pairs each" in told
+    assert "not all there is (TF_FORCE_GPU_ALLOW_GROWTH=true), in every leg." in told
+    assert "TF_FORCE" not in of(TRIED)
+
+
+@pytest.mark.parametrize("speedup", [1.5, None])
+def test_who_ran_out_of_memory_beside_others_has_it_said(speedup) -> None:
+    trial = replace(KEPT_MAP, note=SHORT, speedup=speedup)
+    failed = replace(trial, outcome=Outcome.FAILED, reason="fails: OutOfMemoryError: CUDA out")
+    for one in (trial, failed):
+        diagnosis = replace(TRIED, trials=(one,))
+        assert SHORT in " ".join(of(diagnosis).split())
+        assert escape(SHORT) in html.render(diagnosis)
+        assert SHORT in markdown.render(diagnosis)
 
 
 def test_one_after_another_says_why() -> None:

@@ -13,15 +13,26 @@
  *   STUB_GENERATION=3@1  STUB_WIDTH=8@1   of GPU 1's PCIe (default 4, 16)
  *   STUB_GENERATION_NOW=4@0         of GPU 0's link at the moment (default 1)
  *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
+ *   STUB_ORDER=2,0,1                NVML's GPU 0 is card 2, by its UUID (default 0,1,2,...)
+ *   STUB_NAME=A;B                   names of GPU 0 and 1; the last one is that of all others
+ *   STUB_SLICES=2                   MIG slices of each GPU with STUB_MIG=1 (default 1, at most 7)
+ *   STUB_COMPUTE_MODE=3             exclusive to one process; 2 none at all (default 0)
+ *   STUB_WAVE=0.4:0.5:1.0           utilisation: kernels run for half of each 0.4 s; what is told
+ *                                   is the mean of the last whole window of 1 s
+ *   STUB_LEGS=FOLDER                GPU 0 holds STUB_LEG_MIB=2048 for each living process that
+ *                                   has a file there, named by its number (tests/siblings.py)
  *   STUB_ECC=3  STUB_MIG=1  STUB_PERSISTENCE=1  STUB_APPLICATION_CLOCK=1410
  *                                   errors not corrected, and modes; "not supported" if not set
  *   STUB_CALLS=FILE                 append the name of every function called
  */
+#include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-typedef struct { unsigned index, calls; } gpu_t;
+typedef struct { unsigned index, calls, slice; } gpu_t; /* slice: 0 for the whole card */
 typedef struct { unsigned long serial; } snapshot_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
@@ -36,7 +47,9 @@ typedef struct {
 } metrics_t;
 
 #define LOST 15
-static gpu_t gpus[64];
+#define NOT_SUPPORTED 3
+#define NOT_FOUND 6
+static gpu_t gpus[64], slices[64][7];
 static int snapshots;
 
 static const char *setting(const char *name, const char *otherwise) {
@@ -97,12 +110,76 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu_t **gpu) {
   gpus[index].index = index;
   ANSWER(&gpus[index], *gpu = &gpus[index]);
 }
+/* The part of a list that stands at `place`; the last one where there are not so many. */
+static const char *item(const char *list, char mark, unsigned place, char *into, unsigned size) {
+  const char *at = list, *next;
+  while (place-- && (next = strchr(at, mark))) at = next + 1;
+  snprintf(into, size, "%s", at);
+  char *end = strchr(into, mark);
+  if (end) *end = 0;
+  return into;
+}
 int nvmlDeviceGetName(gpu_t *gpu, char *text, unsigned size) {
-  ANSWER(gpu, snprintf(text, size, "%s", setting("STUB_NAME", "NVIDIA Stub")));
+  char name[96];
+  item(setting("STUB_NAME", "NVIDIA Stub"), ';', gpu->index, name, sizeof name);
+  ANSWER(gpu, snprintf(text, size, gpu->slice ? "%s MIG 1g.10gb" : "%s", name));
+}
+#ifndef NO_nvmlDeviceGetUUID
+int nvmlDeviceGetUUID(gpu_t *gpu, char *text, unsigned size) {
+  char part[16], own[16];
+  snprintf(own, sizeof own, "%u", gpu->index);
+  const char *order = getenv("STUB_ORDER");
+  unsigned card = (unsigned)atoi(order ? item(order, ',', gpu->index, part, sizeof part) : own);
+  ANSWER(gpu, snprintf(text, size, "%s-%08x-0000-0000-0000-%012x", gpu->slice ? "MIG" : "GPU",
+                       card, gpu->slice));
+}
+#endif
+/* The processes with a file in STUB_LEGS that have not ended. */
+static unsigned living(unsigned *pids, unsigned most) {
+  unsigned count = 0;
+  const char *folder = getenv("STUB_LEGS");
+  DIR *entries = folder ? opendir(folder) : NULL;
+  for (struct dirent *one; entries && (one = readdir(entries));) {
+    unsigned pid = (unsigned)atoi(one->d_name);
+    char path[64], state = 'X';
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    FILE *file = pid ? fopen(path, "r") : NULL;
+    if (!file) continue;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state != 'Z' && state != 'X') {
+      if (count < most) pids[count] = pid;
+      count++;
+    }
+    fclose(file);
+  }
+  if (entries) closedir(entries);
+  return count < most ? count : most;
+}
+static unsigned long long held(const gpu_t *gpu) {
+  unsigned pids[64], count = gpu->index ? 0 : living(pids, 64);
+  return ((unsigned long long)count * (unsigned)atoi(setting("STUB_LEG_MIB", "2048"))) << 20;
 }
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
-  ANSWER(gpu, memory->total = 24ULL << 30; memory->used = (1ULL + gpu->index) << 30;
+  unsigned long long before = gpu->slice ? 512ULL << 20 : (1ULL + gpu->index) << 30;
+  ANSWER(gpu, memory->total = (gpu->slice ? 10ULL : 24ULL) << 30;
+         memory->used = before + (gpu->slice < 2 ? held(gpu) : 0);
          memory->free = memory->total - memory->used);
+}
+#ifndef NO_nvmlDeviceGetComputeMode
+int nvmlDeviceGetComputeMode(gpu_t *gpu, unsigned *mode) {
+  ANSWER(gpu, *mode = (unsigned)atoi(setting("STUB_COMPUTE_MODE", "0")));
+}
+#endif
+static unsigned slices_of(void) {
+  return atoi(setting("STUB_MIG", "0")) ? (unsigned)atoi(setting("STUB_SLICES", "1")) : 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(gpu_t *gpu, unsigned *count) {
+  ANSWER(gpu, *count = slices_of() ? 7 : 0);
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(gpu_t *gpu, unsigned place, gpu_t **slice) {
+  if (place >= slices_of()) return NOT_FOUND;
+  slices[gpu->index][place].index = gpu->index;
+  slices[gpu->index][place].slice = place + 1;
+  ANSWER(gpu, *slice = &slices[gpu->index][place]);
 }
 int nvmlDeviceGetCudaComputeCapability(gpu_t *gpu, int *major, int *minor) {
   ANSWER(gpu, sscanf(setting("STUB_CC", "8.6"), "%d.%d", major, minor));
@@ -128,9 +205,25 @@ int nvmlDeviceGetCurrPcieLinkWidth(gpu_t *gpu, unsigned *n) {
   ANSWER(gpu, *n = of_gpu(gpu, "STUB_WIDTH", 16));
 }
 int nvmlDeviceGetMaxPcieLinkWidth(gpu_t *gpu, unsigned *n) { ANSWER(gpu, *n = 16); }
+/* For how long kernels ran until `t`, where they run for a share of each period. */
+static double ran(double t, double period, double share) {
+  double whole = floor(t / period);
+  return whole * share * period + fmin(t - whole * period, share * period);
+}
+static unsigned windowed(unsigned otherwise) {
+  double period, share, window;
+  if (sscanf(setting("STUB_WAVE", ""), "%lf:%lf:%lf", &period, &share, &window) != 3)
+    return otherwise;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  double until = floor((now.tv_sec + now.tv_nsec / 1e9) / window) * window;
+  double busy = ran(until, period, share) - ran(until - window, period, share);
+  return (unsigned)(100 * busy / window + 0.5);
+}
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilization_t *use) {
   gpu->calls++;
-  ANSWER(gpu, use->gpu = (10 * gpu->calls) % 101; use->memory = 5);
+  if (slices_of()) return NOT_SUPPORTED; /* of a card in MIG mode, and of its slices */
+  ANSWER(gpu, use->gpu = windowed((10 * gpu->calls) % 101); use->memory = 5);
 }
 #ifndef NO_nvmlDeviceGetPowerUsage
 int nvmlDeviceGetPowerUsage(gpu_t *gpu, unsigned *mw) {
@@ -253,11 +346,13 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *gpu, unsigned link, pci_t *pci) {
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);
   if (code) return code;
-  unsigned there = (unsigned)atoi(setting("STUB_PROCESSES", "2"));
+  unsigned pids[64] = {11, 12}, there = (unsigned)atoi(setting("STUB_PROCESSES", "2"));
+  if (getenv("STUB_LEGS")) there = gpu->index ? 0 : living(pids, 64);
   if (there && (!list || *count < there)) { *count = there; return 7; } /* insufficient size */
-  for (unsigned i = 0; i < there && i < 2; i++) {
+  for (unsigned i = 0; i < there && i < 64; i++) {
     memset(&list[i], 0, sizeof *list);
-    list[i].pid = 11 + i;
+    list[i].pid = pids[i];
+    list[i].used = (unsigned long long)(unsigned)atoi(setting("STUB_LEG_MIB", "2048")) << 20;
   }
   *count = there;
   return 0;

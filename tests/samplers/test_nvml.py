@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
 from nvml_stub import build_nvml_stub, run_against_stub
+from trainperf.samplers import nvml_device
 from trainperf.samplers.nvml import NO_DRIVER, PCIE_EVERY
 
 PROBE = """
@@ -52,6 +54,10 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
             "other_processes": 2,
             "busy_before": 0.1,
             "application_clock_mhz": None,
+            "uuid": "GPU-00000000-0000-0000-0000-000000000000",
+            "compute_mode": "shared",
+            "memory_before": 1 << 30,
+            "slices": [],
         }
     ]
     assert seen["samples"] == [
@@ -72,6 +78,8 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "dram_active": None,
                 "pcie_generation": 1,
                 "pcie_width": 16,
+                "slices_used": [],
+                "memory_of": {},  # the stub's processes hold nothing
             }
         ]
     ]
@@ -254,7 +262,8 @@ def test_a_gpu_that_cannot_be_opened_is_named_and_the_others_are_there(nvml_stub
     [
         (9, "not loaded"),
         (18, "reboot"),
-        (4, "Insufficient Permissions"),
+        (4, "may not ask the NVIDIA driver"),
+        (28, "sees no GPU"),
         (999, "Unknown Error"),
         (77, "an error of the stub"),
     ],
@@ -276,3 +285,120 @@ def test_a_driver_without_a_gpu_gives_the_reason_and_its_version(nvml_stub: Path
 def test_no_driver_library_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     assert watch(tmp_path)["reason"] == NO_DRIVER
+
+
+def test_each_gpu_has_its_uuid_and_its_own_name_whatever_the_order(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=3, ORDER="2,0,1", NAME="NVIDIA A10G;Tesla T4")
+    assert [gpu["uuid"][:12] for gpu in seen["gpus"]] == [
+        "GPU-00000002",
+        "GPU-00000000",
+        "GPU-00000001",
+    ]
+    assert [gpu["name"] for gpu in seen["gpus"]] == ["NVIDIA A10G", "Tesla T4", "Tesla T4"]
+
+
+def test_a_driver_without_uuids_and_modes_leaves_them_out(tmp_path: Path) -> None:
+    stub = build_nvml_stub(tmp_path, "NO_nvmlDeviceGetUUID", "NO_nvmlDeviceGetComputeMode")
+    seen = watch(stub, MIG=1)
+    assert (seen["gpus"][0]["uuid"], seen["gpus"][0]["compute_mode"]) == (None, "")
+    assert seen["gpus"][0]["slices"] == []
+    assert seen["samples"][0][0]["memory_used"] == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [(0, "shared"), (2, "prohibited"), (3, "exclusive"), (9, "")]
+)
+def test_how_many_processes_may_compute_is_told(nvml_stub: Path, mode: int, words: str) -> None:
+    assert watch(nvml_stub, COMPUTE_MODE=mode)["gpus"][0]["compute_mode"] == words
+
+
+def test_a_card_in_mig_mode_tells_of_its_slices_and_of_no_utilisation(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=2, MIG=1, SLICES=2)
+    slices = seen["gpus"][1]["slices"]
+    assert [one["uuid"] for one in slices] == [
+        "MIG-00000001-0000-0000-0000-000000000001",
+        "MIG-00000001-0000-0000-0000-000000000002",
+    ]
+    assert {one["memory_total"] for one in slices} == {10 << 30}
+    assert slices[0]["name"] == "NVIDIA Stub MIG 1g.10gb"
+    sample = seen["samples"][0][1]
+    assert sample["slices_used"] == [512 << 20] * 2
+    assert sample["utilization_percent"] is None
+
+
+def test_a_card_in_mig_mode_that_may_not_be_asked_still_tells_of_its_slices(
+    nvml_stub: Path,
+) -> None:
+    names = [f"nvmlDeviceGetComputeRunningProcesses_v{version}=4" for version in (2, 3)]
+    seen = watch(nvml_stub, MIG=1, ERRORS=",".join(names))
+    gpu = seen["gpus"][0]
+    assert (gpu["other_processes"], len(gpu["slices"])) == (None, 1)
+
+
+def test_a_slice_that_is_not_shown_here_is_left_out(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, MIG=1, ERRORS="nvmlDeviceGetMigDeviceHandleByIndex=4")
+    assert (seen["gpus"][0]["mig"], seen["gpus"][0]["slices"]) == (True, [])
+
+
+LEGS = """
+    import json, os, subprocess, sys
+    from trainperf.samplers.nvml import NvmlSampler
+
+    LEG = "import siblings, sys; siblings.enter(sys.argv[1], 9); print(flush=True); input()"
+    legs = []
+    with NvmlSampler() as sampler:
+        def held():
+            (sample,) = sampler.sample()
+            return [sample.memory_used >> 20, sample.processes]
+        seen = [held()]
+        for _ in range(2):
+            leg = subprocess.Popen(
+                [sys.executable, "-c", LEG, os.environ["STUB_LEGS"]],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd={tests!r},
+            )
+            leg.stdout.readline()
+            legs.append(leg)
+            seen.append(held())
+        for leg in legs:
+            leg.kill()
+        seen.append(held())  # killed, and not yet waited for
+        for leg in legs:
+            leg.wait()
+            leg.stdin.close()
+            leg.stdout.close()
+        seen.append(held())
+    print(json.dumps(seen))
+"""
+
+
+def test_the_memory_of_the_stub_grows_and_shrinks_with_living_legs(
+    nvml_stub: Path, tmp_path: Path
+) -> None:
+    code = LEGS.format(tests=str(Path(__file__).parent.parent))
+    seen = run_against_stub(nvml_stub, code, LEGS=tmp_path, LEG_MIB=100)
+    assert seen[:3] == [[1024, 0], [1124, 1], [1224, 2]]
+    assert seen[-1] == [1024, 0]
+
+
+def test_the_stubs_utilisation_is_the_mean_of_a_window_longer_than_what_it_watches(
+    nvml_stub: Path,
+) -> None:
+    code = """
+        import json, time
+        from trainperf.samplers.nvml import NvmlSampler
+
+        seen = set()
+        with NvmlSampler() as sampler:
+            for _ in range(40):
+                seen.add(sampler.sample()[0].utilization_percent)
+                time.sleep(0.005)
+        print(json.dumps(sorted(seen)))
+    """
+    assert run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.2") == [50.0]
+    blocks = run_against_stub(nvml_stub, code, WAVE="0.04:0.5:0.02")
+    assert blocks == [0.0, 100.0]
+
+
+def test_what_each_process_holds_is_told_where_the_driver_says_it():
+    told = [SimpleNamespace(pid=7, usedGpuMemory=5), SimpleNamespace(pid=8, usedGpuMemory=None)]
+    assert nvml_device._memory_of([*told, SimpleNamespace(pid=9)]) == {7: 5}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from trainperf.trial.budget import END_S, Clock, Costs, affordable, budget_needed
@@ -106,3 +108,8 @@ def test_a_clock_that_keeps_some_time_ends_earlier_and_is_interrupted_as_well():
     assert clock.left - early.left == pytest.approx(4.0)
     asked.append(1)
     assert early.over()
+
+
+def test_legs_that_start_in_turn_take_the_time_of_all():
+    assert replace(costs(cores=8), in_turn=True).starting(4) == 4 * costs().starting(1)
+    assert costs(cores=8).starting(4) == costs().starting(1)

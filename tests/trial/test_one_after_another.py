@@ -34,7 +34,7 @@ class Written(OneAfterAnother):
         self.started = []
         super().__init__(bench(self.run, folder))
 
-    def _process(self, name, run, clock, work=1.0):
+    def _process(self, name, run, clock, work=1.0, slow=False):
         self.started.append(name)
         return self.left.pop(0) if self.left else Process((), None, None, LATE)
 

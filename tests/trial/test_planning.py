@@ -18,6 +18,7 @@ from trainperf.model import (
     Sample,
     StartUp,
 )
+from trainperf.trial.bench import CACHES
 from trainperf.trial.budget import Clock
 from trainperf.trial.legs.pages import HUGE_PAGES
 from trainperf.trial.planning import (
@@ -247,11 +248,39 @@ def test_one_after_another_if_asked_for(subject):
     assert not made.costs.together
 
 
-def test_one_after_another_where_three_legs_do_not_fit(subject):
-    made = planned(subject(PARALLEL, rss=12 * GIB))
+def test_one_after_another_where_two_legs_do_not_fit(subject):
+    made = planned(subject(PARALLEL, rss=13 * GIB))
     assert made.how.mode == "one after another"
-    assert made.how.mode_reason == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
-    assert planned(subject(PARALLEL, rss=8 * GIB)).how.mode == "side by side"
+    assert made.how.mode_reason == "the script takes 13.0 GiB of memory, and 32.0 GiB is free"
+    assert planned(subject(PARALLEL, rss=12 * GIB)).how.mode == "side by side"
+
+
+def test_where_only_two_legs_fit_they_take_turns_and_the_report_says_why(subject):
+    made = planned(subject(PARALLEL, rss=12 * GIB))
+    assert (made.legs, made.costs.in_turn) == (2, True)
+    assert made.how.two_legs == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
+    roomy = planned(subject(PARALLEL, rss=8 * GIB))
+    assert (roomy.how.two_legs, roomy.costs.in_turn) == ("", False)
+
+
+def test_legs_on_a_gpu_warm_up_one_at_a_time(subject):
+    one = subject(PARALLEL)
+    on_gpu = replace(one, evidence=replace(one.evidence, device=GPU))
+    assert planned(on_gpu).costs.in_turn
+    assert planned(on_gpu).how.growth
+    user = replace(on_gpu.recording.run, env={"TF_FORCE_GPU_ALLOW_GROWTH": "false"})
+    theirs = replace(on_gpu, recording=replace(on_gpu.recording, run=user))
+    assert not planned(theirs).how.growth
+    assert not planned(one).how.growth
+
+
+def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
+    one = subject(PARALLEL, PREFETCH)
+    user = replace(one.recording.run, env={"TORCHINDUCTOR_CACHE_DIR": "/home/me/compiled"})
+    made = planned(replace(one, recording=replace(one.recording, run=user)))
+    runs = [made.edits.run, *(candidate.run for candidate in made.chosen)]
+    places = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run in runs}
+    assert places == {str(one.folder / CACHES / "inductor")}
 
 
 def test_changes_of_the_experiment_are_tried_after_all_others_unless_they_are_allowed(subject):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ from trainperf.machine.cgroup import MemoryLimit
 from trainperf.model import GpuSample, HostSample, Sample
 from trainperf.model.machine import Gpu
 from trainperf.trial.legs import room as room_module
-from trainperf.trial.legs.room import MANY, memory_is_short, room
+from trainperf.trial.legs.room import CONTEXT, MANY, TWO, memory_is_short, room
 
 
 def host(rss):
@@ -95,6 +96,81 @@ def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
     assert room(recording(samples=seen, gpus=(gpu(total=None),)), machine()).legs == MANY
 
 
+TORCH = {"e": "framework", "name": "torch", "gpus": ["a GPU"]}
+FACTS = {"e": "facts", "t": 1.5}
+
+
+def told(index=0, uuid="GPU-1", total=80, free=60, reserved=16, peak=20):
+    """What PyTorch says of a device, in GiB."""
+    sizes = {"total": total, "free": free, "reserved": reserved, "reserved_peak": peak}
+    sizes = {name: size and size * GIB for name, size in sizes.items()}
+    return {"e": "gpu_memory", "index": index, "uuid": uuid, **sizes}
+
+
+def of_processes(*readings):
+    """Samples of GPU 0: bytes used, and by process."""
+    return tuple(
+        Sample(float(t), None, (GpuSample(0, memory_used=used, memory_of=held),))
+        for t, (used, held) in enumerate(readings)
+    )
+
+
+def test_what_probes_took_is_nothing_that_a_leg_needs():
+    seen = on_gpus([0], [4 * GIB], [12 * GIB])
+    before = recording(TORCH, FACTS, samples=seen, gpus=(gpu(),))
+    assert room(before, machine()).legs == 3
+    assert room(replace(before, events={}), machine()).legs == 1
+    host_memory = recording(FACTS, samples=samples(GIB, 2 * GIB, 20 * GIB))
+    assert room(host_memory, machine(available=32 * GIB)).legs == MANY
+
+
+def test_a_leg_needs_what_the_processes_of_the_run_held_whatever_others_do():
+    seen = of_processes((2 * GIB, {77: 2 * GIB}), (9 * GIB, {1: 4 * GIB, 77: 5 * GIB}))
+    found = room(recording(TORCH, samples=seen, gpus=(gpu(),)), machine())
+    assert found.legs == 2
+    assert found.reason == "the script takes 4.0 GiB of the memory of GPU 0, and 11.0 GiB is free"
+    in_a_container = of_processes((2 * GIB, {}), (9 * GIB, {4711: 7 * GIB}))
+    found = room(recording(TORCH, samples=in_a_container, gpus=(gpu(),)), machine())
+    assert "takes 7.0 GiB" in found.reason
+
+
+def test_a_gpu_that_is_someone_elses_sets_no_limit():
+    other = GpuSample(1, memory_used=15 * GIB, memory_of={77: 15 * GIB})
+    seen = [
+        Sample(0.0, None, (GpuSample(0, memory_used=0), replace(other, memory_used=0))),
+        Sample(1.0, None, (GpuSample(0, memory_used=GIB, memory_of={1: GIB}), other)),
+    ]
+    found = room(recording(TORCH, samples=tuple(seen), gpus=(gpu(0), gpu(1))), machine())
+    assert found.legs == MANY
+
+
+def test_a_script_on_the_cpu_does_not_care_for_gpus():
+    seen = on_gpus([0], [12 * GIB])
+    on_cpu = {**TORCH, "gpus": []}
+    assert room(recording(on_cpu, samples=seen, gpus=(gpu(),)), machine()).legs == MANY
+
+
+@pytest.mark.parametrize(("peak", "legs"), [(16, 4), (32, 2), (48, 1)])
+def test_without_nvml_the_frameworks_own_numbers_set_the_limit(peak, legs):
+    found = room(recording(TORCH, told(peak=peak, free=64, reserved=15)), machine())
+    assert found.legs == legs
+    assert f"takes {peak}.5 GiB of the memory of GPU 0, and 79.0 GiB is free" in found.reason
+
+
+def test_processes_that_share_a_gpu_are_one_leg():
+    events = {1: (TORCH, told(peak=16)), 2: (TORCH, told(peak=16))}
+    found = room(recording(events=events), machine())
+    assert found.legs == int((60 + 2 * 16) * GIB * 0.95 // (2 * (16 * GIB + CONTEXT)))
+    apart = {1: (TORCH, told(peak=16)), 2: (TORCH, told(uuid="GPU-2", peak=16))}
+    assert room(recording(events=apart), machine()).legs == 4
+
+
+def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
+    silent = {"e": "gpu_memory", "index": 0, "reserved_peak": 5 * GIB}
+    found = room(recording({**TORCH, "name": "tensorflow"}, silent), machine())
+    assert (found.legs, found.reason) == (TWO, "how much GPU memory the script takes is not known")
+
+
 @pytest.mark.parametrize(
     ("available", "limit", "short"),
     [
@@ -112,3 +188,21 @@ def test_memory_runs_out_in_the_machine_or_in_the_control_group(
     monkeypatch.setattr(room_module.psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(room_module, "memory_limit", lambda: limit)
     assert memory_is_short() is short
+
+
+@pytest.mark.parametrize(
+    ("modes", "used", "legs"),
+    [
+        ((), True, MANY),
+        (("shared",), True, MANY),
+        (("exclusive", "shared"), True, MANY),
+        (("exclusive",), False, MANY),
+        (("exclusive", "exclusive"), True, 1),
+    ],
+)
+def test_a_gpu_that_takes_one_process_leaves_room_for_one_leg(modes, used, legs):
+    cards = tuple(Gpu(index, "a GPU", compute_mode=mode) for index, mode in enumerate(modes))
+    event = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": used}]}
+    found = room(recording(event), machine(gpus=cards))
+    assert found.legs == legs
+    assert ("one process at a time" in found.reason) is (legs == 1)

@@ -21,13 +21,13 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
     script = written(tmp_path, ENDING.format(0.02, 70))
     run = base_run(script)
     half = changed(run, script, ENDING.format(0.01, 5000), "half")
-    bad = changed(run, script, LOOP + "raise MemoryError('no room')", "bad")
+    bad = changed(run, script, LOOP + "raise ValueError('no')", "bad")
     with side_by_side(run, tmp_path) as engine:
         one, other = engine.compare([half, bad], clock())
         baseline = engine.baseline()
         assert one.failure == ""
         assert one.ratio.speedup > 1.4
-        assert other.failure == "fails: MemoryError: no room"
+        assert other.failure == "fails: ValueError: no"
         with pytest.raises(LegFailed, match="its loop ended"):
             engine.compare([half], clock())
         assert engine.baseline().step_s == baseline.step_s
@@ -47,7 +47,7 @@ def test_candidates_that_came_too_late_were_not_tried_and_did_not_fail(tmp_path,
     monkeypatch.setattr(turns, "SLICE_S", 0.1)
     script = written(tmp_path, ENDING.format(0.02, 5000))
     run = base_run(script)
-    bad = changed(run, script, LOOP + "raise MemoryError('no room')", "bad")
+    bad = changed(run, script, LOOP + "raise ValueError('no')", "bad")
     with side_by_side(run, tmp_path) as engine:
         engine.compare([bad], clock())
         (one,) = engine.compare([changed(run, script, "", "late")], clock(0.0))

@@ -51,3 +51,10 @@ def test_a_step_on_twice_the_samples_does_twice_the_work():
     assert slice_of([[block]], 1, 2.0, 2.0).work == 20.0
     counted = {"e": "work", "b": 1, "n": 37}
     assert slice_of([[counted, block]], 1, 8.0, 2.0).work == 74.0
+
+
+def test_memory_that_ran_short_on_any_rank_is_told_with_the_slice():
+    short = {"e": "retries", "b": 1, "n": 2}
+    ranks = [[block(1, 0.4, 4), short], [block(1, 0.4, 4), short, block(2, 0.4, 4)]]
+    assert slice_of(ranks, 1, 1.0).retries == 4
+    assert slice_of(ranks[1:], 2, 1.0).retries == 0

@@ -43,6 +43,7 @@ class Steady:
         self.name = name
         self.step_s = step_s
         self.work_per_step = work_per_step
+        self.waits_every = 1
         self.fails_at = fails_at
         self.slowest_s = 0.0
         self.asked_steps = []

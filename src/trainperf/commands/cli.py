@@ -203,13 +203,31 @@ def explain(fix: str | None) -> None:
     explaining.render(fix, console())
 
 
-@cli.command()
-def doctor() -> None:
-    """Say what this machine is and whether its parts fit each other."""
-    from trainperf.machine.doctor.examine import examine
-    from trainperf.machine.doctor.view import render
+@cli.command(short_help="Say what this machine is, and whether its parts fit each other.")
+@click.option("--self-test", is_flag=True, help="Plant known causes and diagnose them: does the "
+              "measuring hold here? Takes under two minutes.")  # fmt: skip
+@click.option("--framework", type=click.Choice(["torch", "tensorflow"]), help="What the self-test "
+              "trains with [default: PyTorch where it is installed].")  # fmt: skip
+@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the "
+              "self-test as JSON, for a bug report.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: bool) -> None:
+    """Say what this machine is and whether its parts fit each other.
 
-    render(examine(), console())
+    With --self-test, plant a loader that is hidden behind the step, a step that waits for its
+    input, and a script that runs against itself; measure each as any script is measured; and
+    compare with plain runs. All of it in a temporary folder.
+
+    Exit status of the self-test: 0 the measuring holds here, 1 it does not, 2 it could not
+    be told.
+    """
+    from trainperf.commands import doctoring
+
+    if self_test:
+        sys.exit(doctoring.self_test(framework, json, quiet, console))
+    if framework is not None or json is not None:
+        raise click.UsageError("--framework and --json belong to --self-test")
+    doctoring.examine(console())
 
 
 for _command in (check, compare, lint, sagemaker):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
 from trainperf.evidence.facts import (
     callbacks,
-    device,
     framework,
     loop,
     models,
@@ -18,7 +19,7 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.outside import around, outside
 from trainperf.evidence.own_work import own_work, seen
-from trainperf.evidence.parallel import joined, parallel, whole_job
+from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
 from trainperf.evidence.pipeline import stages
 from trainperf.evidence.reads import reads as file_reads
 from trainperf.evidence.stacks import functions
@@ -39,11 +40,13 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     probe_values = probes(observed)
     taken = times(observed, recording.samples)
     on = device(observed, machine)
+    if observed.place is not None:
+        on = replace(on, of_others=of_others(observed, recording.events.values(), machine))
     found = stages(observed, taken.input_)
     if ranks is None:
         job = parallel(recording, observed, machine)
     else:
-        job = joined(ranks, observed, recording.samples)
+        job = joined(on_gpus(ranks, machine), observed, recording.samples)
     job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
     return Evidence(
         framework=framework(observed),
@@ -66,7 +69,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         outside_=outside(observed, taken.real_),
         around=around(observed),
         startup=startup(observed),
-        use=usage(recording, observed),
+        use=usage(recording, observed, on),
         facts=_facts(observed.process)
         | of_all_ranks(recording)
         | {"command_words": _words(recording), "strategy": strategy(observed)},

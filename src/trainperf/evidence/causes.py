@@ -46,7 +46,7 @@ def causes(
         own_threads = "1 thread" if rank.threads == 1 else f"{rank.threads} threads"
         yield f"it computes with {own_threads}, rank {middle.rank} with {middle.threads}"
     yield from _cores(rank, middle, ranks)
-    yield from _gpu(rank, middle, ranks, samples)
+    yield from _gpu(rank, middle, samples)
     yield from _host(rank, ranks, late)
 
 
@@ -74,18 +74,14 @@ def _sharing(rank: Rank, ranks: Sequence[Rank]) -> list[int]:
     ]
 
 
-def _gpu(
-    rank: Rank, middle: Rank, ranks: Sequence[Rank], samples: Sequence[Sample]
-) -> Iterator[str]:
+def _gpu(rank: Rank, middle: Rank, samples: Sequence[Sample]) -> Iterator[str]:
     """A slower clock, or a reason to slow down, that the GPU of the median rank has not.
 
-    Only where it is sure which rank has which GPU: as many were sampled as are in use.
+    Only where it is known which GPU of the host each of the two has, and each has its own.
     """
-    used = [_index(one) for one in ranks if one.host == rank.host]
-    seen = {gpu.index for sample in samples for gpu in sample.gpus}
-    if rank.host != middle.host or None in used or set(used) != seen or len(used) != len(seen):
+    own, other = rank.gpu, middle.gpu
+    if rank.host != middle.host or own is None or other is None or own == other:
         return
-    own, other = _index(rank), _index(middle)
     clock, usual = _clock(own, samples), _clock(other, samples)
     slowed = _throttle(own, samples) - _throttle(other, samples)
     if clock and usual and clock < SLOWER_CLOCK * usual:
@@ -95,12 +91,7 @@ def _gpu(
         yield f"its GPU was slowed down by {', '.join(sorted(slowed))}"
 
 
-def _index(rank: Rank) -> int | None:
-    kind, _, number = rank.device.partition(":")
-    return int(number) if kind == "cuda" and number.isdigit() else None
-
-
-def _clock(index: int | None, samples: Sequence[Sample]) -> float | None:
+def _clock(index: int, samples: Sequence[Sample]) -> float | None:
     clocks = [
         gpu.sm_clock_mhz
         for sample in samples
@@ -110,7 +101,7 @@ def _clock(index: int | None, samples: Sequence[Sample]) -> float | None:
     return statistics.fmean(clocks) if clocks else None
 
 
-def _throttle(index: int | None, samples: Sequence[Sample]) -> set[str]:
+def _throttle(index: int, samples: Sequence[Sample]) -> set[str]:
     return {
         reason
         for sample in samples

@@ -67,6 +67,11 @@ class Observed:
                 found |= event
         return found
 
+    @cached_property
+    def waits_every(self) -> int:
+        """The script waits for its devices after every so many steps; 1 where that is not seen."""
+        return max((int(event["every"]) for event in self.of("waits")), default=1)
+
     def missing(self, what: str, otherwise: str) -> Missing:
         """Why something was not measured, in the words of the process."""
         for event in self.of("missing"):
@@ -143,6 +148,14 @@ def _no_loop(recording: Recording) -> NoLoop:
             f"no training loop was seen: the script imported {' and '.join(others)}, which "
             "trainperf does not observe",
             "trainperf sees TensorFlow, Keras and PyTorch",
+            tuple(seen),
+        )
+    if "torch_replay" in kinds:
+        return NoLoop(
+            "no training loop was seen: the script replays CUDA graphs, and no update by an "
+            "optimizer of torch.optim was captured in them",
+            "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
+            "without its graphs to have its steps timed",
             tuple(seen),
         )
     if "import" not in kinds:

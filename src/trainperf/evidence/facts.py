@@ -10,12 +10,10 @@ from trainperf.evidence.events import Observed, site
 from trainperf.model import (
     CallbackCost,
     ChangingNumber,
-    Device,
     Event,
     Framework,
     LayerFacts,
     Loop,
-    Machine,
     ModelFacts,
     Padding,
     Retracing,
@@ -44,7 +42,7 @@ def framework(observed: Observed) -> Framework:
     A process may import both: PyTorch's TensorBoard writer loads TensorFlow.
     """
     name = FRAMEWORKS.get(observed.framework, "tensorflow")
-    event = _described(observed)
+    event = described(observed)
     if event is not None:
         cuda = event["cuda"]
         return Framework(
@@ -60,17 +58,7 @@ def framework(observed: Observed) -> Framework:
     return Framework(name, "")
 
 
-def device(observed: Observed, machine: Machine) -> Device:
-    """What the framework computes on; a run that ended early says it did on the CPU."""
-    event = _described(observed)
-    if event is None:
-        return Device("CPU", machine.cpu_model, 1)
-    if event["gpus"]:
-        return Device("GPU", event["gpus"][0] or "GPU", len(event["gpus"]))
-    return Device("CPU", machine.cpu_model, int(event["logical"] or 1))
-
-
-def _described(observed: Observed) -> Event | None:
+def described(observed: Observed) -> Event | None:
     """What the framework of the loop said of itself, None if the run ended before."""
     described = observed.of("framework")
     return next((one for one in described if one["name"] == observed.framework), None)
@@ -100,6 +88,8 @@ def loop(observed: Observed) -> Loop:
         pydataset=site(facts.get("pydataset")),
         pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
         pydataset_random=facts.get("pydataset_random"),
+        clock=str(observed.start.get("clock") or ""),
+        waits_every=observed.waits_every,
     )
 
 

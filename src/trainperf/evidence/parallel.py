@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from trainperf.evidence.devices import index_of
 from trainperf.evidence.events import Observed
 from trainperf.evidence.exchange import ddp, exchange, last, strategy
 from trainperf.evidence.ranks import summarise
@@ -20,7 +21,17 @@ def parallel(recording: Recording, observed: Observed, machine: Machine) -> Para
         records = (one for one in recording.events.values() if Observed(one, {}, ()).place)
     ranks = [found for events in records if (found := summarise(events)) is not None]
     here = [rank if rank.host else replace(rank, host=machine.hostname) for rank in ranks]
-    return joined(here, observed, recording.samples)
+    return joined(on_gpus(here, machine), observed, recording.samples)
+
+
+def on_gpus(ranks: Sequence[Rank], machine: Machine) -> list[Rank]:
+    """The ranks, those of this host with the GPU that each of them has, as NVML counts."""
+    return [
+        replace(rank, gpu=index_of(rank.gpu_uuid, machine.gpus))
+        if rank.gpu_uuid and rank.host == machine.hostname
+        else rank
+        for rank in ranks
+    ]
 
 
 def joined(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from trainperf.evidence.events import Observed, main_loop
-from trainperf.evidence.facts import loop
+from trainperf.evidence.facts import described, loop
 from trainperf.evidence.timing import measure, times
 from trainperf.model import Event, Measure, Missing, Rank
 from trainperf.model.parallel import GONE
@@ -52,6 +52,7 @@ def summarise(events: Sequence[Event]) -> Rank | None:
         ended=_ended(observed),
         local_rank=place.get("local_rank"),
         device=str(place.get("device") or "") or _device(observed),
+        gpu_uuid=_gpu_uuid(observed),
         real=taken.real_,
         resident=taken.resident_,
         local=local(observed),
@@ -146,12 +147,18 @@ def _cores(place: Event) -> tuple[int, ...] | None:
 
 def _device(observed: Observed) -> str:
     """What the framework says that it computes on, where the rank did not say it itself."""
-    for event in observed.of("framework"):
-        if event["name"] != observed.framework:
-            continue
-        gpus, logical = event["gpus"], int(event["logical"] or 1)
-        if gpus:
-            name = str(gpus[0] or "GPU")
-            return name if len(gpus) == 1 else f"{len(gpus)} × {name}"
-        return "CPU" if logical < 2 else f"{logical} logical CPUs"
-    return ""
+    event = described(observed)
+    if event is None:
+        return ""
+    gpus = [one for one in event["gpus"] if one["used"]]
+    if gpus:
+        name = str(gpus[0]["name"] or "GPU")
+        return name if len(gpus) == 1 else f"{len(gpus)} × {name}"
+    logical = int(event["logical"] or 1)
+    return "CPU" if logical < 2 else f"{logical} logical CPUs"
+
+
+def _gpu_uuid(observed: Observed) -> str | None:
+    event = described(observed)
+    used = [] if event is None else [one for one in event["gpus"] if one["used"]]
+    return used[0]["uuid"] if used else None

@@ -38,6 +38,7 @@ def times(observed: Observed, samples: Sequence[Sample] = ()) -> Times:
         input_=_input(observed),
         host_=_host(observed),
         waiting_noise=_waiting_noise(observed, calm),
+        device_s=_device(observed),
     )
 
 
@@ -89,12 +90,16 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
 
 
 def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
-    """Seconds and steps of each round's block."""
+    """Seconds and steps of each round's block.
+
+    Where the script waits for its devices at every so many steps, those of whole periods only.
+    """
     per_call = observed.steps_per_call
+    every = observed.waits_every
     return {
         event["b"]: (event["d"], event["n"] * per_call)
         for event in observed.of("block")
-        if event["p"] == phase and event["n"] > 0 and event["d"] > 0
+        if event["p"] == phase and event["n"] > 0 and event["d"] > 0 and event["n"] % every == 0
     }
 
 
@@ -179,6 +184,11 @@ def _host(observed: Observed) -> float | Missing:
         return Missing("no step ran on a resident batch")
     host = [event["t"] - event["s"] - event["w"] for event in resident]
     return max(0.0, statistics.fmean(host)) / observed.steps_per_call
+
+
+def _device(observed: Observed) -> float | None:
+    busy = [float(event["busy"]) for event in observed.of("device")]
+    return busy[-1] / observed.steps_per_call if busy else None
 
 
 def startup(observed: Observed) -> StartUp | None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import bisect
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trainperf.evidence.events import Observed
-from trainperf.model import HostSample, PhaseUse, Recording, Sample
+from trainperf.model import Device, GpuSample, HostSample, PhaseUse, Recording, Sample
 
 PHASES = ("real", "resident", "input")
 
 
-def usage(recording: Recording, observed: Observed) -> tuple[PhaseUse, ...]:
-    """Mean use of cores, memory, disk and GPUs per phase, for phases with samples."""
+def usage(
+    recording: Recording, observed: Observed, device: Device | None = None
+) -> tuple[PhaseUse, ...]:
+    """Mean use of cores, memory, disk and GPUs per phase, for phases with samples.
+
+    Of a GPU in MIG mode of which `device` uses one slice, the memory is that of the slice.
+    """
+    slices = {gpu.index: gpu.slice for gpu in (() if device is None else device.used)}
     marks = [(event["t"], event["p"]) for event in observed.of("phase")]
     times = [t for t, _ in marks]
     groups: dict[str, list[Sample]] = {}
@@ -23,10 +29,10 @@ def usage(recording: Recording, observed: Observed) -> tuple[PhaseUse, ...]:
         index = bisect.bisect_right(times, sample.t) - 1
         if index >= 0:
             groups.setdefault(marks[index][1], []).append(sample)
-    return tuple(_use(phase, groups[phase]) for phase in PHASES if phase in groups)
+    return tuple(_use(phase, groups[phase], slices) for phase in PHASES if phase in groups)
 
 
-def _use(phase: str, samples: list[Sample]) -> PhaseUse:
+def _use(phase: str, samples: list[Sample], slices: Mapping[int | None, int | None]) -> PhaseUse:
     hosts = [sample.host for sample in samples if sample.host is not None]
     indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
     return PhaseUse(
@@ -36,7 +42,7 @@ def _use(phase: str, samples: list[Sample]) -> PhaseUse:
         machine_cpu_cores=_mean(hosts, lambda host: host.machine_cpu_cores),
         rss_peak=max((host.rss for host in hosts), default=None),
         read_bytes_s=_mean(hosts, lambda host: host.read_bytes_s),
-        gpu=tuple(_gpu(index, samples) for index in indices),
+        gpu=tuple(_gpu(index, samples, slices.get(index)) for index in indices),
         throttled_share=_throttled(hosts),
         others_cores=_mean(hosts, lambda host: host.others_cores),
         waited=waited(hosts),
@@ -70,7 +76,7 @@ def _throttled(hosts: list[HostSample]) -> float | None:
     return sum(throttled for _, throttled in counted) / periods if periods else None
 
 
-def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
+def _gpu(index: int, samples: list[Sample], place: int | None) -> dict[str, Any]:
     own = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
     fields = (
         "utilization_percent",
@@ -86,7 +92,7 @@ def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
     for name in fields:
         values = [value for gpu in own if (value := getattr(gpu, name)) is not None]
         use[name] = statistics.fmean(values) if values else None
-    memory = [gpu.memory_used for gpu in own if gpu.memory_used is not None]
+    memory = [used for gpu in own if (used := _memory(gpu, place)) is not None]
     use["memory_used_peak"] = max(memory) if memory else None
     known = [gpu.throttle for gpu in own if gpu.throttle is not None]
     use["throttle"] = sorted({reason for reasons in known for reason in reasons}) if known else None
@@ -94,6 +100,12 @@ def _gpu(index: int, samples: list[Sample]) -> dict[str, Any]:
     use["pcie_generation"] = _highest(gpu.pcie_generation for gpu in own)
     use["pcie_width"] = _highest(gpu.pcie_width for gpu in own)
     return use
+
+
+def _memory(gpu: GpuSample, place: int | None) -> int | None:
+    if place is None:
+        return gpu.memory_used
+    return gpu.slices_used[place] if place < len(gpu.slices_used) else None
 
 
 def _shares(known: list[tuple[str, ...]]) -> dict[str, float]:

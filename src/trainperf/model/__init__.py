@@ -40,7 +40,7 @@ from trainperf.model.facts import (
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
 from trainperf.model.instance import Cost, Instance, InstanceType, Price
-from trainperf.model.machine import Gpu, Machine
+from trainperf.model.machine import CudaDevice, Gpu, Machine, MigSlice
 from trainperf.model.outside import Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
@@ -92,6 +92,7 @@ __all__ = [
     "ContainerUse",
     "Control",
     "Cost",
+    "CudaDevice",
     "Ddp",
     "Device",
     "Diagnosis",
@@ -119,6 +120,7 @@ __all__ = [
     "Loop",
     "Machine",
     "Measure",
+    "MigSlice",
     "Missing",
     "ModelFacts",
     "Moment",

@@ -235,6 +235,16 @@ class Evidence:
         floor = max(real - max(0.0, seconds), 1e-9)
         return real / floor
 
+    def bound_if_host_saves(self, share: float) -> float:
+        """Upper bound of the speed-up if host work of so large a share of the step was gone.
+
+        What is hidden behind the devices saves nothing: a step is never shorter than their work.
+        """
+        left = max(0.05, 1 - min(1.0, share))
+        if self.times.device_s is not None and is_taken(self.times.real_):
+            left = max(left, min(1.0, self.times.device_s / self.times.real))
+        return 1 / left
+
     def favourable(self) -> Evidence:
         """The same evidence with its times at the favourable end of their noise, and exact.
 

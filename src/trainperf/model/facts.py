@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trainperf.errors import NotMeasured
 from trainperf.model.basics import Site
+from trainperf.model.machine import CudaDevice
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,29 @@ class Framework:
 
 @dataclass(frozen=True)
 class Device:
-    """What the framework computes on: "CPU", or "GPU" with its name and count."""
+    """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
+
+    `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
+    `of_others` are those that other processes of the job use on this host, as NVML counts.
+    """
 
     kind: Literal["CPU", "GPU"]
     name: str
     count: int
+    gpus: tuple[CudaDevice, ...] = ()
+    of_others: tuple[int, ...] = ()
+
+    @property
+    def used(self) -> tuple[CudaDevice, ...]:
+        """The GPUs that the training uses."""
+        return tuple(gpu for gpu in self.gpus if gpu.used)
+
+    @property
+    def first(self) -> CudaDevice:
+        """The first of the GPUs used; raises `NotMeasured` where there is none."""
+        if not self.used:
+            raise NotMeasured("the script does not compute on a GPU")
+        return self.used[0]
 
 
 @dataclass(frozen=True)
@@ -249,6 +269,8 @@ class Loop:
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
+    `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
+    waits for its devices at every `waits_every`-th step, as far as was seen.
     """
 
     kind: Literal["fit", "iterator", "call", "update"]
@@ -269,6 +291,8 @@ class Loop:
     pydataset: Site | None = None  # where the PyDataset was built
     pydataset_arguments: dict[str, Any] = field(default_factory=dict)
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
+    clock: str = ""
+    waits_every: int = 1
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from trainperf.model.instance import Instance, Price
+
+ComputeMode = Literal["", "shared", "exclusive", "prohibited"]
+"""How many processes may compute on a GPU: any, one at a time, none; "" if not told."""
+
+
+@dataclass(frozen=True)
+class MigSlice:
+    """A slice of a GPU in MIG mode, as NVML describes it."""
+
+    uuid: str
+    name: str
+    memory_total: int | None = None
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as NVML describes it; `None` where the driver does not say."""
+    """A GPU as NVML describes it; `None` where the driver does not say.
+
+    `slices` are those that a program may be given of a card in MIG mode. `memory_before` is
+    what others held of its memory before the run started.
+    """
 
     index: int
     name: str
@@ -26,6 +43,30 @@ class Gpu:
     other_processes: int | None = None  # that had it open before the run started
     busy_before: float | None = None  # share of the time they kept it busy then
     application_clock_mhz: int | None = None  # of the SMs, as set or by default
+    uuid: str | None = None  # "GPU-…": CUDA counts GPUs in another order, and fewer
+    compute_mode: ComputeMode = ""
+    memory_before: int | None = None
+    slices: tuple[MigSlice, ...] = ()
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """A GPU, or a slice of one, as CUDA shows it to the script's process, `used` or not.
+
+    `number` is CUDA's, `index` that of the same GPU in NVML, None where it is not known which
+    it is. In MIG mode memory and name are those of the slice, `slice` its place among those of
+    the card, None where it is not known. What the framework does not tell is None.
+    """
+
+    number: int
+    name: str
+    used: bool = True
+    index: int | None = None
+    uuid: str | None = None
+    memory_total: int | None = None
+    compute_capability: str | None = None
+    mig: bool = False
+    slice: int | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class Rank:
     ended: str
     local_rank: int | None = None
     device: str = ""  # "CPU", "cuda:1", "2 logical CPUs"
+    gpu_uuid: str | None = None  # of the first GPU it uses
+    gpu: int | None = None  # the same one as NVML counts on its host; None: not known
     real: Measure | Missing = NO_STEP
     resident: Measure | Missing = NO_STEP
     local: Measure | Missing = NO_STEP

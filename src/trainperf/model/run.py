@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -31,13 +32,15 @@ class Leg:
 
     After `warm_up_steps` steps, and `warm_up_epochs` whole passes over the data, it
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
-    With an `epoch` its slices hold whole ones, and starting the input counts.
+    With an `epoch` its slices hold whole ones, and starting the input counts. Without, they hold
+    a multiple of `waits_every` steps: the script waits for its devices that often.
     """
 
     warm_up_steps: int
     warm_up_epochs: int = 0
     ranks: int = 1
     epoch: Epoch | None = None
+    waits_every: int = 1
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ class GpuSample:
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
+    slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
+    memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

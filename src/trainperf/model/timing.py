@@ -44,7 +44,8 @@ class Times:
     resident step spent outside the step function: callbacks, Python, logging.
     `waiting_noise` is half the interval of what a step loses against the resident one, as
     a share of the step, from blocks that were neighbours in time; None where fewer than
-    five pairs tell of it.
+    five pairs tell of it. `device_s` are the seconds of a step that the devices are busy for at
+    least, None where nothing tells: no change of host work makes a step shorter than that.
     """
 
     real_: Measure | Missing
@@ -52,6 +53,7 @@ class Times:
     input_: Measure | Missing
     host_: float | Missing
     waiting_noise: float | None = None
+    device_s: float | None = None
 
     @property
     def real(self) -> float:

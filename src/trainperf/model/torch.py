@@ -10,7 +10,9 @@ from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.torch_products import Products
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
-Part = Literal["input", "transfer", "forward", "backward", "optimizer", "zero_grad", "sync", "rest"]
+Part = Literal[
+    "input", "transfer", "forward", "backward", "optimizer", "zero_grad", "graph", "sync", "rest"
+]
 
 
 HOOK_S = 20e-6
@@ -23,8 +25,10 @@ class StepPart:
     """A part of a step, from steps whose calls were timed one by one.
 
     `seconds` and `calls` are per step. "input" is the wait for the next batch,
-    "transfer" copies between devices, "sync" waits for the device outside all other
-    parts (`.item()`), "rest" what is none of them: the loop's own Python.
+    "transfer" copies between devices, or the wait for those that go on beside the step on a
+    stream of their own, "graph" a CUDA graph of the script's that is replayed, "sync" waits for
+    the device outside all other parts (`.item()`), "rest" what is none of them: the loop's own
+    Python.
     """
 
     name: Part
@@ -204,10 +208,12 @@ class Trace:
     Tracing makes a pass slower, above all one of many small operators: its times say
     what the parts of a pass are to each other, and enter no speed-up. All but `passes`
     are means per pass. `operators` are the dearest, `others_s` what all others took.
-    `kernels` is how many kernels ran on a GPU; on a CPU, how many operators called no
-    other. Only on a GPU: `gap_s`, how long nothing ran between the first kernel of a
-    pass and its last, and `tensor_core_s`, the time of kernels whose names say that
-    they compute on tensor cores, which is not all that do; None where not known.
+    `fusable_s` is the time of operators that compiling can put together: PyTorch's own but
+    products, convolutions, attention and look-ups; kernels only on a GPU, where they do little
+    but read and write memory. `kernels` is how many kernels ran on a GPU; on a CPU, how many
+    operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
+    kernel of a pass and its last, and `tensor_core_s`, the time of kernels whose names say
+    that they compute on tensor cores, which is not all that do; None where not known.
     """
 
     device: Literal["cpu", "cuda"]
@@ -218,6 +224,12 @@ class Trace:
     gap_s: float | None = None
     tensor_core_s: float | None = None
     seconds: float | None = None
+    fusable_s: float | None = None
+
+    @property
+    def operators_s(self) -> float:
+        """Seconds of all operators of a pass; on a GPU those of its kernels and copies."""
+        return sum(one.seconds for one in self.operators) + self.others_s
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class Trial:
     was predicted. `parity` says in words how its losses compare. `one_off_s` is what
     the fix costs once (compiling, filling a cache) and `break_even_steps` how many
     steps earn that back; None where nothing was to be earned back. `variant` says which
-    of several ways to make the fix this was ("workers=4").
+    of several ways to make the fix this was ("workers=4"). `note` says how it was measured
+    where that was another way than that of the others.
     """
 
     fix: str
@@ -61,11 +62,17 @@ class Trial:
     one_off_s: float | None = None
     break_even_steps: int | None = None
     variant: str = ""
+    note: str = ""
 
     @property
     def name(self) -> str:
         """The fix, and which of its variants this was."""
         return f"{self.fix} ({self.variant})" if self.variant else self.fix
+
+    @property
+    def why(self) -> str:
+        """The reason for its outcome, and how it was measured if not as the others."""
+        return "; ".join(one.rstrip(".") for one in (self.reason, self.note) if one)
 
 
 def by_fix(trials: Iterable[Trial]) -> dict[str, Trial]:
@@ -131,7 +138,9 @@ class Trials:
     where nothing was left out for want of time. `reason` says why there were none.
     `interrupted` says that Ctrl-C ended them. `passive` says that in all legs OpenMP's threads
     slept where they waited for one another (`OMP_WAIT_POLICY=passive`), `huge_pages` that their
-    tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
+    tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), `growth` that TensorFlow
+    took the GPU memory that it needed only (`TF_FORCE_GPU_ALLOW_GROWTH=true`). `two_legs` says why
+    only two lived together, "" where more could.
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -144,3 +153,5 @@ class Trials:
     interrupted: bool = False
     passive: bool = False
     huge_pages: bool = False
+    growth: bool = False
+    two_legs: str = ""

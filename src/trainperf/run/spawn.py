@@ -29,10 +29,6 @@ GPU_MEMORY = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """TensorFlow takes all GPU memory at its start if not told otherwise: legs could not live
 beside each other, and nobody could say what the script needs."""
 
-COMPILED = "TORCHINDUCTOR_CACHE_DIR"
-"""Where torch.compile keeps what it made. Each leg has its own: the first step of a change
-takes what it will take the user, and nothing of it is left behind."""
-
 LOGS = "PET_LOG_DIR"
 """Where torchrun makes a folder for each of its runs, in the temporary one unless it is told;
 `--log-dir` in its command is followed all the same."""
@@ -97,9 +93,8 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     own = Path(run_file).parent
     trackers = tracker_environment(own / SCRATCH)
     given = {**GPU_MEMORY, **os.environ}
-    compiled = {COMPILED: str(own / SCRATCH / "compiled")} if run.leg is not None else {}
     given.setdefault(LOGS, str(own / SCRATCH / "torchrun"))
-    env = {**given, **trackers, **compiled, **run.env, "TRAINPERF_RUN": run_file}
+    env = {**given, **trackers, **run.env, "TRAINPERF_RUN": run_file}
     before = env.get("PYTHONPATH")
     env["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + before if before else "")
     _check_command(run, env)

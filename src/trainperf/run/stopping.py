@@ -175,6 +175,7 @@ def _guard() -> None:
             watched.pop(run_file, None)
     for run_file, leader in watched.items():
         stop_session(leader, run_file)
+    for run_file in watched:  # once nobody is left who could write there
         clear(os.path.dirname(run_file))
 
 

@@ -9,13 +9,18 @@ from trainperf.model import Gpu, GpuSample
 from trainperf.samplers.nvml_device import GpuDevice, as_text
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
-_DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _FUNCTION_NOT_FOUND, _MISMATCH = 9, 12, 13, 18
+_NO_PERMISSION, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND = 4, 9, 12
+_FUNCTION_NOT_FOUND, _MISMATCH, _GPU_NOT_FOUND = 13, 18, 28
 
 NO_BINDING = "the Python package nvidia-ml-py cannot be imported"
 NO_DRIVER = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
 NOT_LOADED = (
     "the NVIDIA driver is installed but not loaded, or this container was started without"
     " access to the GPUs"
+)
+NOT_PERMITTED = (
+    "this user may not ask the NVIDIA driver: in a container, start it with --gpus all and the"
+    " capability `utility`; else ask for access to /dev/nvidiactl"
 )
 NO_GPU = "the NVIDIA driver is there, but it sees no GPU"
 
@@ -125,7 +130,9 @@ def _open() -> tuple[Any, str]:
 def _init_reason(error: Exception) -> str:
     known = {
         _LIBRARY_NOT_FOUND: NO_DRIVER,
+        _NO_PERMISSION: NOT_PERMITTED,
         _DRIVER_NOT_LOADED: NOT_LOADED,
+        _GPU_NOT_FOUND: NO_GPU,
         _FUNCTION_NOT_FOUND: "the NVIDIA driver is too old for its management library to be used",
         _MISMATCH: "the NVIDIA driver was updated while it was running"
         " (library and kernel module differ): reboot, or reload the module",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from trainperf.model import Gpu, GpuSample
+from trainperf.model import Gpu, GpuSample, MigSlice
+from trainperf.model.machine import ComputeMode
 from trainperf.samplers import gpm, throttle
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
@@ -13,6 +15,9 @@ _LOST = {15, 16}  # GPU is lost, reset required
 
 _UNCORRECTED = 1  # NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 _SINCE_LOADED = 0  # NVML_VOLATILE_ECC
+
+_MODES: dict[int, ComputeMode] = {0: "shared", 2: "prohibited", 3: "exclusive"}
+"""nvmlComputeMode_t; 1 (one thread) is no longer supported."""
 
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
@@ -30,6 +35,7 @@ class GpuDevice:
         self._nvml = nvml
         self._handle = handle
         self._refused: set[str] = set()
+        self._slices: list[Any] = []
         self._gpm = self._open_gpm()
         try:
             self.gpu = self._describe(index)
@@ -49,7 +55,7 @@ class GpuDevice:
         bits = self._ask(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
-        processes = self._others()
+        processes = self._processes()
         counters = self._read_gpm()
         received, sent = counters.pcie_rx_bytes_s, counters.pcie_tx_bytes_s
         if pcie and received is None:
@@ -68,12 +74,14 @@ class GpuDevice:
             ),
             pcie_rx_bytes_s=received,
             pcie_tx_bytes_s=sent,
-            processes=processes,
+            processes=None if processes is None else len(processes),
+            memory_of=_memory_of(processes or ()),
             sm_active=counters.sm_active,
             tensor_active=counters.tensor_active,
             dram_active=counters.dram_active,
             pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration") if link else None,
             pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth") if link else None,
+            slices_used=tuple(self._memory_of(handle, "used") for handle in self._slices),
         )
 
     def close(self) -> None:
@@ -88,6 +96,7 @@ class GpuDevice:
         others = self._others()
         mig = self._ask("nvmlDeviceGetMigMode")
         persistence = self._ask("nvmlDeviceGetPersistenceMode")
+        divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
         return Gpu(
             index=index,
             name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
@@ -104,20 +113,50 @@ class GpuDevice:
             gpm=self._gpm is not None,
             persistence=None if persistence is None else bool(persistence),
             ecc_errors=self._ecc_errors(),
-            mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
+            mig=None if mig is None else divided,
             other_processes=others,
             busy_before=self._busy() if others else None,
             application_clock_mhz=self._ask(
                 "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
+            uuid=as_text(self._ask("nvmlDeviceGetUUID")),
+            compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
+            memory_before=None if memory is None else int(memory.used),
+            slices=self._describe_slices() if divided else (),
         )
+
+    def _describe_slices(self) -> tuple[MigSlice, ...]:
+        """The slices that can be opened here; a container is shown its own only."""
+        found = []
+        for place in range(self._ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
+            try:
+                handle = self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, place)
+                uuid = as_text(self._nvml.nvmlDeviceGetUUID(handle))
+                name = as_text(self._nvml.nvmlDeviceGetName(handle))
+            except Exception:  # none at this place, or not for us
+                continue
+            self._slices.append(handle)
+            found.append(MigSlice(uuid or "", name or "", self._memory_of(handle, "total")))
+        return tuple(found)
+
+    def _memory_of(self, handle: Any, what: str) -> int | None:
+        try:
+            return int(getattr(self._nvml.nvmlDeviceGetMemoryInfo(handle), what))
+        except Exception as error:
+            if getattr(error, "value", None) in _LOST:
+                raise GpuLost(str(error)) from error
+            return None
 
     def _others(self) -> int | None:
         """How many processes have the GPU open to compute; None where it does not say."""
-        found = self._ask(
+        found = self._processes()
+        return None if found is None else len(found)
+
+    def _processes(self) -> list[Any] | None:
+        found: list[Any] | None = self._ask(
             "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
         )
-        return None if found is None else len(found)
+        return found
 
     def _busy(self) -> float | None:
         use = self._ask("nvmlDeviceGetUtilizationRates")
@@ -178,6 +217,15 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, bytes):  # as older bindings return
         return value.decode(errors="replace")
     return None if value is None else str(value)
+
+
+def _memory_of(processes: Iterable[Any]) -> dict[int, int]:
+    """The bytes that each process holds of the GPU, of those of which the driver says it.
+
+    In a container the numbers are often those of the host, and then of no process here.
+    """
+    told = ((one.pid, getattr(one, "usedGpuMemory", None)) for one in processes)
+    return {int(pid): int(used) for pid, used in told if used}
 
 
 def _watts(milliwatts: int | None) -> float | None:

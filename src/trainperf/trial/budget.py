@@ -28,7 +28,8 @@ class Costs:
     of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
     how many legs can start at a time without slowing each other. Where legs do not live
     `together`, a candidate takes three processes, one after another. With an `epoch`,
-    each slice holds whole ones.
+    each slice holds whole ones. Legs that start `in_turn` do not overlap: they warm up one at a
+    time on a device that they share, or there is room for one beside the unchanged script.
     """
 
     start_s: float
@@ -38,6 +39,7 @@ class Costs:
     together: bool = True
     epoch: Epoch | None = None
     apart: bool = False
+    in_turn: bool = False
 
     @property
     def at_once(self) -> int:
@@ -48,7 +50,7 @@ class Costs:
     def starting(self, legs: int, epochs: int = 0) -> float:
         """Seconds until so many legs, started together, have warmed up."""
         one = self.start_s + epochs * (self.epoch_s or 0.0)
-        return one * max(1.0, legs / max(1.0, self.cores))
+        return one * (legs if self.in_turn else max(1.0, legs / max(1.0, self.cores)))
 
     def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:
         """Seconds for so many contests of so many pairs each."""

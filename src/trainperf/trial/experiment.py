@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +22,15 @@ from trainperf.model import (
     Trial,
     Trials,
 )
+from trainperf.run.caches import filled
+from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.planning import SEED, Plan, Subject, plan
-from trainperf.trial.side_by_side import Bench, SideBySide
+from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
 from trainperf.trial.variants import sort_out
 
@@ -100,9 +103,13 @@ def _run(
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     assert planned.costs is not None
+    given = os.environ | subject.recording.run.env
     bench = Bench(planned.edits.run, subject.folder, planned.costs, planned.legs, say)
     sequential = planned.how.mode == "one after another"
-    with OneAfterAnother(bench) if sequential else SideBySide(bench) as engine:
+    with (
+        filled(given, bench.folder / CACHES),
+        OneAfterAnother(bench) if sequential else SideBySide(bench) as engine,
+    ):
         try:
             return _measure(engine, planned, subject, clock), engine.legs, ""
         except LegFailed as failed:

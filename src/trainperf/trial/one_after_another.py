@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from trainperf.model import Ratio, Run
-from trainperf.run.stopping import LEG, Guard
+from trainperf.run.stopping import LEG
+from trainperf.trial.bench import Bench, Keep, guarded, nothing, start_of
 from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
-from trainperf.trial.side_by_side import Bench, Keep, nothing, start_of
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import take
 from trainperf.trial.warming import warm_up
@@ -40,7 +40,7 @@ class OneAfterAnother:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._guard = Guard()
+        self._guard = guarded(bench)
         self._unchanged: list[Process] = []
         self.legs = 0
 
@@ -72,11 +72,10 @@ class OneAfterAnother:
             if not self._unchanged:
                 self._again(clock)
             before = self._unchanged[-1]
-            changed = [self._process(candidate.name, candidate.run, clock, candidate.work)]
+            changed = [self._changed(candidate, clock)]
             after = None
             if changed[0].slices and not changed[0].failure:
-                again = self._process(candidate.name, candidate.run, clock, candidate.work)
-                changed.append(again)
+                changed.append(self._changed(candidate, clock))
                 after = self._again(clock)
             found.append(_measured(candidate.name, before, changed, after))
         return found
@@ -91,9 +90,15 @@ class OneAfterAnother:
             raise LegFailed(process.failure or NO_SLICE)
         return None
 
-    def _process(self, name: str, run: Run, clock: Clock, work: float = 1.0) -> Process:
+    def _changed(self, candidate: Candidate, clock: Clock) -> Process:
+        one = candidate
+        return self._process(one.name, one.run, clock, one.work, one.starts_slowly)
+
+    def _process(
+        self, name: str, run: Run, clock: Clock, work: float = 1.0, slow: bool = False
+    ) -> Process:
         self.legs += 1
-        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}", work)
+        leg = Leg(name, run, self._bench.folder / f"{LEG}{self.legs}", work, slow)
         slices: list[Slice] = []
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         epoch = run.leg.epoch if run.leg is not None else None

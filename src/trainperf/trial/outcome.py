@@ -39,7 +39,8 @@ class Start:
 class Measured:
     """What a contest gave: its pairs, the ratio if there were enough, and the losses.
 
-    `start` is what passed up to its first update of the weights.
+    `start` is what passed up to its first update of the weights, `note` how it was measured where
+    that was another way than that of the others.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Measured:
     failure: str = ""
     start: Start | None = None
     pairs: tuple[Pair, ...] = ()
+    note: str = ""
 
     @property
     def late(self) -> bool:
@@ -141,7 +143,7 @@ def trial(
     if measured.ratio is None:
         outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
         reason = why_late if measured.late else measured.failure
-        return Trial(fix, outcome, reason, bound=bound)
+        return Trial(fix, outcome, reason, bound=bound, note=measured.note)
     found = measured.ratio
     parity = judge(equivalence, baseline.losses, measured.losses, baseline.band)
     outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control, measured.failure)
@@ -160,6 +162,7 @@ def trial(
         bound=bound,
         one_off_s=one_off,
         break_even_steps=even,
+        note=measured.note,
     )
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.model import Ending, Evidence, Finding, Leg, Machine, Measure, Recording, Run, Trials
+from trainperf.run.caches import private
+from trainperf.run.spawn import GPU_MEMORY
+from trainperf.trial.bench import CACHES
 from trainperf.trial.budget import Clock, Costs, affordable, budget_needed
 from trainperf.trial.candidates import (
     Candidate,
@@ -23,7 +26,7 @@ from trainperf.trial.candidates import (
 )
 from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
-from trainperf.trial.legs.room import Room, room
+from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
 from trainperf.trial.slicing import choose_slices
 from trainperf.trial.turns import SMALLEST_GAIN
@@ -41,8 +44,6 @@ NEIGHBOURS = 0.3
 KEPT_WAITING = 0.05
 """Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
-LEAST_LEGS = 3
-"""The script, its control and one candidate: fewer cannot take turns."""
 
 
 @dataclass(frozen=True)
@@ -110,18 +111,22 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     passive = spins(subject.evidence, given, subject.neighbours_cores)
     apart = may_spin(subject.evidence, given) and not passive
     huge = huge_pages(subject.evidence, given)
+    every = subject.evidence.loop.waits_every
+    ours = {**(PASSIVE if passive else {}), **huge}
+    compiled = private(given, subject.folder / CACHES)
     run = replace(
         subject.recording.run,
         seed=SEED,
-        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks),
-        env={**env, **(PASSIVE if passive else {}), **huge, **subject.recording.run.env},
+        leg=Leg(warm_up_steps(subject.evidence), ranks=ranks, waits_every=every),
+        env={**env, **ours, **subject.recording.run.env, **compiled},
     )
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
     space = room(subject.recording, subject.machine)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
-    costs = costs_of(subject, together=how.mode == "side by side", apart=apart)
+    how = replace(how, growth=grows(subject.evidence, given))
+    costs = costs_of(subject, how.mode == "side by side", apart, bool(how.two_legs))
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):
         skipped += [one.skipped(obstacle) for one in chosen]
@@ -150,7 +155,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch))
+    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch, every))
     chosen = [_with_leg(one, run) for one in chosen]
     return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
 
@@ -223,6 +228,12 @@ def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bo
     return (use.others_cores or 0.0) > NEIGHBOURS and (use.waited or 0.0) > KEPT_WAITING
 
 
+def grows(evidence: Evidence, environment: Mapping[str, str]) -> bool:
+    """Whether TensorFlow is told to take what it needs of a GPU, which the user has not done."""
+    told = environment.keys() & GPU_MEMORY.keys()
+    return evidence.framework.name == "tensorflow" and evidence.device.kind != "CPU" and not told
+
+
 def warm_up_steps(evidence: Evidence) -> int:
     """How many steps a leg makes before its first slice, at least."""
     real = evidence.times.real_
@@ -239,10 +250,13 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
     return max(float(ranks), used or 1.0)
 
 
-def costs_of(subject: Subject, together: bool = True, apart: bool = False) -> Costs | str:
+def costs_of(
+    subject: Subject, together: bool = True, apart: bool = False, two: bool = False
+) -> Costs | str:
     """What legs of this script take, from what its observed run took, or why nobody knows.
 
-    Legs whose threads spin start `apart`, as they would keep each other from the cores.
+    Legs whose threads spin start `apart`, as they would keep each other from the cores. On a
+    device, and where there is room for `two` only, each starts when the one before it is ready.
     """
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
@@ -263,6 +277,7 @@ def costs_of(subject: Subject, together: bool = True, apart: bool = False) -> Co
         cores=max(1.0, cores / wants) if guarded else 1.0,
         together=together,
         apart=apart,
+        in_turn=two or evidence.device.kind != "CPU",
     )
 
 
@@ -282,9 +297,9 @@ def _how(subject: Subject, space: Room) -> Trials:
         meeting = shared_port(subject.recording.run, launcher(events))
         if meeting:
             return Trials("one after another", meeting)
-    if space.legs < LEAST_LEGS:
+    if space.legs < TWO:
         return Trials("one after another", space.reason)
-    return Trials("side by side")
+    return Trials("side by side", two_legs=space.reason if space.legs == TWO else "")
 
 
 def _too_long(costs: Costs, left: float, needed: float) -> str:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 
 from trainperf.model import Run
-from trainperf.run.stopping import LEG, Guard
-from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs, affordable
+from trainperf.run.stopping import LEG
+from trainperf.trial.bench import Bench, Keep, guarded, nothing, start_of
+from trainperf.trial.budget import LATE, NO_SLICE, Clock, affordable
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.crowd import Crowd
 from trainperf.trial.legs.leg import Leg, LegFailed, end_all
-from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, floor
+from trainperf.trial.legs.room import TWO
+from trainperf.trial.one_after_another import OneAfterAnother
+from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, floor
 from trainperf.trial.parity import control, read_losses
 from trainperf.trial.slices import Slice
 from trainperf.trial.turns import (
     MAX_PAIRS,
     MIN_PAIRS,
+    SMALLEST_GAIN,
     Contest,
     Turns,
     beaten,
@@ -33,40 +37,26 @@ WAVE = 4
 """So many legs start together at least, where the room allows it: turns wait meanwhile."""
 START_SHARE = 0.35
 """Starting some legs may take so much of the time that is left, unless it is a single one."""
-Say = Callable[[str, float | None], None]
-"""Tells the user what is going on, and which share of it is done."""
-Keep = Callable[[Sequence[Measured]], float]
-"""Seconds to be kept of the time for what comes after, from what was measured until now."""
-
-
-def nothing(measured: Sequence[Measured]) -> float:
-    """Keep no time for anything else."""
-    return 0.0
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What trials are made with: the unchanged leg's run, a folder, the costs, the room."""
-
-    run: Run
-    folder: Path
-    costs: Costs
-    legs: int
-    say: Say
+ALONE = "alone"
+"""The folder of legs that run one after another, as they do not fit beside each other."""
 
 
 class SideBySide:
     """Compares candidates with the unchanged script, several of them alive together.
 
+    Where two legs fit, the control meets the unchanged script first, then each candidate does.
+    Who runs out of memory beside others is tried beside fewer, then alone.
     Use as a context manager: no process is left when it closes.
     """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._guard = Guard()
+        self._guard = guarded(bench)
         self._count = 0
         self._base = self._leg("", bench.run)
+        self._reference = self._base  # the leg whose training the others are compared with
         self._control = Contest(self._leg("control", bench.run))
+        self._crowd = Crowd(bench.legs)
         self._slices: list[Slice] = []
 
     def __enter__(self) -> SideBySide:
@@ -97,11 +87,13 @@ class SideBySide:
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
         waiting, entered, open_ = list(candidates), list[Contest](), list[Contest]()
-        failure = LATE
+        failure, by_name = LATE, {one.name: one for one in candidates}
         try:
             while waiting or open_:
-                early = clock.keeping(keep([_measured(one) for one in entered]))
-                room = max(1, self._bench.legs - 2) - len(open_)
+                early = clock.keeping(keep([self._measured(one) for one in entered]))
+                if self._crowd.legs == TWO:
+                    self._compare_with_itself(early, len(waiting))
+                room = max(1, self._crowd.legs - 2) - len(open_)
                 fresh = self._next(waiting[: max(0, room)], early)
                 if (early.over() and entered) or not (fresh or open_):
                     break
@@ -109,6 +101,7 @@ class SideBySide:
                 new = [self._contest(one) for one in fresh]
                 entered += new
                 self._start([one.leg for one in new], early)
+                self._crowd.look(new, self._living(new, open_))
                 for one in new:
                     one.failure = one.leg.failure
                 open_ = [one for one in (*open_, *new) if not one.failure]
@@ -116,6 +109,7 @@ class SideBySide:
                 if waiting and (fresh or room <= 0):
                     rests = can_wait if fresh else had_its_pairs
                 open_ = self._take_turns(open_, entered, early, rests)
+                waiting[:0] = self._crowd.taken_out(entered, by_name)
                 if waiting and room <= 0:  # who stays undecided makes room as well
                     end_all([one.leg for one in open_])
                     open_ = []
@@ -124,17 +118,67 @@ class SideBySide:
                 raise
             # What was measured until then stands, whatever became of the script since.
             failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
-            for one in entered:
-                if one.ratio is None and not one.failure:
-                    one.failure = failure
+            rest = [one for one in entered if one.ratio is None and not one.failure]
+            if self._base.short_of_memory:
+                self._crowd.to_be_alone([*(by_name[one.leg.name] for one in rest), *waiting])
+                entered, waiting = [one for one in entered if one not in rest], []
+            for one in rest:
+                one.failure = failure
         finally:
-            end_all([one.leg for one in entered])
-        missed = [Measured(one.name, None, None, failure) for one in waiting]
-        return [*(_measured(one) for one in entered), *missed]
+            end_all([one.leg for one in (*entered, *open_)])
+        found = [self._measured(one) for one in entered]
+        found += self._alone(clock.keeping(keep(found)))
+        found += [self._missed(one, failure) for one in waiting]
+        by_order = {one.name: one for one in found}
+        return [by_order[one.name] for one in candidates]
 
     def _contest(self, candidate: Candidate) -> Contest:
-        race = "+".join(candidate.fixes) if candidate.variant else ""
-        return Contest(self._leg(candidate.name, candidate.run, candidate.work), race=race)
+        one = candidate
+        race = "+".join(one.fixes) if one.variant else ""
+        return Contest(self._leg(one.name, one.run, one.work, one.starts_slowly), race=race)
+
+    def _compare_with_itself(self, clock: Clock, others: int) -> None:
+        """Let the control meet the unchanged script, and make room for `others` after it."""
+        self._start([], clock)
+        if self._control.leg.alive:
+            self._take_turns([], [], clock.keeping(clock.left * others / (others + 1)), None)
+            end_all([self._control.leg])
+
+    def _alone(self, clock: Clock) -> list[Measured]:
+        """Run those one after another that do not fit beside the unchanged script."""
+        chosen, self._crowd.alone = self._crowd.alone, []
+        if not chosen or clock.over():
+            return [self._missed(one, LATE) for one in chosen]
+        end_all((self._base, self._control.leg))
+        bench = replace(self._bench, folder=self._bench.folder / ALONE)
+        with OneAfterAnother(bench) as engine:
+            try:
+                found = engine.compare(chosen, clock)
+            except LegFailed as failed:
+                why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
+                found = [self._missed(one, why) for one in chosen]
+        self._count += engine.legs
+        return [replace(one, note=self._crowd.note(one.name, one.late)) for one in found]
+
+    def _missed(self, candidate: Candidate, why: str) -> Measured:
+        note = self._crowd.note(candidate.name, late=why == LATE)
+        return Measured(candidate.name, None, None, why, note=note)
+
+    def _measured(self, contest: Contest) -> Measured:
+        return Measured(
+            name=contest.leg.name,
+            ratio=contest.ratio,
+            losses=read_losses(contest.leg.trained),
+            failure=contest.failure,
+            start=start_of(contest.leg),
+            pairs=tuple(contest.pairs),
+            note=self._crowd.note(contest.leg.name),
+        )
+
+    def _living(self, *contests: Sequence[Contest]) -> int:
+        """How many legs are alive: the script's, its control's, and those of the contests."""
+        legs = [self._base, self._control.leg, *(one.leg for some in contests for one in some)]
+        return sum(leg.alive for leg in legs)
 
     def _next(self, waiting: Sequence[Candidate], clock: Clock) -> list[Candidate]:
         """Those that start now: a few, as many as there is time for; a slow one by itself."""
@@ -159,12 +203,20 @@ class SideBySide:
 
     def _starting(self, legs: int, epochs: int) -> float:
         """Seconds until so many more have warmed up, by what the first ones took."""
-        costs, ready = self._bench.costs, self._base.ready_s
-        if ready is not None:
-            costs = replace(costs, start_s=ready, cores=float(self._at_once))
-        return costs.starting(legs, epochs)
+        costs, ready, before = self._bench.costs, self._base.ready_s, self._base.before_device_s
+        if ready is None:
+            return costs.starting(legs, epochs)
+        together = replace(costs, in_turn=False, cores=float(self._at_once))
+        if before is None:  # nobody waits for a device
+            return replace(together, start_s=ready).starting(legs, epochs)
+        one_by_one = replace(costs, in_turn=True, start_s=ready - before)
+        return replace(together, start_s=before).starting(legs) + one_by_one.starting(legs, epochs)
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
+        ended = self._base.ready_s is not None and not self._base.alive and not self._base.failure
+        if ended or self._base.short_of_memory:  # others had to have its memory
+            self._base.end()
+            self._base = self._leg("", self._bench.run)
         if self._base.failure:
             raise LegFailed(self._base.failure)
         new = [leg for leg in (self._base, self._control.leg) if leg.ready_s is None]
@@ -194,7 +246,7 @@ class SideBySide:
     def _can_be_alone(self, legs: Sequence[Leg], clock: Clock) -> bool:
         """Whether there is time left to run one candidate after another."""
         costs = replace(self._bench.costs, together=False)
-        return not clock.over() and affordable(costs, clock.left, len(legs)) > 0
+        return not clock.over() and affordable(costs, clock.left, max(1, len(legs))) > 0
 
     def _take_turns(
         self,
@@ -215,6 +267,9 @@ class SideBySide:
             return enough(contest, least()) or beaten(contest, entered)
 
         def settled(contest: Contest) -> bool:
+            if contest is self._control and not open_:
+                known = least() <= SMALLEST_GAIN or len(contest.pairs) >= MAX_PAIRS
+                return known and len(contest.pairs) >= MIN_PAIRS
             if contest is self._control:
                 others = all(one.decided or one.failure for one in open_)
                 return others and len(contest.pairs) >= MIN_PAIRS
@@ -223,13 +278,14 @@ class SideBySide:
         for contest in open_:
             contest.decided = False
         self._control.decided = len(self._control.pairs) >= MAX_PAIRS
-        turns_of = [*([] if self._control.failure else [self._control]), *open_]
+        turns_of = [*([self._control] if self._control.leg.alive else []), *open_]
         leg, step_s = self._bench.run.leg, self._bench.costs.step_s
         epoch = leg.epoch if leg is not None else None
         turns = Turns(self._base, turns_of, step_s, clock.over, settled, epoch)
         try:
             for number in turns.rounds():
                 self._bench.say(_taking_turns(open_, number), _share(open_))
+                self._crowd.look(open_, self._living(open_))
                 end_all([one.leg for one in open_ if one.leg.alive and over(one)])
         except LegFailed as failed:
             # What was measured until then counts; nothing can be compared any more.
@@ -246,44 +302,27 @@ class SideBySide:
         """
         if not self._slices:
             raise LegFailed(self._base.failure or NO_SLICE)
-        losses = read_losses(self._base.trained)
+        losses = read_losses(self._reference.trained)
         other = read_losses(self._control.leg.trained)
         band = control(losses, other)
-        starts = [start_of(leg) for leg in (self._base, self._control.leg)]
+        starts = [start_of(leg) for leg in (self._reference, self._control.leg)]
         ratio = control_of(self._control.ratio, band)
         return baseline(self._slices, losses, band, ratio, starts)
 
-    def _leg(self, name: str, run: Run, work: float = 1.0) -> Leg:
+    def _leg(self, name: str, run: Run, work: float = 1.0, slow: bool = False) -> Leg:
         self._count += 1
-        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}", work)
-
-
-def _measured(contest: Contest) -> Measured:
-    return Measured(
-        name=contest.leg.name,
-        ratio=contest.ratio,
-        losses=read_losses(contest.leg.trained),
-        failure=contest.failure,
-        start=start_of(contest.leg),
-        pairs=tuple(contest.pairs),
-    )
-
-
-def start_of(leg: Leg) -> Start | None:
-    """What a leg took from its start to its first update of the weights."""
-    for event in leg.trained:
-        if event["e"] == "first_update":
-            return Start(float(event["t"]) - leg.started_s, event.get("cpu"))
-    return None
+        return Leg(name, run, self._bench.folder / f"{LEG}{self._count}", work, slow)
 
 
 def _taking_turns(contests: Sequence[Contest], number: int) -> str:
+    if not contests:
+        return f"the script against itself, round {number}"
     left = sum(not one.decided for one in contests)
     return f"taking turns, round {number}: {left} of {len(contests)} still open"
 
 
-def _share(contests: Sequence[Contest]) -> float:
+def _share(contests: Sequence[Contest]) -> float | None:
     if not contests:
-        return 1.0
+        return None
     done = [1.0 if one.decided else min(1.0, len(one.pairs) / MAX_PAIRS) for one in contests]
     return statistics.fmean(done)

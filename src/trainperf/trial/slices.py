@@ -15,7 +15,8 @@ class Slice:
 
     `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
     took of it, in the mean of the ranks. `epochs` is how often its input was opened
-    anew; None where slices do not hold whole epochs.
+    anew; None where slices do not hold whole epochs. `retries` counts how often the memory of
+    its device ran short meanwhile: what that took is no step's.
     """
 
     seconds: float
@@ -23,6 +24,7 @@ class Slice:
     work: float
     own_s: float
     epochs: int | None = None
+    retries: int = 0
 
     @property
     def rate(self) -> float:
@@ -51,7 +53,9 @@ def slice_of(
     own_s = statistics.fmean(one["own"] / one["n"] for one in whole) * steps
     opened = _of_turn("epochs", ranks[0], turn)
     epochs = None if opened is None else int(opened["n"])
-    return Slice(slowest["d"], steps, done, own_s, epochs)
+    short = [_of_turn("retries", events, turn) for events in ranks]
+    retries = sum(int(one["n"]) for one in short if one is not None)
+    return Slice(slowest["d"], steps, done, own_s, epochs, retries)
 
 
 def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:

@@ -49,6 +49,9 @@ ALIGNMENTS = 3
 step later."""
 FASTEST = 4.0
 """From one slice to the next its number of steps grows by no more than this factor."""
+SHORT_TRIES = 4
+"""A leg of which so many slices in a row ran short of GPU memory does so beside these others."""
+SHORT = "ran short of GPU memory in every slice, so that its allocator had to give some back"
 HANG_S = 10.0
 HANG_TIMES = 20.0
 """A slice that takes so many times what slices take, and so many seconds, hangs."""
@@ -149,10 +152,15 @@ class Turns:
         if self._asked():
             return None
         step_s = self._step_s.get(id(leg)) or self._unchanged_s() * leg.work_per_step
-        piece, took_s = take(leg, step_s, self.base.slowest_s, self._asked, self._epoch)
-        if piece is not None:
-            self._step_s[id(leg)] = took_s
-        return piece
+        for _ in range(SHORT_TRIES):
+            piece, took_s = take(leg, step_s, self.base.slowest_s, self._asked, self._epoch)
+            if piece is None:
+                return None
+            if not piece.retries:
+                self._step_s[id(leg)] = took_s
+                return piece
+        leg.failure, leg.short_of_memory = SHORT, True
+        raise LegFailed(SHORT)
 
     def _unchanged_s(self) -> float:
         """Seconds for a step's work of the unchanged script."""
@@ -170,7 +178,7 @@ def take(
     not at once. With an `epoch` the slice holds whole ones, and what passes between them
     beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
     """
-    steps = slice_steps(step_s)
+    steps = slice_steps(step_s, leg.waits_every)
     if epoch is not None:
         steps = epoch.steps * epochs_of_slice(epoch, step_s, SLICE_S)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
@@ -184,11 +192,11 @@ def take(
     raise LegFailed(found)
 
 
-def slice_steps(step_s: float) -> int:
-    """How many steps make a slice, where one takes `step_s` seconds."""
-    if step_s >= SLOW_STEP_S:
-        return 1
-    return max(LEAST_STEPS, math.ceil(SLICE_S / max(step_s, 1e-6)))
+def slice_steps(step_s: float, every: int = 1) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
+    least = 1 if step_s >= SLOW_STEP_S else LEAST_STEPS
+    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
+    return math.ceil(steps / every) * every
 
 
 def settle_steps(step_s: float) -> int:

@@ -17,7 +17,7 @@ SLOWED = 1 / 3
 EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
-MODEL = ("forward", "backward", "optimizer")
+MODEL = ("forward", "backward", "optimizer", "graph")
 OUTSIDE = ("transfer", "zero_grad", "rest")
 
 
@@ -27,7 +27,7 @@ def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     None where that takes less than a tenth of it, or the step was not taken apart.
     """
     parts = _shares(evidence)
-    own = sum(parts.get(name, 0.0) for name in OUTSIDE)
+    own = min(sum(parts.get(name, 0.0) for name in OUTSIDE), _not_hidden(evidence))
     waiting = max(_waiting(evidence), parts.get("sync", 0.0))
     if max(own, waiting) < OUTSIDE_SHARE:
         return None
@@ -42,7 +42,8 @@ def dearest(evidence: Evidence) -> str:
     """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %"."""
     parts = _shares(evidence)
     told = sorted((name for name in MODEL if name in parts), key=lambda name: -parts[name])
-    return ", ".join(f"{name} {percent(parts[name])}" for name in told)
+    called = {"graph": "a replayed CUDA graph"}
+    return ", ".join(f"{called.get(name, name)} {percent(parts[name])}" for name in told)
 
 
 def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
@@ -100,6 +101,14 @@ def _seconds(evidence: Evidence) -> dict[str, float]:
             excess = min(excess, HOOK_S * sum(part.calls for part in split))
         seconds["rest"] = max(0.0, seconds["rest"] - excess)
     return seconds
+
+
+def _not_hidden(evidence: Evidence) -> float:
+    """Share of a step in which its devices may be idle: more of it no host work costs."""
+    times = evidence.times
+    if times.device_s is None or not isinstance(times.real_, Measure):
+        return 1.0
+    return max(0.0, 1 - times.device_s / times.real_.seconds)
 
 
 def _waiting(evidence: Evidence) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -18,14 +19,15 @@ def test_another_workers_devices_are_not_waited_for(monkeypatch):
     own = tf.config.list_logical_devices("CPU")
     visited = []
     monkeypatch.setattr(device, "KIND", "CPU")
-    monkeypatch.setattr(
-        tf.config, "list_logical_devices", lambda kind=None: [*own, SimpleNamespace(name=REMOTE)]
-    )
+    from tensorflow.python.eager import context
+
+    both = [*own, SimpleNamespace(name=REMOTE)]
+    monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind=None: both)
     from tensorflow.python.framework import ops
 
     device_of = ops.device
     monkeypatch.setattr(ops, "device", lambda name: visited.append(name) or device_of(name))
-    device.TensorFlowDevice().wait()
+    device.TensorFlowDevice(time.monotonic).wait()
     assert visited == [one.name for one in own]
 
 
@@ -33,7 +35,7 @@ def test_without_a_gpu_there_is_nothing_to_wait_for(monkeypatch):
     from tensorflow.python.ops import gen_sync_ops
 
     monkeypatch.setattr(gen_sync_ops, "SyncDevice", lambda: pytest.fail("nothing is queued"))
-    device.TensorFlowDevice().wait()
+    device.TensorFlowDevice(time.monotonic).wait()
 
 
 @pytest.mark.parametrize("shape", [dict, tuple])

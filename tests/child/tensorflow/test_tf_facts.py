@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from trainperf.child.tensorflow.facts import _own_devices
+from trainperf.child.tensorflow.devices import of_a_worker
 
 
 def devices(*names):
@@ -11,6 +11,6 @@ def devices(*names):
 
 def test_a_worker_of_a_cluster_counts_its_own_devices():
     worker = "/job:worker/replica:0/task:"
-    assert _own_devices(devices(f"{worker}0/device:CPU:0", f"{worker}1/device:CPU:0")) == 1
-    assert _own_devices(devices("/device:CPU:0", "/device:CPU:1")) == 2
-    assert _own_devices([]) == 0
+    assert of_a_worker(devices(f"{worker}0/device:CPU:0", f"{worker}1/device:CPU:0")) == 1
+    assert of_a_worker(devices("/device:CPU:0", "/device:CPU:1")) == 2
+    assert of_a_worker([]) == 0

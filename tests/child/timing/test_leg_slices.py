@@ -15,10 +15,12 @@ def slices(tmp_path):
 
     def make(rank=0, size=1, now=(0.0,)):
         words = leg.Words(str(tmp_path), create=not made)
-        losses = SimpleNamespace(updates=0, flush=lambda: None)
+        losses = SimpleNamespace(updates=0, retries=0, flush=lambda: None)
         process = FakeProcess({"folder": str(tmp_path)}, clock=lambda: now[0])
         world = SimpleNamespace(rank=rank, size=size) if size > 1 else None
-        training = SimpleNamespace(process=process, losses=losses, world=world)
+        training = SimpleNamespace(
+            process=process, losses=losses, world=world, retries=lambda: losses.retries
+        )
         plan = leg.Slices(training, {"warm_up_steps": 1, "warm_up_epochs": 0})
         made.append((plan, words))
         return plan, words, losses, process.record
@@ -50,6 +52,18 @@ def test_the_last_call_of_an_epoch_counts_the_steps_it_held(slices):
     words[leg.TURN] = 2
     plan.advance()
     assert record.events == [{"e": "work", "b": 1, "n": 16}]
+
+
+def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
+    plan, words, counts, record = slices()
+    counts.retries = 3  # while it warmed up, beside nobody
+    begin(plan, words, 4, calls=1)
+    counts.retries += 2
+    words[leg.TURN] = 2
+    plan.advance()
+    words[leg.TURN] = 3
+    plan.advance()
+    assert record.events == [{"e": "retries", "b": 1, "n": 2}]
 
 
 def test_whole_calls_count_whole_before_and_after_the_end_of_an_epoch(slices):
@@ -185,3 +199,15 @@ def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatc
     monkeypatch.setattr(leg.os, "pwrite", full)
     with pytest.raises(OSError, match="no space left"):
         leg.Words(str(tmp_path), create=True)
+
+
+def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
+    now = [0.0]
+    plan, *_ = slices(now=now)
+    durations = iter([60.0, 1.0, 9.0, 1.0, 9.0])
+    ended = []
+    for usual in (False, True, True, True, True):
+        seconds = next(durations)
+        now[0] += seconds
+        ended.append(plan.step_ended(seconds, usual))
+    assert ended == [False, False, True, True, True]

@@ -9,6 +9,7 @@ import pytest
 
 from looping import STEP_S, Watcher, handed, phases
 from trainperf.child.timing import batches as plain
+from trainperf.child.timing.device_time import HostClock
 from trainperf.child.timing.iterator_driver import IteratorDriver
 from trainperf.child.timing.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops
@@ -25,12 +26,6 @@ class Batches:
     @staticmethod
     def size_in_bytes(batch: Any) -> int:
         return 8
-
-
-class Device:
-    """Does what it is told at once."""
-
-    def wait(self) -> None: ...
 
 
 class Loader:
@@ -58,7 +53,10 @@ class Numbers:
 class Made(Loops):
     name = "made up"
     batches = Batches()
-    device = Device()
+
+    def __init__(self, training: Any) -> None:
+        super().__init__(training)
+        self.device = HostClock(self.process.clock)
 
     def facts(self, driver: Any) -> dict[str, Any]:
         return {"last": driver.batch}

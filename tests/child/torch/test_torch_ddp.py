@@ -145,6 +145,7 @@ def test_a_setting_of_the_users_own_hand_counts_as_no_sync(loops):
         loss = ddp(X).sum()
         loops.backward_begins(loss)
         loss.backward()
+        loops.backward_ended()
     optimizer.step()
     loops.stepped(optimizer)
     found = facts(loops)
@@ -164,6 +165,7 @@ def test_two_forwards_of_one_backward_count_once(loops):
     loss = ddp(X).sum() + ddp(X).sum()
     loops.backward_begins(loss)
     loss.backward()
+    loops.backward_ended()
     optimizer.step()
     loops.stepped(optimizer)
     assert facts(loops)["micro_steps"] == 1
@@ -175,6 +177,7 @@ def test_the_update_of_another_model_is_not_its_own(loops):
     loss = ddp(X).sum()
     loops.backward_begins(loss)
     loss.backward()
+    loops.backward_ended()
     loops.stepped(other)
     assert facts(loops)["micro_steps"] is None
 

@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fakes import FakeProcess  # noqa: E402
+from trainperf.child.torch.device import TorchDevice  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
@@ -62,6 +63,7 @@ class Run:
         self.process = FakeProcess(clock=time.perf_counter)
         self.loops = SimpleNamespace(
             process=self.process,
+            device=TorchDevice(time.perf_counter),
             model_calls={},
             shapes={},
             set_to_none={},
@@ -97,8 +99,8 @@ class Run:
     @property
     def parts(self):
         [split] = self.of("torch_split")
-        assert all(seconds >= 0 for seconds, _ in split["parts"].values())
-        return {part: calls for part, (_, calls) in split["parts"].items()}
+        assert all(seconds >= 0 for seconds, *_ in split["parts"].values())
+        return {part: calls for part, (_, calls, *_) in split["parts"].items()}
 
     @property
     def calls(self):
@@ -208,6 +210,17 @@ def test_where_no_step_ended_the_split_is_missing_and_says_why():
     one.detail.stop()
     assert [fields["what"] for fields in one.of("missing")] == ["split"]
     assert not one.of("torch_split")
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_forward_whose_activations_are_checkpointed_is_the_training_s(observed, reentrant):
+    """Reentrant checkpointing runs it without gradients, and once more in the backward."""
+    forward = f"checkpoint(net, x.requires_grad_(), use_reentrant={reentrant})"
+    run = observed(
+        STEP.replace("net(x)", forward), before="from torch.utils.checkpoint import checkpoint"
+    )
+    assert run.text(run.calls["forward"]) == forward
+    assert run.parts["forward"] == run.parts["backward"] == 3
 
 
 def test_what_other_threads_do_is_not_the_loop_s(observed):
@@ -553,8 +566,15 @@ def waits(monkeypatch):
         assert not said.capturing
         said.count += 1
 
+    def capture(on):
+        said.capturing = on
+
+    stream = SimpleNamespace(cuda_stream=0, synchronize=synchronize)
+    monkeypatch.setattr(torch.cuda, "capture", capture, raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: said.capturing)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: said.mode)
     monkeypatch.setattr(
@@ -569,10 +589,34 @@ def test_on_a_gpu_each_edge_of_a_part_waits_for_it(waits, observed):
     assert waits.count == 2 * 4 + 1  # four parts, and the end of the step
 
 
-def test_what_is_captured_as_a_graph_is_not_waited_for(waits, observed):
-    waits.capturing = True
-    assert observed().parts["forward"] == 3
-    assert waits.count == 0
+def test_what_is_captured_as_a_graph_is_not_waited_for_and_no_part_of_a_step(waits, observed):
+    run = observed("torch.cuda.capture(True)\n" + STEP + "torch.cuda.capture(False)\n")
+    assert set(run.parts) == {"rest"}
+    assert waits.count == 3  # the ends of the steps
+
+
+class Graph:
+    """As much of a `torch.cuda.CUDAGraph` as a loop calls."""
+
+    def replay(self):
+        time.sleep(0.002)
+
+
+def test_a_replayed_graph_is_a_part_and_not_the_loop_s_own_python(monkeypatch, observed):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    run = observed("x.copy_(y)\ngraph.replay()\n", before="graph = torch.cuda.CUDAGraph()")
+    [split] = run.of("torch_split")
+    assert run.parts == {"graph": 3, "rest": 0}
+    assert split["parts"]["graph"][0] > split["parts"]["rest"][0]
+
+
+def test_a_graph_that_is_replayed_within_a_forward_is_the_forward_s(monkeypatch, observed):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    before = (
+        "graph, forward = torch.cuda.CUDAGraph(), net.forward\n"
+        "net.forward = lambda x: graph.replay() or forward(x)"
+    )
+    assert "graph" not in observed(before=before).parts
 
 
 def test_on_a_gpu_nobody_waits_for_a_tensor_of_the_host(waits, observed):

@@ -1,9 +1,11 @@
 """Facts of a loop, of the process and of CUDA's memory: read from drivers made by hand."""
 
+import ctypes
 import dataclasses
 import gc
 import importlib.util
 import sys
+import warnings
 from collections import UserDict, namedtuple
 from types import SimpleNamespace
 
@@ -15,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
 from trainperf.child.torch import facts as torch_facts  # noqa: E402
-from trainperf.child.torch.built import flags  # noqa: E402
+from trainperf.child.torch.built import flags, gpus  # noqa: E402
 from trainperf.model import TorchModel, TorchOptimizer  # noqa: E402
 
 
@@ -352,18 +354,97 @@ def test_memory_is_what_the_allocator_counted(monkeypatch):
     }
 
 
-def test_a_gpu_is_named_by_what_is_on_it(monkeypatch):
+H100 = SimpleNamespace(
+    name="NVIDIA H100", total_memory=80, major=9, minor=0, uuid="0000-11", multi_processor_count=1
+)
+
+
+@pytest.fixture
+def three_gpus(monkeypatch):
+    """CUDA with three devices; which hold tensors, and how much others held at their peak."""
+    held = {}
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: H100)
+    monkeypatch.setattr(
+        torch._C, "_cuda_hasPrimaryContext", lambda index: index in held, raising=False
+    )
+    monkeypatch.setattr(
+        torch.cuda, "memory_stats", lambda index: {"allocated_bytes.all.peak": held[index]}
+    )
+
     def on(index):
         return SimpleNamespace(device=SimpleNamespace(type="cuda", index=index))
 
-    monkeypatch.setattr(torch_facts.torch_batches, "leaves", lambda batch: [on(1), on(None)])
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU number {index}")
-    monkeypatch.setattr(torch_facts, "memory", lambda device: {"device": device})
+    def place(*indices, **holding):
+        leaves = [on(index) for index in indices]
+        monkeypatch.setattr(torch_facts.torch_batches, "leaves", lambda batch: leaves)
+        held.update({int(name[1:]): size for name, size in holding.items()})
+
+    return place
+
+
+def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
+    monkeypatch.setattr(
+        torch.cuda, "device_count", lambda: pytest.fail("it might start the driver")
+    )
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert gpus.seen(made_driver([X])) == []
+
+
+def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
+    three_gpus(1, None)
     driver = made_driver([X])
     torch_facts.record(driver)
     events = dict(driver.events)
-    assert events["framework"]["gpus"] == ["GPU number 0", "GPU number 1"]
-    assert events["torch_memory"]["values"] == {"device": 0}
+    seen = events["framework"]["gpus"]
+    assert [one["used"] for one in seen] == [True, True, False]
+    assert events["framework"]["logical"] == 2
+    assert seen[1] == {
+        "number": 1,
+        "name": "NVIDIA H100",
+        "uuid": "0000-11",
+        "memory": 80,
+        "capability": "9.0",
+        "used": True,
+    }
+
+
+@pytest.mark.parametrize(("peak", "used"), [(4096, [0]), (1 << 20, [0, 2])])
+def test_a_gpu_that_held_tensors_is_used_though_nothing_lies_there_now(three_gpus, peak, used):
+    three_gpus(0, g0=1 << 30, g2=peak)
+    assert gpus.used(made_driver([X])) == used
+
+
+def test_a_process_that_began_with_cuda_and_trains_on_the_cpu_uses_none(three_gpus):
+    three_gpus(g0=512)
+    driver = made_driver([X])
+    torch_facts.record(driver)
+    events = dict(driver.events)
+    assert [one["used"] for one in events["framework"]["gpus"]] == [False] * 3
+    assert events["framework"]["logical"] == 1
+    assert "torch_memory" not in events
+
+
+def test_the_versions_of_amds_gpus_are_no_compute_capability(three_gpus, monkeypatch):
+    three_gpus(0)
+    monkeypatch.setattr(torch.version, "hip", "6.2", raising=False)
+    assert {one["capability"] for one in gpus.seen(made_driver([X]))} == {None}
+
+
+def test_a_device_that_is_gone_leaves_the_other_facts(three_gpus, monkeypatch):
+    three_gpus(0)
+
+    def gone(index):
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", gone)
+    driver = made_driver([X])
+    torch_facts.record(driver)
+    events = dict(driver.events)
+    assert "torch_flags" in events
+    assert [(one["number"], one["used"]) for one in events["framework"]["gpus"]] == [(0, True)]
+    assert "facts about the GPUs" in [what for what, _ in driver.failures]
 
 
 def test_keras_is_told_only_where_it_runs_on_pytorch(monkeypatch):
@@ -376,3 +457,42 @@ def test_keras_is_told_only_where_it_runs_on_pytorch(monkeypatch):
         driver = made_driver()
         torch_facts.record(driver)
         assert dict(driver.events)["framework"]["keras"] == version
+
+
+NOT_STARTED = (
+    "CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
+    "initialized (Triggered internally at /pytorch/c10/cuda/CUDAFunctions.cpp:119.)"
+)
+
+
+def test_nothing_is_told_of_a_cuda_that_nobody_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", {"version": 3}, raising=False)
+    assert gpus.failure() is None
+    monkeypatch.delattr(torch.cuda, "__warningregistry__")
+    assert gpus.failure() is None
+
+
+def test_why_cuda_did_not_start_is_what_python_was_warned_of(monkeypatch):
+    told = {"version": 3, ("another", UserWarning, 1): True, (NOT_STARTED, UserWarning, 7): True}
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", told, raising=False)
+    driver = made_driver([X])
+    facts = {}
+    driver.process.fact = facts.__setitem__
+    torch_facts.record(driver)
+    assert facts["cuda_failed"] == (
+        "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
+    )
+
+
+def test_python_keeps_a_warning_in_the_module_that_called_what_warned(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "__warningregistry__", {}, raising=False)
+    code = compile("PyErr_WarnEx(UserWarning, text, 1)", torch.cuda.__file__, "exec")
+    warn = ctypes.pythonapi.PyErr_WarnEx  # as PyTorch does at the end of a call
+    warn.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        monkeypatch.setattr(warnings, "showwarning", lambda *shown: None)
+        monkeypatch.setitem(vars(torch.cuda), "PyErr_WarnEx", warn)
+        monkeypatch.setitem(vars(torch.cuda), "text", NOT_STARTED.encode())
+        exec(code, vars(torch.cuda))
+    assert gpus.failure() is not None

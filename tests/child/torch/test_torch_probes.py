@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from fakes import FakeProcess, Record  # noqa: E402
 from trainperf.child.timing import alternating  # noqa: E402
+from trainperf.child.timing.device_time import HostClock  # noqa: E402
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates  # noqa: E402
 from trainperf.child.torch.probes import probing as torch_probing  # noqa: E402
 
@@ -111,6 +112,7 @@ def probed(
         dataset=lambda: loader,
         record=Record(),
         sync=lambda: None,
+        device=HostClock(clock.monotonic),
         clock=clock.monotonic,
         process=FakeProcess(settings or {}),
     )
@@ -169,6 +171,18 @@ def test_the_weights_the_settings_and_the_learning_rates_stay_as_they_were():
     assert [float(one.param_groups[0]["lr"]) for one in optimizers] == [0.5, 0.25]
     assert torch.get_float32_matmul_precision() == precision
     assert not torch.is_autocast_enabled("cpu")
+
+
+def test_optimizers_that_step_within_the_backward_do_not_step_in_a_probe():
+    model = mlp()
+    before = [each.detach().clone() for each in model.parameters()]
+    for each in model.parameters():
+        optimizer = torch.optim.SGD([each], lr=0.5)
+        each.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    passes.Pass(model, (torch.ones(3, 4),), {})()
+    assert all(map(torch.equal, before, model.parameters()))
+    model(torch.ones(3, 4)).sum().backward()
+    assert not any(map(torch.equal, before, model.parameters()))
 
 
 def test_a_model_with_keywords_that_returns_a_dictionary_is_probed():

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.torch.step.traced import ENGINE, OPERATORS, PASS, TENSOR_CORES, Traced
+from trainperf.child.torch.step.traced import (
+    ENGINE,
+    OPERATORS,
+    PASS,
+    TENSOR_CORES,
+    Traced,
+    is_fusable,
+)
 
 US = 1000
 
@@ -99,6 +106,16 @@ def test_an_operator_has_its_own_time_without_that_of_those_it_calls():
     assert event["tensor_core_s"] is None
 
 
+def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_libraries():
+    events = [
+        a_pass(0),
+        *(Seen("aten::addmm", 10, 40), Seen("aten::mul", 100, 30), Seen("mine::scan", 200, 500)),
+        *(Seen("MulBackward0", 710, 20), Seen("torch::autograd::AccumulateGrad", 800, 5)),
+        *(Seen(f"aten::op{number}", 900 + number, 1) for number in range(OPERATORS)),
+    ]
+    assert Traced(events, "cpu").event()["fusable_s"] == pytest.approx((50 + OPERATORS) * 1e-6)
+
+
 def test_what_the_engine_does_around_a_node_belongs_to_the_node():
     events = [a_pass(0), Seen(f"{ENGINE}MmBackward0", 10, 50), Seen("MmBackward0", 20, 30)]
     assert named(Traced(events, "cpu").event()) == {"MmBackward0": (1, 50)}
@@ -176,6 +193,12 @@ def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass
     assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
 
 
+def test_the_time_that_compiling_may_save_is_that_of_kernels_beside_the_products():
+    """Neither the copy of the same operator, nor a kernel that no operator started."""
+    events = [*gpu(), Seen("triton_poi_fused_add_0", 400, 70, "kernel")]
+    assert Traced(events, "cuda").event()["fusable_s"] == pytest.approx(50e-6)
+
+
 def test_kernels_that_overlap_leave_no_gap():
     kernels = [Seen("a", 100, 200, "kernel"), Seen("b", 150, 20, "kernel")]
     kernels += [Seen("c", 290, 50, "kernel")]
@@ -197,6 +220,31 @@ def test_a_kernel_that_no_operator_started_stands_under_its_own_name():
 def test_a_pass_without_any_kernel_has_no_gap():
     event = Traced([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
     assert (event["gap_s"], event["kernels"], event["operators"]) == (0.0, 0, [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::native_layer_norm", "aten::gelu", "aten::_softmax", "aten::copy_", "aten::sum"),
+        *("aten::cudnn_batch_norm", "aten::native_dropout", "aten::max_pool2d_with_indices"),
+        "GeluBackward0",
+    ],
+)
+def test_these_operators_can_be_put_together(name):
+    assert is_fusable(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::mm", "aten::addmm", "aten::bmm", "aten::cudnn_convolution", "aten::_scaled_mm"),
+        *("aten::_flash_attention_forward", "aten::_cudnn_rnn", "aten::embedding_dense_backward"),
+        *("aten::index_select", "aten::sort", "flash_attn::_flash_attn_forward", "MmBackward0"),
+        "c10d::allreduce_",
+    ],
+)
+def test_these_operators_are_left_to_their_libraries(name):
+    assert not is_fusable(name)
 
 
 @pytest.mark.parametrize(

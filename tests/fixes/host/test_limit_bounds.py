@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from trainperf.fixes.gpu._build import fit, version
 from trainperf.fixes.gpu._cases import A10G, BUSY, on_gpu
 from trainperf.fixes.gpu._health import on_used, used
 from trainperf.fixes.gpu._matmul import said, share_of_peak
-from trainperf.model import ContainerUse, Evidence, Finding, PhaseUse
+from trainperf.model import ContainerUse, CudaDevice, Evidence, Finding, PhaseUse
 
 
 def found(name: str, case: Evidence) -> Finding:
@@ -103,45 +104,50 @@ def test_a_narrow_link_promises_what_its_copies_take_longer() -> None:
     assert found("gpu_pcie", case).bound == pytest.approx(1 / (1 - 0.5 * 0.75))
 
 
-def several(device: int, *use: dict[str, Any], **facts: Any) -> Evidence:
-    """Four GPUs of which the framework uses so many."""
+def several(used: Sequence[int | None], *use: dict[str, Any]) -> Evidence:
+    """Four GPUs, of which the training uses those; None for one of which nobody knows which."""
     gpus = tuple(replace(A10G, index=index) for index in range(4))
+    shown = tuple(CudaDevice(place, A10G.name, index=one) for place, one in enumerate(used))
     seen = tuple({**BUSY, **one, "index": index} for index, one in enumerate(use))
     return on_gpu(
         machine=machine(gpus=gpus),
-        device=replace(GPU, count=device),
+        device=replace(GPU, count=len(used), gpus=shown),
         use=(PhaseUse("resident", 20, gpu=seen),),
-        facts=facts,
     )
 
 
-IDLE, LOADED = {"utilization_percent": 1.0}, {"utilization_percent": 99.0}
-
-
-def test_the_gpus_of_a_run_are_those_it_names_or_else_the_busiest() -> None:
-    def indices(case: Evidence) -> list[int]:
-        return [gpu.index for gpu, _ in used(case)]
-
-    assert indices(several(4, IDLE, IDLE, IDLE, IDLE)) == [0, 1, 2, 3]
-    assert indices(several(1, IDLE, IDLE, LOADED, IDLE)) == [2]
-    assert indices(several(1, IDLE, IDLE, LOADED, IDLE, cuda_visible_devices="3")) == [3]
-    assert indices(several(1, IDLE, LOADED, IDLE, IDLE, cuda_visible_devices="GPU-12ab")) == [1]
+def test_the_gpus_of_a_run_are_those_it_uses_however_busy_others_are() -> None:
+    seen = several([2, 0], {}, {}, {})
+    assert [gpu.index for gpu, _ in used(seen)] == [0, 2]
+    assert [gpu.index for gpu in on_used(several([3], {}))] == [3]
 
 
 def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
-    unknown = {"utilization_percent": None}
-    with pytest.raises(NotMeasured):
-        used(several(1, unknown, unknown, unknown, unknown))
-    with pytest.raises(NotMeasured):
-        used(evidence())
-    with pytest.raises(NotMeasured):
-        on_used(evidence())
+    for unknown in (several([None], {}), several([0, None], {}, {}), several([3], {}), evidence()):
+        with pytest.raises(NotMeasured):
+            used(unknown)
+    for unknown in (several([None], {}), evidence()):
+        with pytest.raises(NotMeasured):
+            on_used(unknown)
 
 
 def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
-    hot = {**HOT, "utilization_percent": 50.0}
-    assert by_id()["gpu_throttled"].detect(several(1, hot, LOADED, IDLE, IDLE)) is None
-    assert by_id()["gpu_throttled"].detect(several(2, hot, LOADED, IDLE, IDLE)) is not None
+    assert by_id()["gpu_throttled"].detect(several([1], HOT, {}, {}, {})) is None
+    assert by_id()["gpu_throttled"].detect(several([0, 1], HOT, {}, {}, {})) is not None
+
+
+def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
+    narrow = {"pcie_width": 4, "pcie_rx_bytes_s": 7e9}
+    for index, told in ((1, False), (0, True)):
+        seen = several([index], narrow, {})
+        real = replace(seen, use=(replace(seen.use[0], phase="real"),))
+        assert (by_id()["gpu_pcie"].detect(real) is not None) is told
+
+
+def test_a_product_on_a_slice_is_not_set_against_the_peak_of_the_card() -> None:
+    slow = {"dtype": "float16", "flops_s": 10e12, "seconds": 0.1, "size": 8192}
+    assert share_of_peak(on_gpu(facts={"matmul": slow})) is not None
+    assert share_of_peak(on_gpu(facts={"matmul": slow}, gpu={"mig": True})) is None
 
 
 def test_a_product_is_set_against_the_peak_of_its_dtype() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
-from trainperf.model import Gpu
+from trainperf.model import CudaDevice
 
 
 @pytest.mark.parametrize(
@@ -31,23 +31,23 @@ def test_a_gpu_that_is_not_listed_is_not_taken_for_another(name: str) -> None:
 
 
 def test_the_gain_of_16_bits_is_over_tf32_where_the_gpu_has_it() -> None:
-    assert sixteen_bit_ratio(Gpu(0, "NVIDIA A10G", compute_capability="8.6")) == 2.0
+    assert sixteen_bit_ratio(CudaDevice(0, "NVIDIA A10G", compute_capability="8.6")) == 2.0
 
 
 def test_the_gain_of_16_bits_is_over_float32_where_it_has_not() -> None:
-    ratio = sixteen_bit_ratio(Gpu(0, "Tesla T4", compute_capability="7.5"))
+    ratio = sixteen_bit_ratio(CudaDevice(0, "Tesla T4", compute_capability="7.5"))
     assert ratio == pytest.approx(65 / 8.1)
 
 
 def test_a_gpu_that_is_not_listed_has_twice_the_rate_from_ampere_on() -> None:
-    assert sixteen_bit_ratio(Gpu(0, "GeForce RTX 3090", compute_capability="8.6")) == 2.0
+    assert sixteen_bit_ratio(CudaDevice(0, "GeForce RTX 3090", compute_capability="8.6")) == 2.0
 
 
 def test_an_older_gpu_that_is_not_listed_has_no_known_gain() -> None:
-    assert sixteen_bit_ratio(Gpu(0, "GeForce GTX 1660", compute_capability="7.5")) is None
-    assert sixteen_bit_ratio(Gpu(0, "something")) is None
+    assert sixteen_bit_ratio(CudaDevice(0, "GeForce GTX 1660", compute_capability="7.5")) is None
+    assert sixteen_bit_ratio(CudaDevice(0, "something")) is None
 
 
 def test_a_compute_capability_that_nobody_gave_is_none() -> None:
-    assert capability(Gpu(0, "x")) is None
-    assert capability(Gpu(0, "x", compute_capability="10.0")) == 10.0
+    assert capability(CudaDevice(0, "x")) is None
+    assert capability(CudaDevice(0, "x", compute_capability="10.0")) == 10.0

@@ -32,6 +32,28 @@ def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
     replace(owner, "__init__", make_init)
 
 
+def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
+    """Charge what the logs of a step wait for its device to the step, not to the callbacks.
+
+    A callback with `on_train_batch_end` makes Keras turn the logs into Python numbers first.
+    """
+
+    def make(original: Any) -> Any:
+        def pythonify_logs(logs: Any) -> Any:
+            driver = loops.training.driver
+            if driver is None or loops.process.off or not loops.device.later:
+                return original(logs)
+            began = loops.process.clock()
+            try:
+                return original(logs)
+            finally:
+                driver.busy += loops.process.clock() - began
+
+        return pythonify_logs
+
+    replace(utils, "pythonify_logs", make)
+
+
 def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
     """The same callback, with the four hooks that cost time measured.
 

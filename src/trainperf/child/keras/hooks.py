@@ -10,7 +10,7 @@ from ..process.patching import replace
 from ..process.process import Process
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.strategies.hooks import make_model
-from .callbacks import time_callbacks
+from .callbacks import time_callbacks, time_logs
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
 from .epochs import Epochs
 from .modules import HOOKS
@@ -31,6 +31,7 @@ def watch_callback(loops: TensorFlowLoops, module: Any) -> None:
 def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
     """Time the callbacks."""
     time_callbacks(loops, module.CallbackList)
+    time_logs(loops, module.python_utils)
 
 
 def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:

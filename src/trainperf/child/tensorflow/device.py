@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..timing.device_time import Mark
+
 KIND = "GPU"
 """The devices that run later than the host."""
 
 
 class TensorFlowDevice:
-    """The GPUs of this process; the CPU has nothing queued."""
+    """The GPUs of this process; the CPU has nothing queued.
+
+    TensorFlow has no events in Python: a mark is the host's own, and times are taken from two
+    lengths in turn.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._later: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Whose clock the times are from."""
+        return "the host's clock, from two lengths in turn" if self.later else "the host's clock"
+
+    @property
+    def later(self) -> bool:
+        """Whether a GPU is in use; asked once TensorFlow has set its devices up."""
+        if self._later is None:
+            context: Any = sys.modules.get("tensorflow.python.eager.context")
+            if context is None or not context.context()._initialized:
+                return False
+            self._later = bool(context.context().list_logical_devices(KIND))
+        return self._later
+
+    @property
+    def marks(self) -> bool:
+        """Not on a GPU."""
+        return not self.later
+
+    def mark(self) -> Mark:
+        """The moment, on the host's clock."""
+        return Mark(self._clock())
+
+    def at(self, mark: Mark) -> float:
+        """When it was."""
+        return mark.host
 
     def wait(self) -> None:
         """Wait until they have done what was queued; nothing to do on the CPU.
@@ -15,10 +57,7 @@ class TensorFlowDevice:
         `tf.test.experimental.sync_devices` visits the devices of other workers as well, and
         fails there: a process of a `MultiWorkerMirroredStrategy` lists them all.
         """
-        import tensorflow as tf
-
-        devices = tf.config.list_logical_devices(KIND)
-        if not devices:
+        if not self.later:
             return
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
@@ -26,7 +65,7 @@ class TensorFlowDevice:
 
         space = context.context().host_address_space()
         here = (f"{space}/device:", "/device:")  # alone, no job is named
-        for device in devices:
+        for device in context.context().list_logical_devices(KIND):
             if device.name.startswith(here):
                 with ops.device(device.name):
                     gen_sync_ops.SyncDevice()

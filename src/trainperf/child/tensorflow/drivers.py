@@ -85,9 +85,7 @@ class ArgumentDriver(LoopDriver):
             return False
         self._source = source
         self.source_over = False
-        self.epochs_ended += 1
-        self.record.write("epoch", s=self.clock(), reopened=True)
-        self.reopened()
+        self.epoch_reopened()
         return True
 
     def probe_names(self) -> tuple[str, ...]:
@@ -139,13 +137,11 @@ class ArgumentDriver(LoopDriver):
     def epoch_went_on(self, iterator: Any) -> None:
         """The loop's epoch was over and another was begun in its place."""
         if self._at is not None:
-            self._step_ended(self._at, self.clock())
+            self._step_ended(self._at, self.device.mark())
             self._at = None
         self._source = iterator  # Keras 3 also hands it to the loop; tf_keras does not
         self.source_over = False
-        self.epochs_ended += 1
-        self.record.write("epoch", s=self.clock(), reopened=True)
-        self.reopened()
+        self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:
         """The batches that are repeated."""

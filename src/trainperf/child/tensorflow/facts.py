@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
@@ -142,20 +141,12 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
     return {"input_kind": "numpy"}
 
 
-def _own_devices(devices: list[Any]) -> int:
-    """How many a worker has: in a cluster each sees those of all the others as well."""
-    workers = Counter(str(one.name).rpartition("/device:")[0] for one in devices)
-    return max(workers.values(), default=0)
-
-
 def record(driver: LoopDriver) -> None:
     """Record what is known of the models, the device, callbacks, padding and tracing."""
     import tensorflow as tf
 
     write = driver.record.write
     build = dict(tf.sysconfig.get_build_info())
-    gpus = tf.config.list_physical_devices("GPU")
-    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in gpus]
     write(
         "framework",
         name="tensorflow",
@@ -163,15 +154,16 @@ def record(driver: LoopDriver) -> None:
         keras=_keras_version(driver),
         legacy=_legacy(driver),
         cuda=bool(build.get("is_cuda_build")),
-        gpus=names,
-        logical=_own_devices(tf.config.list_logical_devices()),
+        gpus=tf_devices.gpus(),
+        logical=tf_devices.of_a_worker(tf.config.list_logical_devices()),
     )
-    driver.process.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu_build.record_order(driver)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.process.fact("s3_paths", s3_paths())
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
     for what, part in (
+        ("the GPUs' memory", _memory),
         ("strategies", all_reduce.record),
         ("devices", tf_devices.record),
         ("models", models.record),
@@ -184,6 +176,17 @@ def record(driver: LoopDriver) -> None:
             part(driver)
         except Exception as error:
             driver.process.failed(f"facts about {what}", error)
+
+
+def _memory(driver: LoopDriver) -> None:
+    """What the script took of each GPU until now; TensorFlow does not say how much there is."""
+    import tensorflow as tf
+
+    for device in tf.config.list_logical_devices("GPU"):
+        name = device.name.rpartition("device:")[2]
+        taken = tf.config.experimental.get_memory_info(name)
+        index = int(name.rpartition(":")[2])
+        driver.record.write("gpu_memory", index=index, reserved_peak=int(taken["peak"]))
 
 
 def s3_paths() -> list[str]:

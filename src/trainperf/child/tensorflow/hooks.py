@@ -34,6 +34,23 @@ def imported(loops: TensorFlowLoops, module: Any) -> None:
     debug_modes.watch(loops, module)
 
 
+def watch_context(loops: TensorFlowLoops, module: Any) -> None:
+    """Have a leg wait for its turn before TensorFlow opens its GPUs."""
+    told = loops.training.warm_up
+    if told is None:
+        return
+
+    def make(original: Any) -> Any:
+        def ensure_initialized(self: Any) -> Any:
+            if not self._initialized and self.list_physical_devices("GPU"):
+                told.before_device()
+            return original(self)
+
+        return ensure_initialized
+
+    replace(module.Context, "ensure_initialized", make)
+
+
 def watch_workers(loops: TensorFlowLoops, module: Any) -> None:
     """See strategies of several processes."""
     strategy_hooks.watch_workers(loops.strategies, module)

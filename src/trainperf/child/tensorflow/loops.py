@@ -35,10 +35,10 @@ class TensorFlowLoops(Loops):
 
     name = "tensorflow"
     batches = tf_batches
-    device = TensorFlowDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
+        self.device = TensorFlowDevice(self.process.clock)
         self.strategies = Strategies(self.process, Exchange(training))
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}

@@ -12,6 +12,7 @@ HOOKS = {
     "tensorflow.python.distribute.input_lib": "watch_distributed",
     "tensorflow.python.distribute.mirrored_strategy": "watch_mirrored",
     "tensorflow.python.eager.backprop": "watch_tapes",
+    "tensorflow.python.eager.context": "watch_context",
     "tensorflow.python.eager.polymorphic_function.function_context": "watch_keys",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "watch_functions",
     "tensorflow.python.framework.func_graph": "watch_tracing",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .device_time import seconds_of
 from .estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
@@ -63,11 +64,7 @@ def alternate(
         order = (("base", base, 1), ("candidate", candidate, per_candidate))
         for label, call, steps in order if index % 2 == 0 else reversed(order):
             calls = max(1, count // steps)
-            began = time.monotonic()
-            for _ in range(calls):
-                call()
-            driver.sync()
-            blocks[label].append((time.monotonic() - began) / (calls * steps))
+            blocks[label].append(seconds_of(driver.device, calls, call) / steps)
         now, turns = time.monotonic(), index + 1
         if turns > 1 and now > ends:
             break

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..process.process import Process
     from ..process.recorder import Recorder
     from ..reads.files import FileReads
+    from .device_time import DeviceClock
     from .tracer import Tracer
 
 
@@ -57,6 +58,7 @@ class Driven:
     record: Recorder
     reads: FileReads
     clock: Callable[[], float]
+    device: DeviceClock
     world: World | None
     plan: Any
     busy: float

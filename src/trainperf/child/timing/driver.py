@@ -1,17 +1,23 @@
 """Drive a training loop through its phases from the place where it asks for a step.
 
-A step begins where the loop asks for one and ends where it asks for the next. What
-trainperf does in between counts for nobody: the clock is read again afterwards.
+A step begins where the loop asks for one and ends where it asks for the next, both on the
+clock of its devices: a mark is queued there. Nothing waits between two steps that count; when
+a block is over its marks are read. What trainperf does at a step's end counts for nobody: a
+mark is made again afterwards.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from ..process.stacks import StackSampler
 from . import completing, cycles, other_loops, tracing
 from .budget import Budget
+from .device_queue import DeviceQueue
+from .device_time import DeviceClock, HostClock, Mark
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
@@ -31,6 +37,10 @@ GAPS = 3
 GAPS_S = 3.0
 """So many ends of an epoch are timed; two will do once so many seconds have passed."""
 
+LAG = 2
+"""Steps of a warm-up are told of so many steps later, once their devices have done them: until
+then the host waits, so that it does not run ahead of what is not known yet."""
+
 ALONE = "not taken where several processes train together"
 
 
@@ -48,20 +58,28 @@ class Driver(Driven):
         self.reads = training.reads
         self.record = process.record
         self.clock = process.clock
+        self.device: DeviceClock = self._device()
         self.world: World | None = self._place()
         self.plan: Any = self._plan(settings, phases)
+        self.plan.queues = self.device.later
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
         self.restarts = 0.0
         self.ending = False
         self.extras: list[Extra] = []
-        self._at: float | None = None
-        self._gap_from: float | None = None
+        self._at: Mark | None = None
+        self._gap_from: Mark | None = None
+        self._began: Mark | None = None
+        self._shorter: tuple[float, int] | None = None
+        self._aside_of_block: list[tuple[Mark, Mark]] = []
+        self._warming: deque[tuple[Mark, Mark, bool]] = deque()
+        self._unread: list[Callable[[], None]] = []
+        self._steps = 0
+        self._queue = DeviceQueue()
         self._first = False
         self._firsts = 0
-        self._reopened_at: float | None = None
-        self._block_gap = 0.0
+        self._reopened_at: Mark | None = None
         self._closed = False
         self._broken = False
         self._between_seen = False
@@ -73,7 +91,9 @@ class Driver(Driven):
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
-        self.record.write("loop", kind=self.kind, phases=list(phases), **facts)
+        self.record.write(
+            "loop", kind=self.kind, phases=list(phases), clock=self.device.name, **facts
+        )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 
@@ -93,6 +113,14 @@ class Driver(Driven):
         plan.epochs = lambda: self.epochs_ended
         plan.describe = lambda: leg.describe(self)
         return plan
+
+    def _device(self) -> DeviceClock:
+        """Whose clock steps are timed by."""
+        return HostClock(self.clock)
+
+    def sync(self) -> None:
+        """Wait until the devices have done what was queued."""
+        self.device.wait()
 
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
@@ -129,21 +157,23 @@ class Driver(Driven):
             self._phases.end()
 
     def _boundary(self) -> None:
-        now = self.clock()
+        if self.plan.phase == WARM_UP and not self.device.marks:
+            self.device.wait()
+        now = self.device.mark()
         if self._at is not None:
             self._step_ended(self._at, now)
         elif self._gap_from is not None:
-            self.record.write("between", s=self._gap_from, seconds=now - self._gap_from)
+            self._tell(self._record_gap, self._gap_from, now)
             self._between_seen = self.ending
             self._gap_from = None
             self._first = True
         elif self._reopened_at is not None:
-            self._block_gap += now - self._reopened_at  # the old iterator was torn down
+            self._aside_of_block.append((self._reopened_at, now))  # the old iterator's end
         self._reopened_at = None
         if self._phases.exchange is None and self.plan.phase == WARM_UP:
             self._phases.look_for_exchange()
         if self.plan.arrived() and self.plan.phase not in (INPUT, DONE):
-            self._end_block()
+            self._end_block(now)
         while self.plan.phase == INPUT:
             self._phases.drain()
         if self.plan.phase == DONE and not self._closed:
@@ -151,23 +181,37 @@ class Driver(Driven):
         if self.tracing is not None and not self.tracing.boundary():
             self._traced_all()
         if not self.plan.settling and self.plan.block.started is None:
-            self.sync()
-            self._block_gap = self._own = 0.0
-            self.plan.begin_if_settled()
+            self._begin_block()
         else:
-            self._own += self.clock() - now
+            self._own += self.clock() - now.host
+            self._at = self.device.mark()
         self.busy = 0.0
         self.disturbed = False
-        self._at = self.clock()
+
+    def _begin_block(self) -> None:
+        """The block has settled: its times begin at a mark, within a running pipeline."""
+        if not self.device.marks:
+            self.device.wait()
+        self._aside_of_block.clear()
+        self._own = 0.0
+        self.plan.begin_if_settled()
+        self._at = self._began = self.device.mark()
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
+        now = self.device.mark() if self.device.later else Mark(at)
         self.epochs_ended += 1
         if self._at is not None and complete:
-            self._step_ended(self._at, at)
+            self._step_ended(self._at, now)
         self._at = None
-        self._gap_from = at
-        self.record.write("epoch", s=at)
+        self._gap_from = now
+        self._tell(self._record_epoch, now)
+
+    def epoch_reopened(self) -> None:
+        """The input was opened again by us, so that the loop goes on where it would have ended."""
+        self.epochs_ended += 1
+        self._tell(self._record_epoch, self.device.mark(), True)
+        self.reopened()
 
     def ran_out(self, at: float, complete: bool = False) -> None:
         """The input ran out at `at`, and cannot be opened again."""
@@ -191,7 +235,7 @@ class Driver(Driven):
         """The input was opened again by us: the next step pays for its first batch."""
         self._gap_from = None
         self._first = True
-        self._reopened_at = self.clock()
+        self._reopened_at = self.device.mark()
 
     def stale(self) -> bool:
         """Whether the loop has not asked for a step for a while: it is over."""
@@ -199,7 +243,7 @@ class Driver(Driven):
             return False
         since = self._gap_from if self._at is None else self._at
         quiet = max(3.0, 20 * self.plan.step_estimate())
-        return since is not None and self.clock() - since > quiet
+        return since is not None and self.clock() - since.host > quiet
 
     def between(self) -> bool:
         """Whether an epoch has ended, and the next has not begun."""
@@ -213,10 +257,15 @@ class Driver(Driven):
             self.process.finish()
         if self._closed or (self._at is None and self._gap_from is None):
             return
+        self._read()
         completing.describe_early(self)
 
     def interrupted(self) -> None:
         """The process ends: keep what the open block has."""
+        try:
+            self._read()
+        except Exception as error:
+            self.process.failed("reading the last times of a loop", error)
         self._phases.end_profile()
         if self.tracing is not None:
             self.tracing.end("the script ended")
@@ -224,9 +273,10 @@ class Driver(Driven):
 
     # ------------------------------------------------------------------ internal
 
-    def _step_ended(self, began: float, now: float) -> None:
+    def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan
         block = plan.block
+        self._steps += 1
         if self._first:
             self._firsts += 1
             self._first = self._firsts <= ONE_OFF_FIRSTS
@@ -234,53 +284,128 @@ class Driver(Driven):
             self._firsts = 0
         if self._first or self._closed:
             if self._first:
-                self.record.step("first", block.index, began, now, self.busy)
+                self._record_step("first", began, now)
             self._first = False
-            self._block_gap += now - began
-            if self._between_seen:
-                self._gaps += 1
-                enough = self._gaps >= GAPS or (
-                    self._gaps >= 2 and now - self._ending_from > GAPS_S
-                )
-                if enough or not self.can_end():
-                    self._gaps_seen()
-                self._between_seen = False
+            self._aside_of_block.append((began, now))
+            self._gap_passed(now)
             return
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
             self._traced += 1
-            self._block_gap += now - began
-            self.record.step("traced", block.index, began, now, self.busy)
+            self._aside_of_block.append((began, now))
+            self._record_step("traced", began, now)
             return
         if not plan.counts_only:
-            phase = block.phase + ("~" if plan.settling else "")
-            self.record.step(phase, block.index, began, now, self.busy)
-        if plan.step_ended(now - began, usual=not self.disturbed):
-            self._end_block()
+            self._record_step(block.phase + ("~" if plan.settling else ""), began, now)
+        if block.phase == WARM_UP:
+            self._warmed(began, now)
+        elif plan.step_ended(now.host - began.host, usual=not self.disturbed):
+            self._end_block(now)
 
-    def _end_block(self) -> None:
+    def _warmed(self, began: Mark, now: Mark) -> None:
+        """A step of the warm-up: the plan is told what it took where it was done."""
+        self._warming.append((began, now, not self.disturbed))
+        if self.device.later and self.device.marks and len(self._warming) <= LAG:
+            return
+        first, last, usual = self._warming.popleft()
+        if self.plan.step_ended(self.device.at(last) - self.device.at(first), usual=usual):
+            self._warming.clear()
+            self._end_block(now)
+
+    def _gap_passed(self, now: Mark) -> None:
+        if not self._between_seen:
+            return
+        self._between_seen = False
+        self._gaps += 1
+        enough = self._gaps >= GAPS or (self._gaps >= 2 and now.host - self._ending_from > GAPS_S)
+        if enough or not self.can_end():
+            self._gaps_seen()
+
+    def _end_block(self, now: Mark) -> None:
         block = self.plan.block
-        called = self.calls()
-        if block.phase != WARM_UP and block.started is not None and block.steps:
-            self.sync()
-            seconds = self.clock() - block.started - self._block_gap
+        timed = block.phase != WARM_UP and self._began is not None
+        if timed and block.started is not None and block.steps:
+            if not self.device.marks:
+                self.device.wait()
+                now = self.device.mark()
+            self.device.wait()
+            self._read()
+            seconds, steps = self._length(self._began, now), block.steps
+            if not self.device.marks:
+                if self._shorter is None:
+                    self._shorter = seconds, steps
+                    self.plan.twice()
+                    return
+                shorter, self._shorter = self._shorter, None
+                seconds, steps = max(0.0, seconds - shorter[0]), steps - shorter[1]
+            called = self.calls()
             if not self.plan.counts_only:
-                self.plan.timed(block.phase, seconds, block.steps)
+                every = self._queue.every()
+                if every > 1 and self.plan.waits_every(every):
+                    self.record.write("waits", every=every)
+                self.plan.timed(block.phase, seconds, steps)
             self.record.write(
                 "block",
                 p=block.phase,
                 b=block.index,
                 s=block.started,
                 d=seconds,
-                n=block.steps,
+                n=steps,
                 own=self._own,
             )
             if called and block.phase == REAL:
-                self.record.write("calls", b=block.index, n=block.steps, calls=called)
+                self.record.write("calls", b=block.index, n=steps, calls=called)
+        else:
+            self.calls()  # those of steps that are not timed
+        self._shorter = None
         self._phases.next()
+
+    def _length(self, began: Mark | None, now: Mark) -> float:
+        """Seconds of a block whose marks have passed, without what stood aside in it."""
+        assert began is not None
+        aside = sum(self.device.at(b) - self.device.at(a) for a, b in self._aside_of_block)
+        return self.device.at(now) - self.device.at(began) - aside
+
+    # Records of marks are written when these have passed: at once where nothing is queued,
+    # else in the next pause.
+
+    def _tell(self, record: Callable[..., None], *args: Any) -> None:
+        self._unread.append(lambda: record(*args))
+        if not self.device.later:
+            self._read()
+
+    def _read(self) -> None:
+        """Write what was put off until the marks have passed; waits for them."""
+        unread, self._unread = self._unread, []
+        for write in unread:
+            write()
+
+    def _record_step(self, phase: str, began: Mark, now: Mark) -> None:
+        index = self.plan.block.index
+        self._tell(self._write_step, phase, index, began, now, self.busy, self._steps)
+
+    def _write_step(
+        self, phase: str, index: int, began: Mark, now: Mark, busy: float, number: int
+    ) -> None:
+        first, last = self.device.at(began), self.device.at(now)
+        self.record.step(phase, index, first, last, busy)
+        if self.device.later and self.device.marks:
+            self._queue.saw(number, first - began.host, last - now.host, now.host - began.host)
+
+    def _record_gap(self, began: Mark, now: Mark) -> None:
+        at = self.device.at(began)
+        self.record.write("between", s=at, seconds=self.device.at(now) - at)
+
+    def _record_epoch(self, at: Mark, reopened: bool = False) -> None:
+        told = {"reopened": True} if reopened else {}
+        self.record.write("epoch", s=self.device.at(at), **told)
 
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
+        self.device.wait()
+        self._read()
+        if self.device.later and self.device.marks:
+            self.record.write("device", busy=self._queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())
         self.tracing = tracing.begin(self)
@@ -323,6 +448,7 @@ class Driver(Driven):
         The epochs that are left of this one end after a step or two until then.
         """
         self._end_aside()
+        self._read()
         if self.cycles is None:
             self.ending_ends()
             self.process.finish()
@@ -341,7 +467,8 @@ class Driver(Driven):
         self._end_aside()
         since, self._gap_from, self._at = self._gap_from, None, None
         self.ending = self._between_seen = False
-        return None if since is None else now - since
+        self._read()
+        return None if since is None else now - self.device.at(since)
 
     def _extras(self) -> list[Extra]:
         """What is measured last; several ranks leave out what they cannot do in step."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from .device_time import DeviceClock
     from .driven import Driven, Exchange, Extra, Fed
     from .tracer import Tracer
 
@@ -29,13 +30,6 @@ class Batches(Protocol):
 
     def size_in_bytes(self, batch: Any, /) -> int:
         """The bytes of all tensors of a batch."""
-
-
-class DeviceClock(Protocol):
-    """The devices that the loop uses, which may run later than the host."""
-
-    def wait(self) -> None:
-        """Wait until they have done all that was queued."""
 
 
 class Framework:

@@ -1,4 +1,4 @@
-"""The fact `gpu_build`: for which CUDA and which GPUs the framework was built.
+"""Facts of CUDA that need no driver: for what the framework was built, how GPUs are numbered.
 
 Only what the build itself holds is read: nothing asks the driver, which must not be
 started in a process that may still fork its workers.
@@ -6,8 +6,15 @@ started in a process that may still fork its workers.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
+
+
+def record_order(driver: Any) -> None:
+    """Record which GPUs CUDA shows to this process, and in which order it counts them."""
+    driver.process.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver.process.fact("cuda_device_order", os.environ.get("CUDA_DEVICE_ORDER"))
 
 
 def record_torch(driver: Any) -> None:

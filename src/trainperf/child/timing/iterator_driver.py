@@ -180,7 +180,5 @@ class IteratorDriver(LoopDriver, Fed):
             self._source = iter(self._dataset)
         finally:
             self.process.off = False
-        self.epochs_ended += 1
-        self.record.write("epoch", s=self.clock(), reopened=True)
-        self.reopened()
+        self.epoch_reopened()
         return True

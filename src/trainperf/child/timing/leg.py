@@ -1,15 +1,5 @@
 """One leg of a trial: warm up, then run slice after slice, stopped in between.
 
-trainperf and the legs talk through one small file per leg, mapped into memory by both
-sides, so that the question "go on?" costs a step nothing that could be measured:
-
-    turn     which slice may run, counted from 1     written by trainperf
-    settle   steps of it that count for nobody       written by trainperf
-    steps    steps of it that are timed              written by trainperf
-    alone    1 if one process of the leg trains      written by trainperf
-    anew     1 if a loop ended, and another began    written by the leg
-    over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
-
 A slice ends at the boundary of a step. The leg waits for the device, writes down what
 the slice took, says so, and stops itself with SIGSTOP, together with its process
 group: neither queued kernels nor busy prefetchers run on into the neighbour's slice.
@@ -23,63 +13,27 @@ all have said that their slice is complete, stops them together.
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import statistics
-import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .leg_words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
 from .loop import REAL, WARM_UP, Block
 
 if TYPE_CHECKING:
     from .losses import Losses
     from .training import Training
 
-CONTROL = "control"
-TURN, SETTLE, STEPS, ALONE, ANEW, OVER = range(6)
-"""The words; that of rank r is `OVER + r`."""
-MOST_RANKS = 256
-SIZE = 8 * (OVER + MOST_RANKS)
-WORD = struct.Struct("=q")
-
 SETTLED_WITHIN = 0.25
 LONGEST_WARM_UP_S = 5.0
-"""A leg whose steps do not settle starts its slices after so many seconds of warm-up."""
+"""A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
+the last step in which something was compiled."""
 WARM_UP_OF_RANKS = 12
 """So many steps the ranks of a job warm up for at least, whatever steps take."""
 ASK_AGAIN_S = 0.0005
-
-
-class Words:
-    """The shared file of one leg: numbers of eight bytes, read and written whole.
-
-    Raises OSError where there is no space for it: to touch a page without any would
-    kill the process.
-    """
-
-    def __init__(self, folder: str, create: bool = False) -> None:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        fd = os.open(os.path.join(folder, CONTROL), flags, 0o600)
-        try:
-            if create:
-                os.pwrite(fd, bytes(SIZE), 0)
-            self._map = mmap.mmap(fd, SIZE)
-        finally:
-            os.close(fd)
-
-    def __getitem__(self, word: int) -> int:
-        value: int = WORD.unpack_from(self._map, word * 8)[0]
-        return value
-
-    def __setitem__(self, word: int, value: int) -> None:
-        WORD.pack_into(self._map, word * 8, value)
-
-    def close(self) -> None:
-        """Let the file go."""
-        self._map.close()
 
 
 class Slices:
@@ -88,6 +42,7 @@ class Slices:
     wants_more = True
     slow = False
     counts_only = True
+    queues = False
 
     def __init__(self, training: Training, settings: dict[str, Any]) -> None:
         process = training.process
@@ -100,7 +55,8 @@ class Slices:
         self._durations: list[float] = []
         self._began = self._clock()
         self._updates = 0
-        self._work = 0
+        self._retries = 0
+        self._work = self._shorter = 0
         self.steps_per_call = 1
         self.whole_epochs = bool(settings.get("epoch"))
         self._epochs_before = 0
@@ -175,6 +131,8 @@ class Slices:
             block.steps += 1
             if usual:
                 self._durations.append(seconds)
+            else:  # what was traced or compiled is no step that does not settle
+                self._began = self._clock()
             return self.ranks == 1 and self._warm()
         work = self._work_of_call()
         if self.ranks > 1:
@@ -189,16 +147,27 @@ class Slices:
         self._work += work
         return block.started is not None and block.steps >= block.max_steps
 
+    def twice(self) -> None:
+        """Take the slice once more, with twice its steps; both make one."""
+        block = self.block
+        steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
+        self._shorter = self._work
+        self._work = 0
+        self.block = Block(REAL, block.index, 0.0, steps, steps)
+        self._entered, self._of_slice = self._begun, steps
+
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
         if self.block.phase == WARM_UP:
             self.describe()
         elif self.steps_per_call > 1:
-            self._process.record.write("work", b=self.block.index, n=self._work)
+            work = self._work - self._shorter
+            self._process.record.write("work", b=self.block.index, n=work)
         if self.whole_epochs and self.block.phase != WARM_UP:
             opened = self.epochs() - self._epochs_before
             self._process.record.write("epochs", b=self.block.index, n=opened)
-        self._work = 0
+        self._work = self._shorter = 0
+        self._count_retries()
         if self.losses is not None:
             self.losses.flush()
             self._updates = self.losses.updates
@@ -215,6 +184,12 @@ class Slices:
 
     def give_up(self, phase: str) -> None:
         """Nothing but real steps is planned."""
+
+    def _count_retries(self) -> None:
+        """Record that the device's memory ran short in the slice: its time is no step's."""
+        known, self._retries = self._retries, self._training.retries()
+        if self._retries > known and self.block.phase != WARM_UP:
+            self._process.record.write("retries", b=self.block.index, n=self._retries - known)
 
     def _work_of_call(self) -> int:
         """How many steps the last call held: fewer than usual at the end of an epoch.

@@ -32,7 +32,11 @@ DONE = "done"
 
 SETTLE_REAL = 2
 SETTLE_RESIDENT = 1
+SETTLE_S = 0.3
+"""Steps that take so long go before a block that follows on idle devices: they slow down then."""
 MIN_STEPS = 4
+LONGEST_PERIOD_S = 5.0
+"""Blocks are made of whole periods of the script's own waits, if these are no longer."""
 FEWEST_STEPS = 2
 """A block of slow steps has so many at least."""
 SLOW_STEP_S = 1.5
@@ -82,6 +86,10 @@ class Plan:
 
     counts_only = False
     """Whether steps are only counted, not recorded one by one (legs of trials)."""
+    queues = False
+    """Whether the devices run later than the host: steps end in its time before they are done."""
+    every = 1
+    """A block has a multiple of so many steps."""
 
     def __init__(
         self,
@@ -155,6 +163,23 @@ class Plan:
         """Take note of a block that is complete: its steps took so many seconds in all."""
         self._times.setdefault(phase, []).append(seconds / steps)
 
+    def twice(self) -> None:
+        """Take the block once more, with twice its steps."""
+        block = self.block
+        block.min_steps = block.max_steps = 2 * block.steps
+        block.started, block.steps = None, 0
+
+    def waits_every(self, steps: int) -> bool:
+        """The script waits for its devices after every so many steps: count blocks in these.
+
+        Returns whether that is new; what was timed before is forgotten then.
+        """
+        if steps == self.every or steps * self.step_estimate() > LONGEST_PERIOD_S:
+            return False
+        self.every = steps
+        self._times.clear()
+        return True
+
     def advance(self) -> None:
         """Go to the next block, or to the end."""
         if self.block.phase == WARM_UP:
@@ -203,7 +228,19 @@ class Plan:
     def _complete(self, block: Block) -> bool:
         if block.started is None or block.steps < block.min_steps:
             return False
-        return block.steps >= block.max_steps or self._clock() - block.started >= block.seconds
+        if block.steps >= block.max_steps:
+            return True
+        if block.steps % self.every:
+            return False
+        return self._clock() - block.started >= block.seconds or self._queued(block)
+
+    def _queued(self, block: Block) -> bool:
+        """Whether enough steps of a block were queued, by what they took in earlier ones."""
+        if not self.queues:
+            return False
+        times = self._times.get(block.phase)
+        usual = estimate(times).value if times else self.step_estimate()
+        return block.steps * usual >= block.seconds
 
     def _schedule(self) -> None:
         now = self._clock()
@@ -244,10 +281,16 @@ class Plan:
         wanted = math.ceil(seconds / max(self.step_estimate(), 1e-9))
         return max(FEWEST_STEPS, min(MIN_STEPS, wanted))
 
+    def _settle(self) -> int:
+        """Steps before a real block: what came before drained the input, and idled the devices."""
+        if not self.queues or not self.step_estimate():
+            return SETTLE_REAL
+        return max(SETTLE_REAL, math.ceil(SETTLE_S / self.step_estimate()))
+
     def _block(self, phase: str, index: int, seconds: float) -> Block:
         block = Block(phase, index, seconds, min_steps=self._least(seconds))
         if phase in (REAL, PROFILE):
-            block.settle = 0 if self.slow or (index == 0 and phase == REAL) else SETTLE_REAL
+            block.settle = 0 if self.slow or (index == 0 and phase == REAL) else self._settle()
         elif phase in (RESIDENT, LOCAL):
             block.settle = SETTLE_RESIDENT
         if phase == REAL and self._steps is not None:

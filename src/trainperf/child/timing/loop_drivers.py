@@ -11,6 +11,7 @@ from .driver import Driver
 from .loop import REAL, RESIDENT
 
 if TYPE_CHECKING:
+    from .device_time import DeviceClock
     from .driven import Exchange, Extra
     from .framework import Framework
     from .loops import Loops
@@ -29,9 +30,8 @@ class LoopDriver(Driver):
         super().__init__(loops.training, phases, framework=loops.name, **facts)
         self.extras.append(("facts", lambda deadline: loops.record_facts(self)))
 
-    def sync(self) -> None:
-        """Wait for queued kernels; on the CPU device there are none."""
-        self._framework.device.wait()
+    def _device(self) -> DeviceClock:
+        return self._framework.device
 
     def describe(self) -> dict[str, Any]:
         """Size and kind of the batch, replicas, epochs, what feeds the loop."""

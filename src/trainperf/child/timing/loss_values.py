@@ -56,6 +56,19 @@ def is_eager(value: Any) -> bool:
     return isinstance(value, EagerTensor)
 
 
+def plain_loss(target: Any) -> Any:
+    """The first of what a gradient is asked of; of PyTorch's without its graph, and unscaled.
+
+    Nothing is computed, so that it may be asked for while a CUDA graph is captured.
+    """
+    while isinstance(target, (list, tuple)) and target:
+        target = target[0]
+    if hasattr(target, "detach"):
+        unscaled = getattr(target, "_trainperf_unscaled", None)
+        return target.detach() if unscaled is None else unscaled
+    return target
+
+
 def leaves(sources: Any) -> list[Any]:
     """The values in nested dicts, lists and tuples."""
     if isinstance(sources, dict):

@@ -22,6 +22,7 @@ from .loss_values import (
     leaves,
     number_of,
     path_to_loss,
+    plain_loss,
 )
 
 if TYPE_CHECKING:
@@ -111,13 +112,12 @@ class Losses:
         """The gradient of `target` was asked for, outside of any step function."""
         if self._target is not None:
             return
-        while isinstance(target, (list, tuple)) and target:
-            target = target[0]
-        if hasattr(target, "detach"):  # a tensor of PyTorch, whose graph is not to be kept
-            unscaled = getattr(target, "_trainperf_unscaled", None)
-            target = target.detach() if unscaled is None else unscaled
+        target = plain_loss(target)
+        if hasattr(target, "detach"):
             if len(target.shape) == 0:
                 target = target.clone()  # the next step may write over it, as CUDA graphs do
+            elif target.device.type != "cpu":
+                target = target.float().mean()  # for the same reason
         elif not is_eager(target):
             return
         if len(target.shape) == 0:

@@ -78,6 +78,18 @@ class RankPlan(Plan):
         self._settled_once = self._settled_once or self._settled()
         return False
 
+    def waits_every(self, steps: int) -> bool:
+        """Blocks are agreed upon already."""
+        return False
+
+    def twice(self) -> None:
+        """Take the block once more, with twice its steps."""
+        steps = 2 * (int(self._ends) - self._entered - self.block.settle)
+        self.block.settle = self.block.steps = 0
+        self.block.started = None
+        self._entered = self.begun
+        self._ends = self.begun + steps
+
     def advance(self) -> None:
         """Go to the next block, or to the end."""
         if not self._blocks:
@@ -182,6 +194,6 @@ class RankPlan(Plan):
             rounds = min(ROUNDS, self._steps)
             steps = self._steps // rounds + (index < self._steps % rounds)
         first = phase == REAL and index == 0
-        settle = 0 if first or phase == INPUT else 1 if self.slow else SETTLE
+        settle = 0 if first or phase == INPUT else 1 if self.slow else max(SETTLE, self._settle())
         n = 0 if phase == INPUT else steps
         return {"p": phase, "b": index, "s": seconds, "n": n, "settle": settle}

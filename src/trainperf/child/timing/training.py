@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..process.process import Process
@@ -11,6 +12,7 @@ from ..reads.files import FileReads
 if TYPE_CHECKING:
     from ..job.ranks import World
     from .driven import Driven
+    from .leg_warm_up import WarmUp
     from .losses import Losses
 
 
@@ -18,7 +20,8 @@ class Training:
     """What the hooks of all frameworks share of a process that trains.
 
     `driver` times the current loop; `world` is the job that this process is a rank of, once
-    known; `losses` is there in a leg of a trial only.
+    known; `losses` and `warm_up` are there in a leg of a trial only. `retries` says how often
+    the device's memory ran short, so that its allocator had to give back what it kept for reuse.
     """
 
     def __init__(self, process: Process) -> None:
@@ -27,10 +30,14 @@ class Training:
         self.driver: Driven | None = None
         self.world: World | None = None
         self.losses: Losses | None = None
+        self.warm_up: WarmUp | None = None
+        self.retries: Callable[[], int] = lambda: 0
         if process.settings.get("leg") is not None:
+            from .leg_warm_up import WarmUp
             from .losses import Losses
 
             self.losses = Losses(process)
+            self.warm_up = WarmUp(process)
         self._inherited: Driven | None = None
         process.after_fork(self._forked)
         process.at_exit(self._exits)

@@ -11,6 +11,7 @@ from . import batches
 from .loader import digest, loaders
 
 if TYPE_CHECKING:
+    from ..timing.device_time import Mark
     from ..timing.driven import Extra
     from ..timing.loops import Loops
 
@@ -31,11 +32,11 @@ class TorchDriver(LoopDriver):
             self.record.write("missing", what=WHAT, reason=ALONE)
         return super()._extras()
 
-    def _step_ended(self, began: float, now: float) -> None:
+    def _step_ended(self, began: Mark, now: Mark) -> None:
         if self.loops.compiled():
             self.disturbed = True
         if self.loops.detail is not None:
-            self.loops.detail.step_ended(now - began, usual=not self._first)
+            self.loops.detail.step_ended(now.host - began.host, usual=not self._first)
         super()._step_ended(began, now)
 
     def profile_begins(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 from typing import Any
 
 from ..timing import gpu_build
 from . import batches as torch_batches
-from .built import flags, models, optimizers
+from . import memory as gpu_memory
+from .built import flags, gpus, models, optimizers
 from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
@@ -120,10 +120,12 @@ def _length(loader: Any) -> int | None:
 
 def record(driver: Any) -> None:
     """Record what is known of device, models, optimizers, flags, exchange and CUDA's memory."""
-    driver.process.fact("cuda_visible_devices", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu_build.record_order(driver)
+    driver.process.fact("cuda_failed", gpus.failure())
     for what, part in (
         ("the device", _framework),
         ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
+        ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
         ("optimizers", optimizers.record),
         ("flags", flags.record),
@@ -139,7 +141,7 @@ def record(driver: Any) -> None:
 
 def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
-    gpus = [torch.cuda.get_device_name(index) for index in models.devices(driver)]
+    seen = _gpus(driver)
     driver.record.write(
         "framework",
         name="torch",
@@ -147,9 +149,18 @@ def _framework(driver: Any) -> None:
         keras=_keras_version(),
         legacy=False,
         cuda=torch.version.cuda is not None,
-        gpus=gpus,
-        logical=len(gpus) or 1,
+        gpus=seen,
+        logical=sum(one["used"] for one in seen) or 1,
     )
+
+
+def _gpus(driver: Any) -> list[dict[str, Any]]:
+    """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
+    try:
+        return gpus.seen(driver)
+    except Exception as error:
+        driver.process.failed("facts about the GPUs", error)
+        return [gpus.unknown(index) for index in models.devices(driver)]
 
 
 def _keras_version() -> str | None:
@@ -161,7 +172,7 @@ def _keras_version() -> str | None:
 
 
 def _memory(driver: Any) -> None:
-    used = models.devices(driver)
+    used = gpus.used(driver)
     if used:
         driver.record.write("torch_memory", values=memory(used[0]))
 

@@ -7,13 +7,12 @@ at while a few steps are taken apart (`step.detail`).
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from types import ModuleType
 from typing import Any
 
 from ..process.patching import replace
-from . import facts
+from . import facts, memory
 from .loops import TorchLoops
 from .modules import HOOKS
 
@@ -36,15 +35,21 @@ def imported(loops: TorchLoops, module: Any) -> None:
         )
     _autograd(loops, module)
     facts.watch_flags(loops, module)
+    loops.training.retries = memory.retries
 
 
 def _autograd(loops: TorchLoops, torch: Any) -> None:
     def make(original: Any) -> Any:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if loops.passive():
+            # Reentrant checkpointing asks for gradients within a backward.
+            if loops.elsewhere() or loops.in_backward:
                 return original(tensors, *args, **kwargs)
             loops.backward_begins(tensors)
-            result = original(tensors, *args, **kwargs)
+            try:
+                result = original(tensors, *args, **kwargs)
+            except BaseException:
+                loops.backward_failed()
+                raise
             loops.backward_ended()
             return result
 
@@ -93,22 +98,22 @@ def watch_workers(loops: TorchLoops, module: Any) -> None:
 
 def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     """See the weights being updated."""
-    main = threading.main_thread().ident
-
-    def watched() -> bool:
-        return not loops.process.off and threading.get_ident() == main
 
     # Set once: what stands in these hooks is asked for a boundary, and PyTorch does not
     # let hooks be added while they run.
     def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if loops.detail is not None and watched():
+        if loops.detail is not None and not loops.passive():
             loops.detail.steps(optimizer, args, kwargs)
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if watched():
-            if loops.detail is not None:
-                loops.detail.stepped(optimizer, args, kwargs)
-            loops.stepped(optimizer)
+        if loops.process.off:
+            return
+        if loops.elsewhere():
+            loops.stepped_by_engine(optimizer)
+            return
+        if loops.detail is not None:
+            loops.detail.stepped(optimizer, args, kwargs)
+        loops.stepped(optimizer)
 
     module.register_optimizer_step_pre_hook(steps)
     module.register_optimizer_step_post_hook(stepped)
@@ -116,11 +121,24 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
 
 
 def watch_scalers(loops: TorchLoops, module: Any) -> None:
-    """Remember what a scaled loss was before, so that legs compare losses and not scales."""
-    if loops.losses is None:
-        return
+    """See updates that a scaler skips, and remember what a scaled loss was before.
 
-    def make(original: Any) -> Any:
+    A skipped update is one of the loop all the same: its step took its time, and the losses
+    of two legs are compared by its number, of which one may have skipped it.
+    """
+
+    def make_step(original: Any) -> Any:
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            before = loops.updates
+            result = original(self, optimizer, *args, **kwargs)
+            skipped = loops.updates == before and hasattr(optimizer, "param_groups")
+            if skipped and not loops.passive():
+                loops.stepped(optimizer)
+            return result
+
+        return step
+
+    def make_scale(original: Any) -> Any:
         def scale(self: Any, outputs: Any) -> Any:
             scaled = original(self, outputs)
             if hasattr(outputs, "detach") and scaled is not outputs:
@@ -129,7 +147,14 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
 
         return scale
 
-    replace(module.GradScaler, "scale", make)
+    replace(module.GradScaler, "step", make_step)
+    if loops.losses is not None:  # legs compare losses, not scales
+        replace(module.GradScaler, "scale", make_scale)
+
+
+def watch_graphs(loops: TorchLoops, module: Any) -> None:
+    """See CUDA graphs being captured and replayed."""
+    loops.graphs.watch(module)
 
 
 def watch_modules(loops: TorchLoops, module: Any) -> None:
@@ -193,3 +218,27 @@ def watch_saves(loops: TorchLoops, module: Any) -> None:
 def watch_dynamo(loops: TorchLoops, module: Any) -> None:
     """Keep TorchDynamo out of our functions: it would compile them into the user's step."""
     module.add(__name__.rsplit(".", 2)[0])
+
+
+def watch_compiling(loops: TorchLoops, module: Any) -> None:
+    """Say of a leg that it compiles, as long as it does."""
+    told = loops.training.warm_up
+    if told is not None:
+        module.callback_handler.register_start_callback(told.compile_begins)
+        module.callback_handler.register_end_callback(told.compile_ends)
+
+
+def watch_devices(loops: TorchLoops, module: Any) -> None:
+    """Have a leg wait for its turn before it starts CUDA; PyTorch does that when it is needed."""
+    told = loops.training.warm_up
+    if told is None:
+        return
+
+    def make(original: Any) -> Any:
+        def _lazy_init() -> Any:
+            told.before_device()
+            return original()
+
+        return _lazy_init
+
+    replace(module, "_lazy_init", make)

@@ -8,8 +8,10 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..timing.loops import Loops
+from ..timing.loss_values import plain_loss
 from . import batches as torch_batches
 from .device import TorchDevice
+from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
     from ..timing.driven import Extra
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 WITHOUT_OPTIMIZER = 3
 """So many backward calls in a process that built no optimizer, and each is an update."""
+IN_BACKWARD = 0
+"""Stands for the id of an optimizer: those of an update that was made within a backward."""
 
 
 class TorchLoops(Loops):
@@ -37,10 +41,10 @@ class TorchLoops(Loops):
 
     name = "torch"
     batches = torch_batches
-    device = TorchDevice()
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
+        self.device: TorchDevice = TorchDevice(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
@@ -66,6 +70,9 @@ class TorchLoops(Loops):
         self.ddps: Ddps | None = None
         self.sums: Sums | None = None
         self.shards: Collectives | None = None
+        self.graphs = Graphs(self)
+        self.in_backward = False
+        self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0
 
@@ -76,7 +83,11 @@ class TorchLoops(Loops):
         return [one for one in found if one is not None]
 
     def passive(self) -> bool:
-        """Whether what happens now is none of the loop's own."""
+        """Whether what happens now is none of the loop's own, or is not done but captured."""
+        return self.elsewhere() or capturing()
+
+    def elsewhere(self) -> bool:
+        """Whether what happens now is trainperf's own, or another thread's."""
         return self.process.off or threading.get_ident() != self.main
 
     # ------------------------------------------------------------ from the hooks
@@ -87,19 +98,50 @@ class TorchLoops(Loops):
             self.shards.step_begins()
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer updated the weights."""
-        key = id(optimizer)
-        known = self._optimizers.get(key)
-        if known is None or known() is not optimizer:  # the number of one that is gone
-            self._optimizers[key] = weakref.ref(optimizer)
-            if self.losses is not None:
-                groups = optimizer.param_groups
-                self.losses.weights([one for group in groups for one in group["params"]])
-        if self.ddps is not None:
-            self.ddps.stepped(optimizer)
-        if self.sums is not None:
-            self.sums.stepped(optimizer)
+        """An optimizer updated the weights, or did so but for a gradient that is not finite."""
+        if self.in_backward:  # one for each parameter, as a rule: all of them are one update
+            self._within.append(optimizer)
+        else:
+            self._updated([optimizer], id(optimizer))
+
+    def stepped_by_engine(self, optimizer: Any) -> None:
+        """An optimizer updated weights in another thread: one of autograd's, or of the script's.
+
+        Autograd computes the gradients of a GPU, and calls what hangs on them
+        (`register_post_accumulate_grad_hook`), in threads that Python did not start.
+        """
+        started = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+        if self.in_backward and (started is None or type(started).__name__ == "_DummyThread"):
+            self._within.append(optimizer)
+
+    def replayed(self, optimizers: list[Any], key: Any, loss: Any) -> None:
+        """A graph was replayed, and in it an update by these optimizers."""
+        if self.losses is not None and loss is not None:
+            self.losses.derived(loss)
+        self._updated(optimizers, key)
+
+    def _updated(self, optimizers: list[Any], key: Any) -> None:
+        if capturing():
+            self.graphs.updates(optimizers, key)
+            return
+        self.device.see_streams()
+        new = [one for one in optimizers if self._is_new(one)]
+        if new and self.losses is not None:
+            groups = [group for one in new for group in one.param_groups]
+            self.losses.weights([one for group in groups for one in group["params"]])
+        for optimizer in optimizers:
+            if self.ddps is not None:
+                self.ddps.stepped(optimizer)
+            if self.sums is not None:
+                self.sums.stepped(optimizer)
         self.weights_updated(("optimizer", key))
+
+    def _is_new(self, optimizer: Any) -> bool:
+        known = self._optimizers.get(id(optimizer))
+        if known is not None and known() is optimizer:  # else the number of one that is gone
+            return False
+        self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+        return True
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights; `key` names what made it."""
@@ -111,14 +153,28 @@ class TorchLoops(Loops):
 
     def backward_begins(self, tensors: Any) -> None:
         """The loop asks for the gradients of `tensors`: its loss."""
+        self.in_backward = True
+        if capturing():
+            if self.losses is not None:
+                self.graphs.derives(plain_loss(tensors))
+            return
         if self.losses is not None:
             self.losses.derived(tensors)
         if self.ddps is not None:
             self.ddps.backward()
 
+    def backward_failed(self) -> None:
+        """No gradients were computed, or not all."""
+        self.in_backward = False
+        self._within.clear()
+
     def backward_ended(self) -> None:
         """Gradients were computed; without any optimizer the loop updates by itself."""
-        if self.optimizers_built or self._optimizers:
+        self.in_backward = False
+        within, self._within = self._within, []
+        if within:
+            self._updated(within, IN_BACKWARD)
+        if self.optimizers_built or self._optimizers or capturing():
             return
         self._backwards += 1
         if self._backwards > WITHOUT_OPTIMIZER and not self.applying:

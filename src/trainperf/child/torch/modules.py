@@ -4,8 +4,11 @@ from __future__ import annotations
 
 HOOKS = {
     "torch": "imported",
+    "torch._dynamo.callback": "watch_compiling",
     "torch._dynamo.trace_rules": "watch_dynamo",
     "torch.amp.grad_scaler": "watch_scalers",
+    "torch.cuda": "watch_devices",
+    "torch.cuda.graphs": "watch_graphs",
     "torch.distributed.distributed_c10d": "watch_processes",
     "torch.distributed.fsdp._fully_shard._fully_shard": "watch_fully_shard",
     "torch.distributed.fsdp.fully_sharded_data_parallel": "watch_fsdp",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from trainperf.model import (
+    CudaDevice,
     Device,
     Evidence,
     Framework,
+    Gpu,
     Loop,
     Machine,
     Measure,
@@ -77,6 +80,31 @@ def probe(ratio: float, spread: float = 0.03, **fields: Any) -> Probe:
     )
 
 
+def by_cuda(name: str, capability: str) -> Device:
+    """A GPU of which CUDA alone tells: NVML is missing here, or may not be asked."""
+    return Device("GPU", name, 1, (CudaDevice(0, name, compute_capability=capability),))
+
+
+def with_gpus(device: Device, box: Machine) -> Device:
+    """The device with the GPUs that its process sees: those of the box, the first ones used."""
+    if device.kind == "CPU" or device.gpus:
+        return device
+    cards = box.gpus or tuple(Gpu(index, device.name) for index in range(device.count))
+    shown = tuple(
+        CudaDevice(
+            number=place,
+            name=card.name,
+            used=place < device.count,
+            index=card.index,
+            memory_total=card.memory_total,
+            compute_capability=card.compute_capability,
+            mig=bool(card.mig),
+        )
+        for place, card in enumerate(cards)
+    )
+    return replace(device, gpus=shown)
+
+
 def evidence(
     *,
     real: float | None = 0.100,
@@ -86,12 +114,17 @@ def evidence(
     loop: Loop | None = None,
     model: ModelFacts | None = None,
     step_function: StepFunction | None = None,
+    device_s: float | None = None,
     **fields: Any,
 ) -> Evidence:
-    """A healthy `fit` on an 8-core box without a GPU, changed by what is named."""
+    """A healthy `fit` on an 8-core box without a GPU, changed by what is named.
+
+    A GPU is the first of the machine's, if NVML sees any there.
+    """
     fields.setdefault("framework", Framework("tensorflow", "2.21.0", keras="3.15.1"))
     fields.setdefault("device", CPU)
     fields.setdefault("machine", machine())
+    fields["device"] = with_gpus(fields["device"], fields["machine"])
     models = fields.pop("models", (model,) if model else (ModelFacts("model", "Functional"),))
     return Evidence(
         loop=loop
@@ -103,6 +136,7 @@ def evidence(
             measure(resident),
             measure(input),
             Missing("not measured in this case") if host is None else host,
+            device_s=device_s,
         ),
         models=models,
         step_function=step_function,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
@@ -101,15 +102,72 @@ def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
 NOT_PROBED = "a step that costs nothing: it was not probed in this run"
 
 
-def gpu_utilization(evidence: Evidence, phase: str = "resident") -> float | None:
-    """Mean share of time a kernel ran on the busiest GPU in `phase`; None if unknown.
+def sampled(evidence: Evidence, phase: str) -> tuple[dict[str, Any], ...]:
+    """What was sampled in `phase` of each GPU that the training uses.
 
-    NVML's figure: an upper bound of how busy the GPU was.
+    Empty where it is not known which these are, and where it has a slice of one: what is
+    counted of the card is then the others' as well.
     """
+    indices = {gpu.index for gpu in evidence.device.used}
+    if None in indices or any(gpu.mig for gpu in evidence.device.used):
+        return ()
     try:
-        gpus = evidence.phase(phase).gpu
+        return tuple(use for use in evidence.phase(phase).gpu if use["index"] in indices)
     except NotMeasured:
+        return ()
+
+
+def sms_active(evidence: Evidence) -> float | None:
+    """Share of the SMs that had work in resident steps, else in real ones, by GPM.
+
+    That of the busiest GPU in use; None before Hopper. At most the share of time in which
+    kernels ran: a small one leaves SMs idle.
+    """
+    for phase in ("resident", "real"):
+        shares = [use.get("sm_active") for use in sampled(evidence, phase)]
+        known = [float(share) for share in shares if share is not None]
+        if known:
+            return max(known)
+    return None
+
+
+def traced_kernels(evidence: Evidence) -> float | None:
+    """Seconds of a step in which kernels of forward and backward ran; None if not traced.
+
+    Tracing slows the host that starts them, not the kernels.
+    """
+    torch = evidence.torch_
+    if torch is None or torch.trace is None or torch.trace.device != "cuda":
         return None
-    seen = [gpu.get("utilization_percent") for gpu in gpus]
-    known = [float(value) / 100 for value in seen if value is not None]
-    return max(known, default=None)
+    passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
+    return torch.trace.operators_s * passes
+
+
+def gpu_busy(evidence: Evidence) -> float | None:
+    """Share of a step in which a GPU of the training computed, at least; None if unknown.
+
+    By the kernels of a trace, or GPM's count of SMs with work. NVML's utilisation does not
+    tell: it is the mean of a window of 1/6 to 1 s, longer than a block of steps.
+    """
+    traced, active, times = traced_kernels(evidence), sms_active(evidence), evidence.times
+    known = [] if active is None else [active]
+    if traced is not None:
+        known.append(traced / (times.resident if is_taken(times.resident_) else times.real))
+    return min(1.0, max(known)) if known else None
+
+
+def gpu_may_be_full(evidence: Evidence, least: float) -> bool:
+    """Whether a GPU of the training may be busy for `least` of a step or more.
+
+    Where nothing better tells, by NVML's utilisation: an upper bound, which may excuse a GPU
+    from a finding but shows none.
+    """
+    busy = gpu_busy(evidence)
+    if busy is not None:
+        return busy >= least
+    percents = [
+        use["utilization_percent"]
+        for use in sampled(evidence, "real")
+        if use.get("utilization_percent") is not None
+    ]
+    return max(percents, default=0.0) / 100 >= least

@@ -7,12 +7,12 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, evidence, machine
+from trainperf.fixes.common.cases import CPU, GPU, evidence, machine
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import times, worth
 from trainperf.fixes.ddp._edits import TO_DDP
-from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence
-from trainperf.model import Equivalence, Evidence, Finding, Gpu, PhaseUse, is_taken
+from trainperf.fixes.ranks._parallel_cases import job, on_gpus, parallel_evidence
+from trainperf.model import CudaDevice, Equivalence, Evidence, Finding, Gpu, PhaseUse, is_taken
 
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
@@ -26,15 +26,30 @@ with strategy.scope():
 dataset = dataset.batch({count} * batch_size)  # the global batch"""
 
 
-def _gpus(count: int = 4) -> dict[str, Any]:
-    return {
-        "device": replace(GPU, count=count),
-        "machine": machine(gpus=tuple(Gpu(index, GPU.name) for index in range(count))),
-    }
+def _gpus(count: int = 4, used: int = 1) -> dict[str, Any]:
+    """A process that sees so many GPUs and trains on the first ones of them."""
+    cards = tuple(Gpu(index, GPU.name) for index in range(count))
+    return {"device": replace(GPU, count=used), "machine": machine(gpus=cards)}
 
 
-def _used(*percents: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("real", 20, gpu=tuple({"utilization_percent": one} for one in percents)),)
+def _cuda(count: int, used: int = 0, **fields: Any) -> dict[str, Any]:
+    """The same where NVML is missing: CUDA alone tells of GPUs."""
+    shown = tuple(
+        CudaDevice(number, GPU.name, used=number == used, **fields) for number in range(count)
+    )
+    return {"device": replace(GPU, gpus=shown)}
+
+
+def _busy(*percents: float | None) -> tuple[PhaseUse, ...]:
+    return (
+        PhaseUse(
+            "real",
+            20,
+            gpu=tuple(
+                {"index": index, "utilization_percent": one} for index, one in enumerate(percents)
+            ),
+        ),
+    )
 
 
 class OneGpuOfMany(Fix):
@@ -65,24 +80,37 @@ class OneGpuOfMany(Fix):
         torch_evidence(),
         # one GPU, or one that is shown
         torch_evidence(device=GPU),
-        torch_evidence(**{**_gpus(), "device": GPU}),
+        torch_evidence(**_cuda(1)),
         # several are used
         parallel_evidence(**on_gpus(4)),
-        torch_evidence(**_gpus(2), use=_used(90.0, 70.0)),
+        torch_evidence(**_gpus(2, used=2)),
+        torch_evidence(**_gpus(4, used=2), use=_busy(90.0, 70.0, 0.0, 0.0)),
         torch_evidence(**_gpus(2), facts={"model_devices": {"devices": {"cuda:0": 1}}}),
+        # a rank of a job, each of which sees all and uses its own
+        torch_evidence(**_gpus(8), parallel_=job()),
         # all but one are in use by others
-        torch_evidence(**_gpus(4), use=_used(90.0, 99.0, 99.0, 99.0)),
+        torch_evidence(**_gpus(4), use=_busy(90.0, 99.0, 99.0, 99.0)),
         # the input could not feed two
         torch_evidence(**_gpus(4), input=0.099),
-        # the training computes on the CPU
+        # GPUs are seen, and the training computes on the CPU
         torch_evidence(machine=_gpus()["machine"]),
+        torch_evidence(
+            device=replace(CPU, gpus=tuple(CudaDevice(n, GPU.name, used=False) for n in range(8)))
+        ),
+        # slices of one card: a process can have one
+        torch_evidence(**_cuda(2, mig=True)),
         # nothing was timed
         torch_evidence(**_gpus(), real=None),
     ]
     fires = [
         torch_evidence(**_gpus()),
-        torch_evidence(**_gpus(), use=_used(80.0, 0.0, 0.0, 0.0)),
-        torch_evidence(**_gpus(8), use=_used(80.0, 0.0, 97.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
+        # a p4d that trains on one GPU of eight, without NVML, on the last one
+        torch_evidence(**_cuda(8)),
+        torch_evidence(**_cuda(8, used=7)),
+        torch_evidence(**_gpus(), use=_busy(80.0, 0.0, 0.0, 0.0)),
+        torch_evidence(**_gpus(8), use=_busy(80.0, 0.0, 97.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
+        # how busy one of the others is was not told
+        torch_evidence(**_gpus(2), use=_busy(80.0, None)),
         torch_evidence(**_gpus(8), input=0.050),
         evidence(**_gpus(2)),
         evidence(**_gpus(2), input=None),
@@ -90,10 +118,13 @@ class OneGpuOfMany(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a process that sees several GPUs, computes on one, and no other job on the rest."""
-        seen = evidence.device.count
-        if evidence.device.kind != "GPU" or seen < 2 or evidence.parallel_ is not None:
+        device = evidence.device
+        seen = len(device.gpus)
+        if len(device.used) != 1 or seen < 2 or device.used[0].mig:
             return None
-        if evidence.loop.strategy or evidence.facts.get("model_devices"):
+        if evidence.parallel_ is not None or evidence.loop.strategy:
+            return None
+        if evidence.facts.get("model_devices"):
             return None
         idle = _idle(evidence)
         count = seen if idle is None else idle + 1
@@ -108,7 +139,7 @@ class OneGpuOfMany(Fix):
         where = evidence.loop.where
         return self.finding(
             title=f"The script trains on one of {seen} GPUs",
-            text=f"The process sees {seen} × {evidence.device.name} and trains on one.{use}{limit}",
+            text=f"The process sees {seen} × {device.name} and trains on one.{use}{limit}",
             bound=most,
             bound_basis=f"at most: {count} GPUs without any exchange, "
             f"as fast as the input can feed them"
@@ -124,12 +155,17 @@ class OneGpuOfMany(Fix):
 
 
 def _idle(evidence: Evidence) -> int | None:
-    """How many GPUs did nothing in the real steps; None where they were not sampled."""
+    """How many other GPUs that the process sees did nothing in the real steps, by NVML.
+
+    None where they were not sampled, or it is not known which they are. What NVML says is an
+    upper bound, so that it tells who is idle.
+    """
+    others = {gpu.index for gpu in evidence.device.gpus if not gpu.used}
     try:
-        gpus = evidence.phase("real").gpu
+        gpus = {use["index"]: use.get("utilization_percent") for use in evidence.phase("real").gpu}
     except NotMeasured:
         return None
-    shares = [gpu.get("utilization_percent") for gpu in gpus]
-    if len(shares) < 2 or any(share is None for share in shares):
+    shares = [gpus.get(index) for index in others if index is not None]
+    if None in others or None in shares:
         return None
-    return sum(float(share) / 100 < IDLE for share in shares if share is not None)
+    return len([share for share in shares if share is not None and share / 100 < IDLE])

@@ -15,31 +15,27 @@ LEAST_SAMPLES = 3
 def used(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
     """Return the GPUs the run computes on, each with its use while the step ran alone.
 
-    Those that CUDA_VISIBLE_DEVICES names by number, where all GPUs are of one kind (CUDA
-    may count different ones in another order); otherwise the busiest, as many as the
-    framework uses. Raises `NotMeasured` where the run is not on a GPU, or nothing tells.
+    Raises `NotMeasured` where the run is not on a GPU, or it is not known on which.
     """
-    if evidence.device.kind != "GPU":
-        raise NotMeasured("the script does not compute on a GPU")
-    phase = _phase(evidence)
-    seen = {gpu["index"]: gpu for gpu in phase if "index" in gpu}
-    there = [(gpu, seen[gpu.index]) for gpu in evidence.machine.gpus if gpu.index in seen]
-    count = max(1, evidence.device.count)
-    if len(there) > count:
-        there = _named(evidence, there) or _busiest(there, count)
+    seen = {gpu["index"]: gpu for gpu in _phase(evidence)}
+    there = [(gpu, seen[gpu.index]) for gpu in on_used(evidence) if gpu.index in seen]
     if not there:
         raise NotMeasured("the GPU was not sampled")
     return there
 
 
 def on_used(evidence: Evidence) -> list[Gpu]:
-    """Return the GPUs the run computes on, sampled or not; raises `NotMeasured`."""
+    """Return the GPUs the run computes on, all ranks' on this host, sampled or not.
+
+    Raises `NotMeasured` where it is not on a GPU, or it is not known on which.
+    """
     if evidence.device.kind != "GPU":
         raise NotMeasured("the script does not compute on a GPU")
-    gpus = evidence.machine.gpus
-    if len(gpus) <= max(1, evidence.device.count):
-        return list(gpus)
-    return [gpu for gpu, _ in used(evidence)]
+    indices = {gpu.index for gpu in evidence.device.used}
+    if None in indices:
+        raise NotMeasured("which of the GPUs the script uses is not known")
+    indices.update(evidence.device.of_others)
+    return [gpu for gpu in evidence.machine.gpus if gpu.index in indices]
 
 
 def clock(gpu: Gpu, use: dict[str, Any]) -> tuple[float, int]:
@@ -71,23 +67,3 @@ def _phase(evidence: Evidence) -> tuple[dict[str, Any], ...]:
         return evidence.phase("resident").gpu
     except NotMeasured:
         return evidence.phase("real").gpu
-
-
-def _named(
-    evidence: Evidence, there: list[tuple[Gpu, dict[str, Any]]]
-) -> list[tuple[Gpu, dict[str, Any]]]:
-    said = evidence.facts.get("cuda_visible_devices")
-    numbers = [part.strip() for part in said.split(",")] if isinstance(said, str) else []
-    alike = len({gpu.name for gpu, _ in there}) == 1
-    if not numbers or not alike or not all(number.isdigit() for number in numbers):
-        return []
-    shown = {int(number) for number in numbers}
-    named = [pair for pair in there if pair[0].index in shown]
-    return named if len(named) == evidence.device.count else []
-
-
-def _busiest(there: list[tuple[Gpu, dict[str, Any]]], count: int) -> list[tuple[Gpu, Any]]:
-    known = [pair for pair in there if pair[1].get("utilization_percent") is not None]
-    if len(known) < count:
-        raise NotMeasured("which of the GPUs the script uses is not known")
-    return sorted(known, key=lambda pair: -pair[1]["utilization_percent"])[:count]

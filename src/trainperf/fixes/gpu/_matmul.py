@@ -23,10 +23,10 @@ _COLUMNS = {
 def share_of_peak(evidence: Evidence) -> float | None:
     """Return what the measured product reached of the GPU's peak; None if it is not known."""
     found = evidence.facts.get("matmul")
-    if not isinstance(found, dict) or not evidence.machine.gpus:
+    if not isinstance(found, dict):
         return None
-    names = {gpu.name for gpu in evidence.machine.gpus}
-    row = peaks(names.pop()) if len(names) == 1 else None
+    on = [gpu for gpu in evidence.device.used if gpu.number == found.get("device", 0)]
+    row = peaks(on[0].name) if on and not on[0].mig else None  # a slice has a part of its peak
     column, flops = _COLUMNS.get(str(found.get("dtype"))), found.get("flops_s")
     if row is None or column is None or not row[column] or not isinstance(flops, (int, float)):
         return None

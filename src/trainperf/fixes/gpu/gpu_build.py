@@ -10,7 +10,6 @@ from trainperf.fixes.common.cases import CPU, evidence, machine
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.gpu._build import fit, version
 from trainperf.fixes.gpu._cases import A10G, on_gpu
-from trainperf.fixes.gpu._health import on_used
 from trainperf.model import Equivalence, Evidence, Finding, Framework
 
 TORCH = Framework("torch", "2.13.0", built_with_cuda=True)
@@ -21,17 +20,21 @@ BESIDE_A_GPU: dict[str, Any] = {
 }
 
 
+NOT_STARTED = "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
+
+
 def _built(cuda: str, *capabilities: str) -> dict[str, Any]:
     return {"gpu_build": {"cuda": cuda, "capabilities": list(capabilities)}}
 
 
 class GpuBuild(Fix):
-    """Install the build of the framework that fits the driver and the GPU.
+    """Install the build of the framework that fits the driver and the GPU, and let it start.
 
     ## Why it is slow
     A build without CUDA, or one for a newer CUDA than the driver supports, computes on
-    the CPU while the GPU stands idle. A build without machine code for the GPU has the
-    driver compile all of it at the first start, which can take minutes.
+    the CPU while the GPU stands idle; so does one whose CUDA does not start. A build
+    without machine code for the GPU has the driver compile all of it at the first start,
+    which can take minutes.
 
     ## What changes
     Another build of the same release, or a newer driver. Rounding differs from the CPU.
@@ -53,6 +56,8 @@ class GpuBuild(Fix):
         # not known
         torch_evidence(framework=Framework("torch", "2.13.0"), **BESIDE_A_GPU),
         torch_evidence(framework=TORCH, **BESIDE_A_GPU),
+        # CUDA did not start, and there is no GPU
+        torch_evidence(framework=TORCH, facts={"cuda_failed": NOT_STARTED}),
         # TensorFlow's has a fix of its own
         evidence(framework=Framework("tensorflow", "2.21.0", built_with_cuda=False)),
         # machine code for this card, or an older one of its generation
@@ -63,6 +68,8 @@ class GpuBuild(Fix):
     fires = [
         torch_evidence(framework=TORCH_CPU, **BESIDE_A_GPU),
         torch_evidence(framework=TORCH, facts=_built("13.0", "sm_86"), **BESIDE_A_GPU),
+        # a driver that is there, and does not start
+        torch_evidence(framework=TORCH, facts={"cuda_failed": NOT_STARTED}, **BESIDE_A_GPU),
         # compiled at the first start
         on_gpu(facts=_built("12.4", "sm_75", "compute_80")),
     ]
@@ -77,6 +84,10 @@ class GpuBuild(Fix):
         if framework.built_with_cuda is False:
             why = f"PyTorch {framework.version} was built without CUDA."
             advice = "Install the build of PyTorch with CUDA, in place of this one."
+        elif (told := evidence.facts.get("cuda_failed")) and self._too_new(evidence) is None:
+            why = f"CUDA did not start: {str(told).rstrip('.')}."
+            advice = "Repair the driver, with `trainperf doctor` at hand; until then no script "
+            advice += "can use the GPU."
         elif (cuda := self._too_new(evidence)) is not None:
             why = (
                 f"PyTorch {framework.version} is built for CUDA {cuda}; the driver supports CUDA "
@@ -111,7 +122,7 @@ class GpuBuild(Fix):
         """A note on code that the driver compiles when the program starts."""
         build = evidence.facts.get("gpu_build")
         held = build.get("capabilities") or [] if isinstance(build, dict) else []
-        for gpu in on_used(evidence):
+        for gpu in evidence.device.used:
             if fit(held, gpu.compute_capability) != "compiled on the spot":
                 continue
             name = "PyTorch" if evidence.framework.name == "torch" else "TensorFlow"

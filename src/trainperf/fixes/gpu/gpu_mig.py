@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GIB
+from trainperf.fixes.common.cases import CPU, GIB, GPU, machine
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import percent
-from trainperf.fixes.gpu._cases import on_gpu
-from trainperf.fixes.gpu._health import card, on_used
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.fixes.gpu._cases import A10G, on_gpu
+from trainperf.fixes.gpu._health import card
+from trainperf.model import CudaDevice, Equivalence, Evidence, Finding
 
-SLICE = torch_evidence(torch={"memory": {"total": 6 * GIB}})
+SLICE = CudaDevice(
+    0, "NVIDIA A10G MIG 1g.6gb", index=0, memory_total=6 * GIB, mig=True, compute_capability="8.6"
+)
+ON_SLICE = replace(GPU, gpus=(SLICE,))
 
 
 class MigSlice(Fix):
@@ -36,32 +41,40 @@ class MigSlice(Fix):
         # the driver does not say, or the card cannot be divided
         on_gpu(gpu={"mig": None}),
         # not used
-        on_gpu(gpu={"mig": True}, device=SLICE.device),
+        on_gpu(gpu={"mig": True}, device=CPU),
+        # a divided card beside the one that is used
+        on_gpu(machine=machine(gpus=(A10G, replace(A10G, index=1, mig=True)))),
     ]
     fires = [
         on_gpu(gpu={"mig": True}),
-        on_gpu(gpu={"mig": True}, framework=SLICE.framework, torch_=SLICE.torch_),
+        on_gpu(gpu={"mig": True}, device=ON_SLICE),
+        # NVML does not answer
+        torch_evidence(device=replace(GPU, gpus=(replace(SLICE, index=None),))),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a card in MIG mode that the run computes on."""
-        divided = [gpu for gpu in on_used(evidence) if gpu.mig]
+        divided = [gpu for gpu in evidence.device.used if gpu.mig]
         if not divided:
             return None
-        gpu = divided[0]
-        text = "The driver says that MIG mode is on: a program gets one slice of the card."
-        total = None if evidence.torch_ is None else evidence.torch_.memory.get("total")
-        if total and gpu.memory_total:
+        part = divided[0]
+        whole = next((gpu for gpu in evidence.machine.gpus if gpu.index == part.index), None)
+        text = "MIG mode is on: a program gets one slice of the card."
+        total = None if whole is None else whole.memory_total
+        if total and part.memory_total and part.memory_total < total:
             text += (
-                f" The slice of this run has {total / GIB:.1f} of {gpu.memory_total / GIB:.1f} GiB "
-                f"of the memory, {percent(total / gpu.memory_total)}."
+                f" The slice of this run has {part.memory_total / GIB:.1f} of {total / GIB:.1f} "
+                f"GiB of the memory, {percent(part.memory_total / total)}."
             )
+        elif part.memory_total and whole is None:
+            text += f" The slice of this run has {part.memory_total / GIB:.1f} GiB of memory."
+        name = part.name if whole is None else card(whole)
+        which = "" if whole is None else f" -i {whole.index}"
         return self.finding(
-            title=f"{card(gpu)} is divided, and this run has a slice of it",
+            title=f"{name} is divided, and this run has a slice of it",
             text=text,
             bound=None,
             bound_basis="not measured: what the whole card gives is not known",
             advice="If the card is yours alone, take a larger slice, or turn MIG mode off.",
-            snippet=f"nvidia-smi -L\n# with nothing running on it\n"
-            f"sudo nvidia-smi -i {gpu.index} -mig 0",
+            snippet=f"nvidia-smi -L\n# with nothing running on it\nsudo nvidia-smi{which} -mig 0",
         )

@@ -7,7 +7,7 @@ from typing import Any
 from trainperf.fixes import Fix
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.gpu._cases import on_gpu
-from trainperf.fixes.gpu._health import LEAST_SAMPLES, card
+from trainperf.fixes.gpu._health import LEAST_SAMPLES, card, on_used
 from trainperf.model import Equivalence, Evidence, Finding, Gpu
 
 LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -68,9 +68,7 @@ class PcieLink(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a link below the card's own that copies keep busy; all GPUs of the run count."""
-        cards = {gpu.index: gpu for gpu in evidence.machine.gpus}
-        if evidence.device.kind != "GPU":
-            return None
+        cards = {gpu.index: gpu for gpu in on_used(evidence)}
         found = [
             one
             for use in evidence.phase("real").gpu

@@ -7,7 +7,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, evidence, machine
-from trainperf.fixes.common.step import gpu_utilization
+from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import percent, worth_counted
 from trainperf.fixes.host._quota import OFTEN, throttled_share
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, PhaseUse
@@ -97,8 +97,7 @@ class CpuQuota(Fix):
         visible = min(evidence.machine.visible_cores, evidence.machine.affinity_cores)
         if use is None or quota is None or share < OFTEN or quota >= visible:
             return None
-        busy = gpu_utilization(evidence)
-        if evidence.device.kind == "GPU" and busy is not None and busy >= GPU_FULL:
+        if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, GPU_FULL):
             return None
         # Busy on all cores, a period's quota is gone after quota / visible of it.
         bound = evidence.bound_if_step_saves(evidence.times.real * share * (1 - quota / visible))

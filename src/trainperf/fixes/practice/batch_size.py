@@ -11,7 +11,7 @@ from trainperf.fixes.common.step import (
     at_most,
     bound_by,
     bound_if_saved,
-    gpu_utilization,
+    gpu_busy,
     saved_by,
     step_can_matter,
 )
@@ -41,7 +41,7 @@ SMALL = Loop("fit", where=SITE, batch_size=8, epochs=10, epoch_steps=1000, input
 
 
 def _gpu(percent: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": percent},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": percent / 100},)),)
 
 
 class LargerBatch(Fix):
@@ -200,7 +200,7 @@ ds = ds.batch(2 * args.batch_size)
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a step that does clearly more samples per second with twice the batch."""
         probe = evidence.probe("double_batch")
-        busy = gpu_utilization(evidence)
+        busy = gpu_busy(evidence)
         idle = ""
         if evidence.device.kind == "GPU":
             if busy is None or busy >= GPU_IDLE_BELOW or probe.low < GPU_LEAST:

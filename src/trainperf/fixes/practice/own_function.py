@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.step import gpu_utilization
+from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth_counted
 from trainperf.fixes.practice._own_words import WORDS
@@ -82,6 +82,8 @@ class OwnFunction(Fix):
         _work(ITEM, real=0.2, resident=0.1, input=0.1),
         # evaluations that were timed one by one are told by what they took
         _work(replace(SCORING, kind="evaluation"), outside_=EVALUATED),
+        # hidden behind a device that is busy all the time
+        _work(BY_HAND, real=0.2, resident=0.2, device_s=0.198),
         # a cell in a part of the model that takes little, its backward included
         _work(replace(CELL, share=0.03)),
     ]
@@ -98,14 +100,13 @@ class OwnFunction(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find the piece of the user's own code that takes most of a step."""
-        busy = gpu_utilization(evidence, "real") if evidence.device.kind == "GPU" else None
-        if busy is not None and busy >= BUSY:
+        if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
         taking = sorted(_taking(evidence), key=lambda each: -each[1])
         if not taking:
             return None
         work, share = taking[0]
-        bound = 1 / max(0.05, 1 - min(1.0, share * work.high / work.share))
+        bound = evidence.bound_if_host_saves(share * work.high / work.share)
         if not worth_counted(bound):
             return None
         words = WORDS[work.kind]

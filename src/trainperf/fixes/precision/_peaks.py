@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainperf.model import Gpu
+from trainperf.model import CudaDevice
 
 TENSOR_CORE_RATIO = 2.0
 """16-bit over TF32 matmul rate on tensor cores, compute capability 8.0 and later.
@@ -18,7 +18,7 @@ traffic halves as well.
 """
 
 
-def capability(gpu: Gpu) -> float | None:
+def capability(gpu: CudaDevice) -> float | None:
     """Return the compute capability as a number (8.6), or None if it is not known."""
     try:
         return float(gpu.compute_capability or "")
@@ -26,7 +26,7 @@ def capability(gpu: Gpu) -> float | None:
         return None
 
 
-def sixteen_bit_ratio(gpu: Gpu) -> float | None:
+def sixteen_bit_ratio(gpu: CudaDevice) -> float | None:
     """Return peak 16-bit over peak float32 rate, or None if it is not known.
 
     TensorFlow computes float32 products in TF32 where the GPU has it (from compute
@@ -43,7 +43,7 @@ def sixteen_bit_ratio(gpu: Gpu) -> float | None:
 
 
 def peaks(name: str) -> dict[str, Any] | None:
-    """Return the row of the GPU that NVML calls `name`, or None if it is not listed.
+    """Return the row of the GPU that NVML or CUDA calls `name`, or None if it is not listed.
 
     The longest matching name wins, in whole words: an "L40S" is no "L4".
     """

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import GPU, SITE, evidence, machine
-from trainperf.fixes.common.step import at_most, bound_if_saved, gpu_utilization, step_can_matter
+from trainperf.fixes.common.cases import GPU, SITE, by_cuda, evidence, machine
+from trainperf.fixes.common.step import at_most, bound_if_saved, gpu_busy, step_can_matter
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.fixes.precision._peaks import capability, sixteen_bit_ratio
 from trainperf.model import (
@@ -46,7 +46,7 @@ STEP = StepFunction("train_step", compiled=True, where=SITE)
 
 
 def _busy(percent: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": percent},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": percent / 100},)),)
 
 
 class MixedPrecision(Fix):
@@ -81,6 +81,7 @@ class MixedPrecision(Fix):
         evidence(device=GPU, machine=A10G, model=replace(MODEL, policy="mixed_bfloat16")),
         # no tensor cores
         evidence(device=GPU, machine=P100, model=MODEL),
+        evidence(device=by_cuda("Tesla P100-PCIE-16GB", "6.0"), model=MODEL),
         # nothing for tensor cores to do
         evidence(device=GPU, machine=A10G, model=replace(MODEL, compute_layers={"Embedding": 1})),
         # the GPU waits for its kernels to be started
@@ -92,6 +93,7 @@ class MixedPrecision(Fix):
     ]
     fires = [
         evidence(device=GPU, machine=A10G, model=MODEL),
+        evidence(device=by_cuda("NVIDIA A10G", "8.6"), model=MODEL),
         evidence(device=GPU, machine=A10G, model=MODEL, use=_busy(96)),
         evidence(device=GPU, machine=V100, model=MODEL),
         evidence(
@@ -186,9 +188,9 @@ model.compile(optimizer="adam", loss="mse")
         policy = _policy_for(evidence)
         if policy is None or model.policy != "float32" or not _for_tensor_cores(model):
             return None
-        gpu = evidence.machine.gpus[0]
+        gpu = evidence.device.first
         ratio = sixteen_bit_ratio(gpu)
-        busy = gpu_utilization(evidence)
+        busy = gpu_busy(evidence)
         if ratio is None or (busy is not None and busy < BUSY):
             return None
         kernels = evidence.times.resident * (1.0 if busy is None else min(1.0, busy))
@@ -222,7 +224,7 @@ model.compile(optimizer="adam", loss="mse")
             policy,
             "The model computes in float32",
             f"Its policy is float32 on {evidence.device.name}.",
-            at_most(evidence, None if cpu else sixteen_bit_ratio(evidence.machine.gpus[0])),
+            at_most(evidence, None if cpu else sixteen_bit_ratio(evidence.device.first)),
             "not measured: the model would have to be built anew",
         )
 
@@ -275,9 +277,9 @@ def _keras_in(script: Script, file: str, module: str) -> str:
 
 def _policy_for(evidence: Evidence) -> str | None:
     """The mixed policy that suits the GPU in use, or None."""
-    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
+    if evidence.device.kind != "GPU":
         return None
-    known = capability(evidence.machine.gpus[0])
+    known = capability(evidence.device.first)
     if known is None or known < TENSOR_CORES_FROM:
         return None
     return "mixed_bfloat16" if known >= BFLOAT16_FROM else "mixed_float16"

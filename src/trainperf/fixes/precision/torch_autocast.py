@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, machine, probe
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.cases import GPU, by_cuda, machine, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler
@@ -22,7 +22,6 @@ from trainperf.fixes.torch_step._step import (
     at_least,
     compute_seconds,
     count_of,
-    gpu_busy,
     kernel_seconds,
     step_seconds,
     taken_probe,
@@ -70,7 +69,7 @@ UPDATED = replace(CALLS, step=STEP_SITE)
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": value / 100},)),)
 
 
 class Autocast(Fix):
@@ -116,6 +115,7 @@ class Autocast(Fix):
         ),
         # no tensor cores, or nothing known of the calls
         torch_evidence(device=GPU, machine=P100),
+        torch_evidence(device=by_cuda("Tesla P100-PCIE-16GB", "6.0")),
         torch_evidence(device=GPU, machine=A100, calls=None),
         # nothing for them to do
         torch_evidence(device=GPU, machine=A100, model=replace(MODEL, modules={"Embedding": 2})),
@@ -131,6 +131,7 @@ class Autocast(Fix):
     fires = [
         torch_evidence(flags=BF16_CPU, probes=FAST),
         torch_evidence(device=GPU, machine=A100),
+        torch_evidence(device=by_cuda("NVIDIA A100-SXM4-40GB", "8.0")),
         torch_evidence(device=GPU, machine=A100, use=_busy(96), probes=FAST),
         torch_evidence(device=GPU, machine=A100, model=PERCEPTRON),
         torch_evidence(flags=BF16_CPU, probes=FAST, model=replace(MODEL, compiled=True)),
@@ -250,9 +251,7 @@ def _dtype(evidence: Evidence) -> str | None:
     """The 16-bit type that this device multiplies fast, or None."""
     if evidence.device.kind == "CPU":
         return "bfloat16" if evidence.torch.flag("bf16_cpu") else None
-    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
-        return None
-    known = capability(evidence.machine.gpus[0])
+    known = capability(evidence.device.first)
     if known is None or known < TENSOR_CORES_FROM:
         return None
     return "bfloat16" if known >= BFLOAT16_FROM else "float16"
@@ -285,13 +284,13 @@ def _gain(evidence: Evidence, dtype: str) -> tuple[float, str, str] | None:
         raise NotMeasured("the autocast probe was not run")
     if evidence.torch.model.compiled:
         raise NotMeasured("what 16 bits save a compiled model takes a probe to say")
-    gpu, busy, model = evidence.machine.gpus[0], gpu_busy(evidence), evidence.torch.model
+    gpu, busy, model = evidence.device.first, gpu_busy(evidence), evidence.torch.model
     peak = _peak_ratio(evidence)
     products = count_of(model, (*CONVOLUTIONS, *DENSE, *RECURRENT))
     if peak is None or not products or (busy is not None and busy < BUSY):
         return None
     ratio, now = peak
-    saved = _kernel_seconds(evidence) * (1 - 1 / ratio)
+    saved = kernel_seconds(evidence) * (1 - 1 / ratio)
     bound = min(ratio, bound_if_saved(evidence, saved))
     share = "" if busy is None else f" Its kernels ran {percent(busy)} of the step."
     seen = f"Peak {dtype} of {gpu.name} is {times(ratio)} its peak in {now}.{share}"
@@ -304,7 +303,7 @@ def _peak_ratio(evidence: Evidence) -> tuple[float, str] | None:
     PyTorch multiplies float32 matrices without TF32 unless told to; its convolutions
     have TF32 by default, where the GPU has it. None if the rates are not known.
     """
-    gpu, torch = evidence.machine.gpus[0], evidence.torch
+    gpu, torch = evidence.device.first, evidence.torch
     row = peaks(gpu.name)
     dense = count_of(torch.model, (*DENSE, *RECURRENT)) > count_of(torch.model, CONVOLUTIONS)
     if row is not None and dense and torch.flags.get("matmul_precision") == "highest":
@@ -330,15 +329,6 @@ def _probed_seconds(evidence: Evidence, measured: Probe) -> float:
     except NotMeasured:
         pass
     return min(seconds, step_seconds(evidence)) * (1 - 1 / measured.ratio)
-
-
-def _kernel_seconds(evidence: Evidence) -> float:
-    """Seconds of kernels in forward and backward; of the whole step if it was not split."""
-    try:
-        return kernel_seconds(evidence)
-    except NotMeasured:
-        busy = gpu_busy(evidence)
-        return step_seconds(evidence) * (1.0 if busy is None else min(1.0, busy))
 
 
 def _new_amp(evidence: Evidence) -> bool:

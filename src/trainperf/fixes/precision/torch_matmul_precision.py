@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import GPU, machine, probe
-from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
+from trainperf.fixes.common.cases import GPU, by_cuda, machine, probe
+from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.precision._peaks import capability, peaks
@@ -18,13 +18,12 @@ from trainperf.fixes.torch_step._step import (
     PROBED,
     bound_by_probe,
     count_of,
-    gpu_busy,
     kernel_seconds,
     process_site,
     taken_probe,
     to_try,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Gpu, Loop, PhaseUse
+from trainperf.model import CudaDevice, Equivalence, Evidence, Finding, Gpu, Loop, PhaseUse
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -33,7 +32,7 @@ TF32_FROM = 8.0
 """Compute capability of Ampere, the first with TF32 in its tensor cores."""
 
 BUSY = 0.50
-"""Utilisation of the GPU below which starting the kernels, not running them, takes time."""
+"""Share of a step with kernels below which starting them, not running them, takes time."""
 
 A100 = machine(gpus=(Gpu(0, "NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
 V100 = machine(gpus=(Gpu(0, "Tesla V100-SXM2-16GB", compute_capability="7.0"),))
@@ -42,7 +41,7 @@ PERCEPTRON = replace(MODEL, modules={"Linear": 24, "LayerNorm": 12}, image_input
 
 
 def _busy(value: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": value},)),)
+    return (PhaseUse("resident", 20, gpu=({"index": 0, "sm_active": value / 100},)),)
 
 
 class MatmulPrecision(Fix):
@@ -72,6 +71,9 @@ class MatmulPrecision(Fix):
         # no TF32, or nothing known of the GPU
         torch_evidence(device=GPU, machine=V100, model=PERCEPTRON),
         torch_evidence(device=GPU, machine=UNLISTED, model=PERCEPTRON),
+        torch_evidence(device=by_cuda("Tesla V100-SXM2-16GB", "7.0"), model=PERCEPTRON),
+        # the training uses another than the first of the machine
+        torch_evidence(device=by_cuda("Tesla T4", "7.5"), machine=A100, model=PERCEPTRON),
         # set already
         torch_evidence(
             device=GPU, machine=A100, model=PERCEPTRON, flags={"matmul_precision": "high"}
@@ -94,6 +96,7 @@ class MatmulPrecision(Fix):
     ]
     fires = [
         torch_evidence(device=GPU, machine=A100, model=PERCEPTRON),
+        torch_evidence(device=by_cuda("NVIDIA A100-SXM4-40GB", "8.0"), model=PERCEPTRON),
         torch_evidence(device=GPU, machine=A100, model=PERCEPTRON, use=_busy(97)),
         torch_evidence(
             device=GPU,
@@ -147,7 +150,7 @@ class MatmulPrecision(Fix):
         """Find float32 matrix products on a GPU with TF32 that keep it busy."""
         if not _applies(evidence):
             return None
-        gpu = evidence.machine.gpus[0]
+        gpu = evidence.device.first
         measured = taken_probe(evidence, "matmul_precision")
         if measured is not None:
             if measured.low < PROBE_LEAST:
@@ -176,7 +179,7 @@ class MatmulPrecision(Fix):
     def _finding(
         self, evidence: Evidence, bound: float | None, basis: str, seen: str = ""
     ) -> Finding:
-        model, gpu, where = evidence.torch.model, evidence.machine.gpus[0], process_site(evidence)
+        model, gpu, where = evidence.torch.model, evidence.device.first, process_site(evidence)
         return self.finding(
             title="Matrix products run in full float32 on a GPU with TF32",
             text=f'{model.cls} is float32, its matrix products run with precision "highest" on '
@@ -197,7 +200,7 @@ class MatmulPrecision(Fix):
         script.insert_after_imports(file, f'{torch}.set_float32_matmul_precision("high")')
 
 
-def tf32_ratio(gpu: Gpu) -> float | None:
+def tf32_ratio(gpu: CudaDevice) -> float | None:
     """Return peak TF32 over peak float32 rate, None if it is not known."""
     row = peaks(gpu.name)
     if row is None or not row["tf32_tflops"] or not row["fp32_tflops"]:
@@ -213,9 +216,9 @@ def _applies(evidence: Evidence) -> bool:
 
 def _has_tf32(evidence: Evidence) -> bool:
     """Whether a GPU with TF32 runs a float32 model without it."""
-    if evidence.device.kind != "GPU" or not evidence.machine.gpus:
+    if evidence.device.kind != "GPU":
         return False
-    known = capability(evidence.machine.gpus[0])
+    known = capability(evidence.device.first)
     torch = evidence.torch
     if known is None or known < TF32_FROM or torch.flag("matmul_precision") != "highest":
         return False

@@ -7,7 +7,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import evidence
-from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.step import bound_if_saved, sampled
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence
@@ -146,13 +146,10 @@ def _replicated(evidence: Evidence) -> bool:
 
 
 def _utilizations(evidence: Evidence) -> list[float]:
-    """The share of time that each GPU was busy, by NVML; none unless known of all.
+    """The share of time that each GPU in use was busy, by NVML; none unless known of all.
 
     Of resident steps where there are samples of those: waiting for input is no turn.
     """
-    try:
-        gpus = evidence.phase("resident").gpu
-    except NotMeasured:
-        gpus = evidence.phase("real").gpu
+    gpus = sampled(evidence, "resident") or sampled(evidence, "real")
     seen = [gpu.get("utilization_percent") for gpu in gpus]
     return [] if None in seen else [float(one) / 100 for one in seen if one is not None]

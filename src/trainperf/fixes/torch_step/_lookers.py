@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.fixes.torch_step._step import gpu_busy, part_seconds, step_seconds
+from trainperf.fixes.common.step import sms_active, traced_kernels
+from trainperf.fixes.torch_step._step import part_seconds, step_seconds
 from trainperf.model import Evidence, FunctionCost, Site, SyncPoint, is_taken
 
 EACH_STEP = 0.5
@@ -132,11 +133,19 @@ def own_seconds(evidence: Evidence, found: Iterable[Work]) -> float:
 
 
 def gap_seconds(evidence: Evidence) -> float:
-    """Seconds of a step in which the GPU ran nothing; 0 without a GPU, or if unknown."""
-    busy = gpu_busy(evidence)
-    if evidence.device.kind != "GPU" or busy is None:
+    """Seconds of a step in which the GPU ran nothing, at most; 0 without a GPU, or if unknown.
+
+    What a step takes beside the kernels of a trace, which has no optimizer's, and by GPM no
+    more than that in which SMs had no work.
+    """
+    traced = traced_kernels(evidence)
+    if evidence.device.kind != "GPU" or traced is None:
         return 0.0
-    return step_seconds(evidence) * max(0.0, 1 - busy)
+    step = step_seconds(evidence)
+    if is_taken(evidence.torch.split_):
+        updates = [part.name for part in evidence.torch.split if part.name == "optimizer"]
+        traced += part_seconds(evidence, *updates) if updates else 0.0
+    return step - min(step, max(traced, step * (sms_active(evidence) or 0.0)))
 
 
 def places_of(found: Iterable[Work]) -> tuple[Site, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import bound_if_saved, gpu_utilization, step_may_matter
+from trainperf.fixes.common.step import bound_if_saved, step_may_matter, traced_kernels
 from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch import Part
 
@@ -101,16 +101,18 @@ def to_try(evidence: Evidence, probe: str = "") -> tuple[float | None, str]:
     return bound_by_probe(kind, replace(measured, ratio=measured.high)), PROBED
 
 
-def gpu_busy(evidence: Evidence) -> float | None:
-    """Share of a step in which the GPU ran a kernel; None if unknown."""
-    resident = gpu_utilization(evidence, "resident")
-    return gpu_utilization(evidence, "real") if resident is None else resident
-
-
 def kernel_seconds(evidence: Evidence) -> float:
-    """Seconds of a step in which kernels of forward and backward ran; raises `NotMeasured`."""
-    busy = gpu_busy(evidence)
-    return compute_seconds(evidence) * (1.0 if busy is None else min(1.0, busy))
+    """Seconds of a step in which kernels of forward and backward ran, at most.
+
+    By a trace of them; else all that forward and backward take, or the step where it was not
+    taken apart. Raises `NotMeasured` without the time of a step.
+    """
+    traced = traced_kernels(evidence)
+    if traced is not None:
+        return min(traced, step_seconds(evidence))
+    if not is_taken(evidence.torch.split_):
+        return step_seconds(evidence)
+    return compute_seconds(evidence)
 
 
 def count_of(model: TorchModel, classes: tuple[str, ...]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, probe
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
-from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
+from trainperf.fixes.common.torch_cases import MODEL, torch_evidence, traced
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.fixes.torch_step._step import (
@@ -21,7 +21,7 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
     to_try,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Loop, PhaseUse, Probe
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Probe
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MOST_OF_A_STEP = 0.5
 """Share of a step that kernels must take before trying others is proposed unmeasured."""
 
-BUSY_80 = (PhaseUse("resident", 20, gpu=({"utilization_percent": 80},)),)
-BUSY_10 = (PhaseUse("resident", 20, gpu=({"utilization_percent": 10},)),)
+BUSY_80 = {"trace": traced(0.8)}
+BUSY_10 = {"trace": traced(0.1)}
 
 
 class CudnnBenchmark(Fix):
@@ -66,7 +66,7 @@ class CudnnBenchmark(Fix):
         # shapes change
         torch_evidence(device=GPU, model=replace(MODEL, shapes=5)),
         # the kernels take little of the step
-        torch_evidence(device=GPU, use=BUSY_10),
+        torch_evidence(device=GPU, torch=BUSY_10),
         # it was tried, and gave nothing
         torch_evidence(device=GPU, probes={"cudnn_benchmark": probe(1.0)}),
         # input-bound
@@ -74,7 +74,7 @@ class CudnnBenchmark(Fix):
     ]
     fires = [
         torch_evidence(device=GPU),
-        torch_evidence(device=GPU, use=BUSY_80),
+        torch_evidence(device=GPU, torch=BUSY_80),
         torch_evidence(device=GPU, loader=None, resident=None, input=None),
         torch_evidence(device=GPU, loop=Loop("update")),
         torch_evidence(device=GPU, probes={"cudnn_benchmark": replace(probe(1.2), base_s=0.09)}),
@@ -88,7 +88,7 @@ class CudnnBenchmark(Fix):
         torch_evidence(device=GPU, resident=0.002, input=0.099),
     ]
     tries = [
-        torch_evidence(device=GPU, use=BUSY_10),
+        torch_evidence(device=GPU, torch=BUSY_10),
         torch_evidence(device=GPU, probes={"cudnn_benchmark": probe(1.0)}),
     ]
     examples = [

@@ -9,7 +9,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
-from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.common.torch_cases import split, torch_evidence, traced
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._logging_examples import EXAMPLES
@@ -32,7 +32,6 @@ from trainperf.model import (
     Loop,
     Missing,
     OwnWork,
-    PhaseUse,
     Site,
     SyncPoint,
     is_taken,
@@ -55,10 +54,6 @@ SUM_SYNC = SyncPoint("item", Site("train.py", 24, "main", col=17, end_line=24, e
 EVALUATES = OwnWork("evaluation", Site("train.py", 31, "log"), 0.5, 200)
 LOG = FunctionCost("log", "train.py", 31, 0.5, "main", 200, calls_into="")
 PARTS = split(forward=0.015, backward=0.025, optimizer=0.005, rest=0.052)
-
-
-def _gpu(percent: float) -> tuple[PhaseUse, ...]:
-    return (PhaseUse("resident", 20, gpu=({"utilization_percent": percent},)),)
 
 
 class SeldomLogging(Fix):
@@ -111,8 +106,10 @@ class SeldomLogging(Fix):
         # the function that trains
         torch_evidence(functions=(replace(LOG, name="main", calls_into="add_scalar"),)),
         # the GPU is busy, and so it is with the loss printed seldom
-        torch_evidence(device=GPU, use=_gpu(98), torch={"syncs": (SUM_SYNC,)}),
-        torch_evidence(device=GPU, use=_gpu(50), torch={"syncs": (replace(SUM_SYNC, calls=0.02),)}),
+        torch_evidence(device=GPU, torch={"trace": traced(0.98), "syncs": (SUM_SYNC,)}),
+        torch_evidence(
+            device=GPU, torch={"trace": traced(0.50), "syncs": (replace(SUM_SYNC, calls=0.02),)}
+        ),
         # input-bound: the loop cannot be faster than its input
         torch_evidence(input=0.099, split=PARTS, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
         torch_evidence(real=None, functions=(LOG,), torch={"syncs": (LOG_SYNC,)}),
@@ -126,12 +123,14 @@ class SeldomLogging(Fix):
             split=PARTS, functions=(replace(LOG, name="Log.write", calls_into="dumps"),)
         ),
         # waiting for a GPU
-        torch_evidence(device=GPU, use=_gpu(60), torch={"syncs": (SUM_SYNC,)}),
+        torch_evidence(device=GPU, torch={"trace": traced(0.60), "syncs": (SUM_SYNC,)}),
         torch_evidence(
             device=GPU,
-            use=_gpu(60),
             split=PARTS,
-            torch={"syncs": (replace(SUM_SYNC, printed=True, seconds=0.001),)},
+            torch={
+                "trace": traced(0.60),
+                "syncs": (replace(SUM_SYNC, printed=True, seconds=0.001),),
+            },
         ),
         # a loop without a DataLoader, in no known place
         torch_evidence(
@@ -147,10 +146,9 @@ class SeldomLogging(Fix):
         # several at once
         torch_evidence(
             device=GPU,
-            use=_gpu(40),
             split=PARTS,
             functions=(LOG,),
-            torch={"syncs": (LOG_SYNC, SUM_SYNC)},
+            torch={"trace": traced(0.40), "syncs": (LOG_SYNC, SUM_SYNC)},
         ),
     ]
     examples = EXAMPLES

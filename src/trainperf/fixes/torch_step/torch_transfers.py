@@ -44,6 +44,7 @@ class Transfers(Fix):
     - Random numbers made on the GPU come from another stream.
     - Data that fits into the GPU's memory can be moved there once; else pin it and copy
       with `non_blocking=True`.
+    - Copies on a stream of their own that the step never waits for cost it nothing.
     """
 
     category = "sync"
@@ -56,6 +57,8 @@ class Transfers(Fix):
         torch_evidence(split=_copies(0.02, 9)),
         # a small share
         torch_evidence(device=GPU, split=_copies(0.004, 9)),
+        # on a stream beside the step, which never waits for them
+        torch_evidence(device=GPU, split=_copies(0.0001, 1), loader=PINNED),
         # a batch out of pageable memory: `torch_pin_memory` speaks of that
         torch_evidence(device=GPU, split=_copies(0.02, 2)),
         torch_evidence(device=GPU, split=Missing("not timed")),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from trainperf.machine.doctor.checkup import Check
 from trainperf.model import Gpu, Machine
+from trainperf.model.words import size
+
+HELD = 0.25
+"""Share of a GPU's memory in use from which a training may lack it; our choice."""
 
 BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
@@ -18,7 +22,10 @@ def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
     return tuple(
         check
         for gpu in machine.gpus
-        for check in (_ecc(gpu), _others(gpu), _mig(gpu), _persistence(gpu))
+        for check in (
+            *(_ecc(gpu), _others(gpu), _full(gpu)),
+            *(_mode(gpu), _mig(gpu), _persistence(gpu)),
+        )
         if check is not None
     )
 
@@ -47,6 +54,32 @@ def _others(gpu: Gpu) -> Check | None:
         "ok" if idle else "warning",
         f"{who} it open{busy}",
         "" if idle else "end them, or train on another GPU (CUDA_VISIBLE_DEVICES)",
+    )
+
+
+def _full(gpu: Gpu) -> Check | None:
+    held, total = gpu.memory_before, gpu.memory_total
+    if gpu.mig or not held or not total or held < HELD * total:
+        return None
+    return Check(
+        f"GPU {gpu.index} free memory",
+        "warning",
+        f"{size(total - held)} of {size(total)}: others hold the rest",
+        "end them (nvidia-smi lists them), or train on another GPU",
+    )
+
+
+def _mode(gpu: Gpu) -> Check | None:
+    if gpu.compute_mode not in ("exclusive", "prohibited"):
+        return None
+    off = f"sudo nvidia-smi -i {gpu.index} -c 0"
+    if gpu.compute_mode == "prohibited":
+        return Check(f"GPU {gpu.index} mode", "problem", "prohibited: no program can use it", off)
+    return Check(
+        f"GPU {gpu.index} mode",
+        "warning",
+        "exclusive: one program at a time, so that trials run one after another",
+        off,
     )
 
 

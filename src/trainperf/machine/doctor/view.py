@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,17 +24,22 @@ def render(checkup: Checkup, console: Console) -> None:
     machine = checkup.machine
     console.print(Text(f"{machine.hostname}: {machine.os}, Python {machine.python}"))
     console.print()
+    render_lines(checkup.checks, console)
+    console.print(Text(conclusion(checkup), style=_STYLES[checkup.worst]))
+
+
+def render_lines(checks: Iterable[Check], console: Console) -> None:
+    """Print checks as a table, and a blank line."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=False, min_width=12, max_width=22)
     table.add_column(ratio=1)
-    for check in checkup.checks:
+    for check in checks:
         table.add_row(
             Text(check.status, style=_STYLES[check.status]), Text(check.name), _finding(check)
         )
     console.print(table)
     console.print()
-    console.print(Text(conclusion(checkup), style=_STYLES[checkup.worst]))
 
 
 def conclusion(checkup: Checkup) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.model import Ending, Evidence, Missing, NotTaken, Recording
+from trainperf.samplers.nvml import NO_DRIVER
 
 NO_SCALING = "no run on fewer devices was made"
 UNKNOWN = "no exchange of gradients that trainperf knows was seen"
@@ -66,6 +67,9 @@ def _probes(evidence: Evidence) -> Iterator[NotTaken]:
 
 def _no_gpu(recording: Recording, evidence: Evidence) -> str:
     reason = recording.gpu_reason or "no GPU was found"
+    if evidence.device.kind == "GPU":
+        shown = " (in a container it takes the capability `utility`)" if reason == NO_DRIVER else ""
+        return f"{reason}{shown}; what the GPU is, CUDA says: {evidence.device.name}"
     instance = evidence.machine.instance
     if instance is None or instance.type is None or not instance.type.gpus:
         return reason

@@ -6,6 +6,7 @@ import os
 import shlex
 
 from trainperf.model import Event, Recording
+from trainperf.report.assemble.gpu_failures import gpu_failure
 
 MULTI_WORKER = "MultiWorkerMirroredStrategy"
 
@@ -55,7 +56,7 @@ def way_out(recording: Recording) -> str | None:
         return S3_PATHS
     if _lacks_a_launcher(events, recording):
         return _launcher(recording)
-    return None
+    return gpu_failure(recording)
 
 
 def _launcher(recording: Recording) -> str:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.torch_step._words import call
-from trainperf.model import Evidence, SyncPoint, Trace
+from trainperf.model import Evidence, SyncPoint
 from trainperf.model.diagnosis import DeviceMemory, ReportedKernels, ReportedOperator, ReportedPart
 
 ORDER: tuple[str, ...] = (
-    *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "sync", "rest"),
+    *("input", "transfer", "zero_grad", "forward", "backward", "optimizer", "graph", "sync"),
+    "rest",
 )
 """The parts as they come in most loops."""
 
@@ -52,7 +53,7 @@ def sync_points(evidence: Evidence) -> tuple[SyncPoint, ...]:
 def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:
     """The dearest operators of the model, with their shares of all; empty if not traced."""
     trace = None if evidence.torch_ is None else evidence.torch_.trace
-    whole = _operators_s(trace)
+    whole = 0.0 if trace is None else trace.operators_s
     if trace is None or whole <= 0:
         return ()
     return tuple(
@@ -68,16 +69,10 @@ def kernels(evidence: Evidence) -> ReportedKernels | None:
         return None
     return ReportedKernels(
         launches_per_pass=trace.kernels,
-        busy_s=_operators_s(trace),
+        busy_s=trace.operators_s,
         gap_s=trace.gap_s,
         tensor_core_s=trace.tensor_core_s,
     )
-
-
-def _operators_s(trace: Trace | None) -> float:
-    if trace is None:
-        return 0.0
-    return sum(one.seconds for one in trace.operators) + trace.others_s
 
 
 def device_memory(evidence: Evidence) -> DeviceMemory | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainperf.model import Diagnosis, Machine, PhaseUse
+from trainperf.model import Device, Diagnosis, Machine, PhaseUse
 from trainperf.model import words as units
 from trainperf.model.diagnosis import DeviceMemory
 from trainperf.report.document import Page
@@ -24,7 +24,7 @@ def devices(diagnosis: Diagnosis, page: Page) -> None:
         rows += [
             (f"GPU {gpu['index']}", "; ".join(told))
             for gpu in use.gpu
-            if (told := _gpu(gpu, diagnosis.machine))
+            if (told := _gpu(gpu, diagnosis.machine, diagnosis.device, diagnosis.parallel is None))
         ]
     if told := _device_memory(diagnosis.device_memory):
         rows.append(("Memory", "; ".join(told)))
@@ -68,8 +68,14 @@ def _device_memory(memory: DeviceMemory | None) -> list[str]:
     return told
 
 
-def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
-    """Say in words what is known of a GPU; what the driver did not say is left out."""
+def _gpu(gpu: dict[str, Any], machine: Machine, device: Device, alone: bool) -> list[str]:
+    """Say in words what is known of a GPU; what the driver did not say is left out.
+
+    Of one that a training of one process does not use, where that is known, no more than that.
+    """
+    indices = {one.index for one in device.used}
+    if indices and None not in indices and gpu["index"] not in indices and alone:
+        return ["not used by this training"]
     told = []
     if (busy := gpu.get("utilization_percent")) is not None:
         told.append(f"a kernel ran {busy:.0f} % of the time")
@@ -81,8 +87,7 @@ def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
         if (value := gpu.get(key)) is not None:
             told.append(f"{words} {units.share(value)}")
     if (used := gpu.get("memory_used_peak")) is not None:
-        totals = (card.memory_total for card in machine.gpus if card.index == gpu["index"])
-        total = next(totals, None)
+        total = _memory_of(gpu["index"], machine, device)
         of = f" ({units.share(used / total)})" if total else ""
         told.append(f"memory {units.size(used)}{of}")
     if (power := gpu.get("power_w")) is not None:
@@ -92,3 +97,10 @@ def _gpu(gpu: dict[str, Any], machine: Machine) -> list[str]:
     if throttle := gpu.get("throttle"):
         told.append(f"slowed down by {', '.join(throttle)}")
     return told
+
+
+def _memory_of(index: int, machine: Machine, device: Device) -> int | None:
+    """The memory of a GPU; of one in MIG mode, that of the slice in use."""
+    sliced = (one.memory_total for one in device.used if one.index == index and one.mig)
+    whole = (card.memory_total for card in machine.gpus if card.index == index)
+    return next(sliced, None) or next(whole, None)

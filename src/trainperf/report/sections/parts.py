@@ -14,6 +14,7 @@ NAMES = {
     "forward": ("forward", MODEL),
     "backward": ("backward", MODEL),
     "optimizer": ("optimizer", MODEL),
+    "graph": ("replayed CUDA graphs", MODEL),
     "sync": ("waiting for the device", RANKS),
     "rest": ("the rest: the loop's own Python", HOST),
 }

@@ -35,6 +35,9 @@ from trainperf.report.sections.shares import shares
 LABEL = 16
 """Columns of the labels at the left of the facts."""
 
+HOST_CLOCK = "the host's clock"
+"""Told in the whole report only: on a CPU there is no other."""
+
 PARTIAL = {
     Ending.FAILED: "The script failed",
     Ending.SIGNALLED: "The script was killed by a signal",
@@ -113,6 +116,7 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
         page.fact("Instance", told, LABEL)
     if times.steps:
         page.fact("Measured", _measured(diagnosis), LABEL)
+        _clock(diagnosis, page)
     if times.startup_s is not None:
         page.fact("Start-up", _startup(diagnosis.startup, times.startup_s), LABEL)
 
@@ -126,6 +130,13 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if diagnosis.loop is not None:
         page.fact("Loop", _loop(diagnosis.loop, diagnosis.framework, diagnosis.cwd), LABEL)
     page.fact("Device", device_line(diagnosis.device, diagnosis.machine), LABEL)
+    if diagnosis.loop is not None and diagnosis.loop.clock != HOST_CLOCK:
+        _clock(diagnosis, page)
+
+
+def _clock(diagnosis: Diagnosis, page: Page) -> None:
+    if diagnosis.loop is not None and diagnosis.loop.clock:
+        page.fact("Clock", f"times are from {diagnosis.loop.clock}", LABEL)
 
 
 def _time(diagnosis: Diagnosis, page: Page) -> None:

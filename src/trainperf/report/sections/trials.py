@@ -93,7 +93,7 @@ def heading(trial: Trial, diagnosis: Diagnosis) -> str:
 def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
     name = heading(trial, diagnosis)
     bound = "" if trial.bound is None else units.bound(trial.bound)
-    row = Tried(name, HEADINGS[name], trial.name, bound, reason=trial.reason, losses=trial.parity)
+    row = Tried(name, HEADINGS[name], trial.name, bound, reason=trial.why, losses=trial.parity)
     if trial.speedup is None:
         return row
     return replace(
@@ -102,7 +102,7 @@ def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
         kept=trial.kept,
         pairs=f"{trial.pairs:,}",
         steps=f"{trial.steps:,}",
-        reason=trial.reason if trial.outcome is Outcome.NOT_TRIED else "",
+        reason=trial.why if trial.outcome is Outcome.NOT_TRIED else trial.note,
         once=once(trial),
     )
 
@@ -132,6 +132,11 @@ def how(diagnosis: Diagnosis) -> list[str]:
             "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every leg: on "
             "small ones two runs of one script can differ."
         )
+    if trying is not None and trying.growth and measured:
+        told.append(
+            "TensorFlow took the GPU memory that it needed, not all there is "
+            "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every leg."
+        )
     if trying is not None and trying.reason:
         told.append(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.")
     control = diagnosis.control
@@ -146,6 +151,8 @@ def _mode(trying: Trials, measured: list[Trial]) -> str:
     if trying.mode == "side by side":
         held = trying.mode_reason or "a few steps"
         text = f"Side by side: the script and each change took turns in slices of {held}"
+        if trying.two_legs:
+            text += f", two at a time, as {trying.two_legs}"
     else:
         text = "One after another: fresh processes of the script and of each change, in turns"
     if measured:

@@ -221,7 +221,7 @@ def _tried(diagnosis: Diagnosis, on: Scale) -> Tried | None:
 def _row(trial: Trial, diagnosis: Diagnosis, on: Scale) -> Row:
     measured = trial.speedup is not None
     figure = units.measured(trial.speedup, trial.low, trial.high) if trial.speedup else ""
-    reason = trial.reason or ("" if measured else "no reason is known")
+    reason = trial.why or ("" if measured else "no reason is known")
     told = [one for one in (reason, trials.once(trial)) if one]
     slices = ""
     if trial.pairs:

@@ -19,6 +19,7 @@ _PARTS = {
     "forward": "model",
     "backward": "backward",
     "optimizer": "optimizer",
+    "graph": "model",
     "sync": "exchange",
     "rest": "rest",
 }

@@ -151,8 +151,8 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
         if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
             continue
         measured, outcome = _came_of(trial)
-        if trial.speedup is None and trial.reason:
-            outcome += f": {inline(trial.reason)}"
+        if trial.speedup is None and trial.why:
+            outcome += f": {inline(trial.why)}"
         bound = "not known" if trial.bound is None else units.bound(trial.bound)
         yield code(trial.name), bound, measured, outcome
 
@@ -195,9 +195,9 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
     if finding.bound_basis:
         yield f"Bound: {inline(finding.bound_basis)}."
     trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is not None and (trial.reason or trial.parity):
+    if trial is not None and (trial.why or trial.parity):
         losses = f"losses: {trial.parity}" if trial.parity else ""
-        came_of = "; ".join(one.rstrip(".") for one in (trial.reason, losses) if one)
+        came_of = "; ".join(one.rstrip(".") for one in (trial.why, losses) if one)
         yield f"Tried: {inline(trial.outcome)}; {inline(came_of)}."
     yield paragraphs(finding.advice)
     if finding.snippet.strip():

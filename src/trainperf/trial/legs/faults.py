@@ -16,6 +16,13 @@ from trainperf.trial.legs.processes import signal_name
 from trainperf.trial.ranks import place
 
 ENDED = "its loop ended before it could be measured"
+OUT_OF_MEMORY = re.compile(
+    r"out ?of ?memory|MemoryError|Resource_?Exhausted|\bOOM\b|ALLOC_FAILED|SIGKILL"
+    r"|(?:cannot|can't|could not|failed to|unable to) allocate|insufficient shared memory"
+    r"|killed by signal: (?:Killed|Bus error)",
+    re.IGNORECASE,
+)
+"""In the words of Python, PyTorch, TensorFlow, CUDA's libraries, a `DataLoader` and torchrun."""
 KILLED = re.compile(r"\((SIG[A-Z0-9]+)\) received by PID (\d+)")
 """As torchrun prints it."""
 
@@ -48,6 +55,18 @@ def why(status: int, events: Events, folder: Path, ranks: int = 1) -> str:
     if status:
         return f"ended with exit status {status}"
     return ENDED
+
+
+def ran_out_of_memory(status: int | None, events: Events, folder: Path) -> bool:
+    """Whether a leg ended as it found no memory, of the machine or of a GPU.
+
+    `status` is None while what started it still runs. SIGKILL is what the kernel ends a process
+    with where memory runs out; so do others, but then the leg is no worse for being tried again.
+    """
+    errors = [one for recorded in events.values() for one in recorded if one["e"] == "error"]
+    if errors:
+        return any(OUT_OF_MEMORY.search(f"{one['type']}: {one['text']}") for one in errors)
+    return status == -signal.SIGKILL or OUT_OF_MEMORY.search(_tail(folder)) is not None
 
 
 def why_ranks(gone: Sequence[int], events: Events, folder: Path) -> str:

@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from trainperf.child.timing import leg as words
+from trainperf.child.timing import leg_words as words
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Run
 from trainperf.run.event_files import EventFiles
 from trainperf.run.spawn import OUTPUT, prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
-from trainperf.trial.legs.faults import ENDED, unpatched, why, why_ranks
+from trainperf.trial.legs.faults import ENDED, ran_out_of_memory, unpatched, why, why_ranks
 from trainperf.trial.legs.ports import with_own_port
 from trainperf.trial.legs.processes import Processes
 from trainperf.trial.ranks import by_rank
@@ -54,18 +54,29 @@ class Leg:
     """A run that warms up, stops itself, and goes on for a slice at a time.
 
     `name` is that of the fix it tries. An update of it does `work` times what one of the unchanged
-    script does. All its processes are gone after `end`.
+    script does. One that is `slow` to start is given all the time there is. All its processes are
+    gone after `end`.
+
+    `short_of_memory` says of one that failed that it found no memory. `ready_s` are the seconds
+    from its start to its first slice, without `waited_s`, in which others warmed up on its device.
     """
 
-    def __init__(self, name: str, run: Run, folder: Path, work: float = 1.0) -> None:
+    def __init__(
+        self, name: str, run: Run, folder: Path, work: float = 1.0, slow: bool = False
+    ) -> None:
         self.name = name
+        self.slow = slow
+        self.short_of_memory = False
+        self.waited_s = 0.0
         self.run = run
         self.folder = folder
         self.failure = ""
         self.turn = 0
         self.work_per_step = self.work = work
+        self.waits_every = 1 if run.leg is None else run.leg.waits_every
         self.started_s = 0.0
         self.ready_s: float | None = None
+        self.before_device_s: float | None = None
         self.slowest_s = 0.0  # the longest slice until now
         self._files = EventFiles(folder, self._note)
         self._words: words.Words | None = None
@@ -74,12 +85,14 @@ class Leg:
         self._log: IO[bytes] | None = None
         self._processes: Processes | None = None
         self._run_file = ""
+        self._compiled_s = 0.0
+        self._seen_s = 0.0
 
     # ------------------------------------------------------------------- its life
 
     def start(self, guard: Guard) -> None:
         """Start the process. A failure to do so is kept in `failure`."""
-        self.started_s = time.monotonic()
+        self.started_s = self._seen_s = time.monotonic()
         self._run_file = run_file_of(self.folder)
         self._guard = guard
         guard.watch(self._run_file)
@@ -116,10 +129,33 @@ class Leg:
         """The events of the process that trains, rank 0's of several; empty if none does yet."""
         return next(iter(by_rank(self.events).values()), [])
 
+    @property
+    def waits_for_device(self) -> bool:
+        """Whether it is about to use its device for the first time, and was not let yet."""
+        return self._words is not None and self._words[words.DEVICE] > self._words[words.GO]
+
+    @property
+    def has_device(self) -> bool:
+        """Whether it was let use its device."""
+        return self._words is not None and bool(self._words[words.GO])
+
+    def give_device(self) -> None:
+        """Let it use its device: all others there stand still until it has warmed up."""
+        assert self._words is not None
+        self.before_device_s = time.monotonic() - self.started_s - self.waited_s
+        self._words[words.GO] = 1
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since its start in which it could have made steps: it neither waited for its
+        device nor compiled."""
+        return self._seen_s - self.started_s - self.waited_s - self._compiled_s
+
     def look(self) -> bool:
         """Whether it waits for a turn; what went wrong is in `failure`."""
         if not self.alive:
             return False
+        self._pass_time()
         if self._is_over():
             return True
         self._look_for_failure()
@@ -152,7 +188,7 @@ class Leg:
         """
         assert self._words is not None
         assert self._processes is not None
-        self.ready_s = time.monotonic() - self.started_s
+        self.ready_s = time.monotonic() - self.started_s - self.waited_s
         self._files.read()
         several = len(by_rank(self.events))
         if several > self.ranks or several < self.ranks > 1:
@@ -202,10 +238,25 @@ class Leg:
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
         return True
 
+    def _pass_time(self) -> float:
+        """Seconds since this was asked last, in which it neither waited nor compiled."""
+        assert self._words is not None
+        before, self._seen_s = self._seen_s, time.monotonic()
+        passed = self._seen_s - before
+        if self.waits_for_device:
+            self.waited_s += passed
+        elif self._words[words.COMPILES]:
+            self._compiled_s += passed
+        else:
+            return passed
+        return 0.0
+
     def _wait(self, began: float, limit_s: float, asked: Callable[[], bool]) -> None:
         assert self._words is not None
         assert self._processes is not None
         check = began + WAKE_AGAIN_S
+        took_s = 0.0
+        self._pass_time()
         while not self._is_over() and not asked():
             if self._words[words.ANEW]:
                 return
@@ -218,7 +269,8 @@ class Leg:
                     raise LegFailed(self.failure)
                 if self._processes.is_stopped():
                     self._processes.wake()
-            if now - began > limit_s:
+            took_s += self._pass_time()  # what it compiles meanwhile, the budget limits
+            if took_s > limit_s:
                 self._fail(f"made no {steps_text(self._words[words.STEPS])} in {limit_s:.0f} s")
             time.sleep(LOOK_EVERY_S)
 
@@ -254,6 +306,7 @@ class Leg:
             self.failure = why_ranks(gone, self.events, self.folder)
         elif status is not None:
             self.failure = why(status, self.events, self.folder, self.ranks)
+        self.short_of_memory = ran_out_of_memory(status, self.events, self.folder)
 
     def _note(self, event: Event) -> None:
         if event["e"] == "done" and not self.failure:

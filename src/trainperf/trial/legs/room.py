@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from trainperf.machine.cgroup import memory_limit
-from trainperf.model import Machine, Recording
+from trainperf.model import Event, GpuSample, Machine, Recording, Sample
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available now, legs may take so much."""
+GPU_SHARE = 0.95
 LEAST_LEFT = 0.05
 """While legs start, less than this share of the memory left ends the latest of them."""
 MANY = 10
 """More legs than this are not started together: they would wait, not run."""
+TWO = 2
+"""So few legs can take turns: the script, and one beside it."""
+CONTEXT = 2**29
+"""A process takes about so many bytes of a GPU beside what its framework's allocator counts:
+the CUDA context, kernels and the libraries' workspaces."""
 
 
 @dataclass(frozen=True)
@@ -29,44 +36,97 @@ def room(recording: Recording, machine: Machine) -> Room:
     """Work out from what the observed run took how many such runs fit beside each other.
 
     `machine` is as it is now, without the run. Memory, GPU memory and `/dev/shm` count;
-    what was not measured sets no limit.
+    what was not measured sets no limit, but for the memory of a GPU that the run used: where
+    nobody tells it, two legs live together. What trainperf's probes took is left out.
     """
-    limits = [Room(MANY)]
-    rss = max((one.host.rss for one in recording.samples if one.host is not None), default=0)
+    samples = before_extras(recording)
+    limits = [Room(MANY), *_of_modes(recording, machine)]
+    rss = max((one.host.rss for one in samples if one.host is not None), default=0)
     if rss:
         free = machine.memory_available * MEMORY_SHARE
         limits.append(Room(int(free // rss), _text("memory", rss, machine.memory_available)))
     if recording.shm_used and machine.shm_free is not None:
         fit = int(machine.shm_free * MEMORY_SHARE // recording.shm_used)
         limits.append(Room(fit, _text("/dev/shm", recording.shm_used, machine.shm_free)))
-    for gpu in recording.gpus:
-        used = _gpu_memory(recording, gpu.index)
-        if used and gpu.memory_total:
-            first = _gpu_before(recording, gpu.index)
-            free = gpu.memory_total - first
-            what = f"the memory of GPU {gpu.index}"
-            limits.append(Room(int(free * 0.95 // used), _text(what, used, free)))
+    limits += _of_gpus(recording, samples)
     return min(limits, key=lambda one: one.legs)
 
 
-def _gpu_before(recording: Recording, index: int) -> int:
-    readings = _readings(recording, index)
-    return readings[0] if readings else 0
+def _of_modes(recording: Recording, machine: Machine) -> list[Room]:
+    """GPUs that take one process at a time, where all do and the script uses one."""
+    if not any(_gpus_used(one) for one in _events(recording, "framework")) or {
+        gpu.compute_mode for gpu in machine.gpus
+    } != {"exclusive"}:
+        return []
+    return [Room(1, "the GPU takes one process at a time (compute mode)")]
 
 
-def _gpu_memory(recording: Recording, index: int) -> int:
-    """What the run took of a GPU: the most that was used, less what was before it."""
-    readings = _readings(recording, index)
-    return max(readings) - readings[0] if readings else 0
+def before_extras(recording: Recording) -> Sequence[Sample]:
+    """The samples of the script's own steps: all that come before anything is probed."""
+    began = [one["t"] for one in _events(recording, "facts")]
+    until = min(began, default=None)
+    return [one for one in recording.samples if until is None or one.t <= until]
 
 
-def _readings(recording: Recording, index: int) -> list[int]:
-    return [
-        gpu.memory_used
-        for sample in recording.samples
-        for gpu in sample.gpus
-        if gpu.index == index and gpu.memory_used is not None
-    ]
+def _of_gpus(recording: Recording, samples: Sequence[Sample]) -> list[Room]:
+    """What the GPUs that the run used leave room for, by NVML and by the framework."""
+    named = list(_events(recording, "framework"))
+    if named and not any(map(_gpus_used, named)):
+        return []  # what others do on GPUs is no concern of a script on the CPU
+    limits = list(_by_driver(recording, samples))
+    limits += _by_framework(list(_events(recording, "gpu_memory")))
+    if named and not limits:
+        limits.append(Room(TWO, "how much GPU memory the script takes is not known"))
+    return limits
+
+
+def _gpus_used(framework: Event) -> bool:
+    return any(gpu["used"] for gpu in framework["gpus"])
+
+
+def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room]:
+    """By NVML: what the processes of the run held, else what was used more than before it."""
+    readings: dict[int, list[GpuSample]] = {}
+    for sample in samples:
+        for one in sample.gpus:
+            if one.memory_used is not None:
+                readings.setdefault(one.index, []).append(one)
+    own = {index: [_own(one, recording) for one in seen] for index, seen in readings.items()}
+    told = any(any(held) for held in own.values())
+    for gpu in recording.gpus:
+        seen, held = readings.get(gpu.index, []), own.get(gpu.index, [])
+        if not seen or not gpu.memory_total or (told and not any(held)):
+            continue
+        used = [one.memory_used or 0 for one in seen]
+        others = max(map(int.__sub__, used, held)) if told else used[0]
+        needed = max(held) if told else max(used) - used[0]
+        yield from _fit(needed, gpu.memory_total - others, f"the memory of GPU {gpu.index}")
+
+
+def _by_framework(told: Sequence[Event]) -> Iterator[Room]:
+    """By what each process that trains was told of its devices; several may share one."""
+    devices: dict[str, list[Event]] = {}
+    for one in told:
+        if one.get("free") is not None:
+            devices.setdefault(one.get("uuid") or str(one["index"]), []).append(one)
+    for those in devices.values():
+        needed = sum(one["reserved_peak"] + CONTEXT for one in those)
+        free = those[-1]["free"] + sum(one["reserved"] for one in those)
+        yield from _fit(needed, free, f"the memory of GPU {those[0]['index']}")
+
+
+def _fit(needed: int, free: int, what: str) -> Iterator[Room]:
+    if needed > 0:
+        yield Room(int(free * GPU_SHARE // needed), _text(what, needed, free))
+
+
+def _own(reading: GpuSample, recording: Recording) -> int:
+    """What the observed processes held of a GPU."""
+    return sum(used for pid, used in reading.memory_of.items() if pid in recording.events)
+
+
+def _events(recording: Recording, kind: str) -> Iterator[Event]:
+    return (one for events in recording.events.values() for one in events if one["e"] == kind)
 
 
 def _text(what: str, needed: float, free: float) -> str:

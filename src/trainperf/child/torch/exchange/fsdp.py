@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...process.patching import replace, undo
+from ..graphs import capturing
 from .gradient_sums import done
 
 GATHER, SCATTER, SUM = "gather", "scatter", "sum"
@@ -100,7 +101,7 @@ class Collectives:
 
     def called(self, kind: str, original: Any, args: Any, kwargs: Any) -> Any:
         """FSDP calls `original`; backward does so from threads of its own on a GPU."""
-        if self._loops.process.off:
+        if self._loops.process.off or capturing():
             return original(*args, **kwargs)
         try:
             if self.off:

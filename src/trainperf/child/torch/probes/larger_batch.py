@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import resource
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...timing import spare_memory
 from ...timing.alternating import CALLS
-from .. import batches
+from .. import batches, memory
 from .passes import NotOffered, Pass, mapped
 from .probing import Probing
 
@@ -24,8 +24,7 @@ def double_batch(probing: Probing) -> None:
     """
     found = probing.training_pass(calls=2 * CALLS)
     size = _samples(found, probing.driver)
-    if found.device == "cpu":
-        _check_memory()
+    _check_memory(found)
     doubled = mapped(found.arguments, _twice)
     trained = {id(each) for each in found.parameters}
     steppers = [
@@ -77,12 +76,18 @@ def _samples(found: Pass, driver: LoopDriver) -> int:
     return size
 
 
-def _check_memory() -> None:
+def _check_memory(found: Pass) -> None:
     """A pass on twice the samples adds at most what the process took so far."""
-    import resource
+    import torch
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    left = spare_memory.available()
+    if not found.parameters:
+        return
+    device = found.parameters[0].device
+    if device.type == "cuda":
+        most = torch.cuda.max_memory_allocated(device)
+    else:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    left = memory.spare(device)
     if left is not None and most > left:
         raise NotOffered("too little memory was left for twice the samples")
 

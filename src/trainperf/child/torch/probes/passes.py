@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import batches
@@ -30,7 +30,8 @@ class Pass:
     The loss is not known: targets and criterion stand outside the model. The sum of
     all floating outputs, as float32, stands in for it. It costs what a cheap loss
     costs, and its gradient reaches all that the outputs depend on. Each call drops the
-    gradients of the one before, so that two variations do the same work. `autocast` is
+    gradients of the one before, so that two variations do the same work. Hooks that wait
+    for a gradient, and may update its weight, are set aside. `autocast` is
     the dtype of the autocast region around the forward in the loop, "" if there is none.
     """
 
@@ -38,6 +39,8 @@ class Pass:
         self.module = module
         self.arguments: tuple[Any, Any] = mapped((args, kwargs), _apart)
         self.parameters: list[Any] = list(module.parameters())
+        hooks = [getattr(one, "_post_accumulate_grad_hooks", None) for one in self.parameters]
+        self._hooks: list[dict[Any, Any]] = [one for one in hooks if one]
         self.autocast = autocast.removeprefix("torch.")
         self.once = 0.0
 
@@ -63,7 +66,8 @@ class Pass:
         with torch.enable_grad():
             with self._region(autocast):
                 outputs = (self.module if module is None else module)(*args, **kwargs)
-            torch.autograd.backward(surrogate(outputs))
+            with emptied(self._hooks):
+                torch.autograd.backward(surrogate(outputs))
 
     def _region(self, dtype: Any) -> Any:
         import torch
@@ -83,6 +87,19 @@ class Pass:
             driver.sync()
             times.append(time.monotonic() - began)
         self.once = min(times)
+
+
+@contextlib.contextmanager
+def emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
+    """Take all out of dictionaries for a while; PyTorch looks into these very ones."""
+    before = [dict(one) for one in held]
+    for one in held:
+        one.clear()
+    try:
+        yield
+    finally:
+        for one, members in zip(held, before, strict=True):
+            one.update(members)
 
 
 def surrogate(outputs: Any) -> Any:

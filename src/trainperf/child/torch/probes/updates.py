@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...timing import spare_memory
 from ...timing.alternating import CALLS
+from .. import memory
 from .passes import NotNeeded, NotOffered
 from .probing import Probing
 
@@ -102,8 +102,8 @@ def _check(tensors: list[Any]) -> None:
     if any(each.grad is not None and each.grad.is_sparse for each in tensors):
         raise NotOffered("gradients are sparse")
     needed = COPIES * sum(each.numel() * each.element_size() for each in tensors)
-    left = spare_memory.available()
-    if tensors[0].device.type == "cpu" and left is not None and needed > left / 2:
+    left = memory.spare(tensors[0].device)
+    if left is not None and needed > left / 2:
         raise NotOffered("too little memory was left to copy the optimizer's tensors")
 
 

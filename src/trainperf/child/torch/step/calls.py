@@ -17,6 +17,7 @@ WITHIN = {
     "optimizer": ("forward", "backward"),
     "zero_grad": ("optimizer", "forward", "backward"),
     "transfer": ("optimizer",),
+    "graph": ("optimizer",),
     "sync": ("optimizer",),
     "rest": ("optimizer",),
     "": ("optimizer",),

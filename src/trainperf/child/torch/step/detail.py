@@ -13,12 +13,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..device import TorchDevice
 from .calls import SCALER, Ledger
 from .hooks import Before, Hooks
 from .patches import Dynamo, Patches, Warnings
 from .products import Products
 from .split import Split
+from .streams import Streams
 from .syncs import SyncWarnings
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Detail:
         self._dynamo = Dynamo(self._patches)
         self._warnings = Warnings(Hooks.__module__)
         clock = getattr(self._process, "clock", time.monotonic)
-        cuda = self._torch.cuda.is_initialized()
-        self._ledger = Ledger(clock, self._synchronize if cuda else lambda: None)
-        self._hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
+        streams = Streams(self._torch)
+        self._ledger = Ledger(clock, streams.drain)
+        self._hooks = Hooks(self._torch, self._ledger, streams, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
         self._products: Products | None = None
         self._watches = False
@@ -71,6 +71,7 @@ class Detail:
         """Set the hooks, at a boundary: the step that begins is the first."""
         self._hooks.on = True
         try:
+            self._hooks.streams.computes()
             self._patch()
             self._dynamo.start()
             self._warnings.start()
@@ -172,8 +173,11 @@ class Detail:
         put(scaler, "update", timed("rest", "scaler.update"))
         put(torch.autocast, "__enter__", hooks.autocast)
         put(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", hooks.loader)
-        for name in ("to", "cuda"):
-            put(torch.Tensor, name, timed("transfer", name, after=hooks.moved, users=True))
+        for name, after in (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled)):
+            put(torch.Tensor, name, hooks.transfer(name, after))
+        for name in ("wait_stream", "wait_event"):
+            put(torch.cuda.Stream, name, hooks.awaits(name))
+        put(torch.cuda.CUDAGraph, "replay", timed("graph", "replay"))
         for name, what in SYNCS.items():
             put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
         self._functions([torch.autograd], "backward", "backward", "backward", seen.backward)
@@ -188,10 +192,6 @@ class Detail:
 
     def _off(self) -> bool:
         return bool(self._process.off)
-
-    def _synchronize(self) -> None:
-        if not self._torch.cuda.is_current_stream_capturing():
-            TorchDevice().wait()
 
     def _failed(self, error: BaseException) -> None:
         self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..graphs import capturing
 from .calls import EVALUATION, SCALER, TEXT, Call, Ledger, Place
 from .patches import Callers
 from .seen import Seen
+from .streams import Streams
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
 After = Callable[[Call, tuple[Any, ...], Any], None]
@@ -19,17 +21,20 @@ class Hooks:
 
     `off` says that trainperf itself uses PyTorch, `failed` is told of a fault of ours.
     Only what the main thread does is looked at. `waits` is the loader's `__next__` that
-    is under way, until its time is known from the driver.
+    is under way, until its time is known from the driver; `streams` tells what goes on
+    beside the step.
     """
 
     def __init__(
         self,
         torch: Any,
         ledger: Ledger,
+        streams: Streams,
         off: Callable[[], bool],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.ledger = ledger
+        self.streams = streams
         self.seen = Seen(torch)
         self.off = off
         self.failed = failed
@@ -37,7 +42,6 @@ class Hooks:
         self.waits: Call | None = None
         self._torch = torch
         self._callers = Callers(torch)
-        self._cuda = bool(torch.cuda.is_initialized())
         self._main = threading.main_thread().ident
 
     def timed(
@@ -77,6 +81,8 @@ class Hooks:
                 return original(module, *args, **kwargs)
             trains = getattr(module, "training", True) and self._torch.is_grad_enabled()
             part = "forward" if trains else EVALUATION
+            if trains:
+                self.streams.computes()
             call = self._enter(part, "", False, None, (), {}, id(module))
             try:
                 output = original(module, *args, **kwargs)
@@ -87,6 +93,39 @@ class Hooks:
             return output
 
         return __call__
+
+    def transfer(self, name: str, after: After) -> Callable[[Any], Any]:
+        """What makes the hook of a copy; one beside the step costs it what it waits for it."""
+        timed = self.timed("transfer", name, after=after, users=True)
+
+        def make(original: Any) -> Any:
+            within = timed(original)
+
+            def hook(*args: Any, **kwargs: Any) -> Any:
+                if self._takes("transfer") and self.streams.aside():
+                    self.streams.copies()
+                    return original(*args, **kwargs)
+                return within(*args, **kwargs)
+
+            return hook
+
+        return make
+
+    def awaits(self, name: str) -> Callable[[Any], Any]:
+        """What makes the hook of a method by which the step may wait for copies beside it."""
+        timed = self.timed("transfer", name, users=True)
+
+        def make(original: Any) -> Any:
+            within = timed(original)
+
+            def hook(stream: Any, awaited: Any) -> Any:
+                if self._takes("transfer") and self.streams.awaits_copies(stream, awaited):
+                    return within(stream, awaited)
+                return original(stream, awaited)
+
+            return hook
+
+        return make
 
     def autocast(self, original: Any) -> Any:
         """The hook of `autocast.__enter__`: a region inside a forward counts as around it."""
@@ -138,7 +177,8 @@ class Hooks:
     # ----------------------------------------------------------------- internal
 
     def _watches(self) -> bool:
-        return self.on and threading.get_ident() == self._main and not self.off()
+        mine = self.on and threading.get_ident() == self._main and not self.off()
+        return mine and not capturing()  # a graph's calls are written down, not done
 
     def _takes(self, part: str) -> bool:
         return self._watches() and self.ledger.takes(part)
@@ -188,7 +228,14 @@ class Hooks:
 
     def moved(self, call: Call, args: tuple[Any, ...], result: Any) -> None:
         """A copy between devices, and not to another dtype; to the host, it is waited for."""
-        source, target = args[0].device, result.device
+        self._between(call, args[0].device, result.device)
+
+    def filled(self, call: Call, args: tuple[Any, ...], result: Any) -> None:
+        """A copy into a tensor that is there; between devices, as for `moved`."""
+        source = args[1] if len(args) > 1 else result
+        self._between(call, getattr(source, "device", result.device), result.device)
+
+    def _between(self, call: Call, source: Any, target: Any) -> None:
         if source == target:
             call.part = ""
         elif target.type == "cpu":
@@ -196,5 +243,5 @@ class Hooks:
 
     def awaited(self, call: Call, args: tuple[Any, ...], kwargs: Any) -> None:
         """Nobody waits for a tensor on the host, unless there is no other device at all."""
-        if self._cuda and args[0].device.type == "cpu":
+        if self.streams.used and args[0].device.type == "cpu":
             call.part = ""

@@ -13,6 +13,8 @@ from .source import goes_into_text, stands_in
 Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
 """What reads whether gradients overflowed: that is what a scaler is there for."""
+COPIES = ("to", "cuda", "copy_")
+"""Methods of a tensor that copy it to another device; the others of "transfer" wait for that."""
 
 
 class Split:
@@ -55,9 +57,12 @@ class Split:
             if (place.f_code, place.f_lineno) not in timed:
                 write("torch_wait", where=site(place), calls=calls / self._ledger.steps)
 
-    def parts(self) -> dict[str, list[float]]:
-        """Seconds and calls of each part that was seen, over all steps, and of the rest."""
-        parts: dict[str, list[float]] = {}
+    def parts(self) -> dict[str, list[Any]]:
+        """Seconds and calls of each part that was seen, over all steps, and of the rest.
+
+        Copies have the place of the dearest of them as well.
+        """
+        parts: dict[str, list[Any]] = {}
         for key, one in self._ledger.sums.items():
             part = self._part(key)
             if part in ("rest", EVALUATION):
@@ -67,6 +72,9 @@ class Split:
             total[1] += one.calls if key.what != SCALER else 0
         known = sum(seconds for seconds, _ in parts.values())
         parts["rest"] = [max(0.0, self._ledger.seconds - known), 0]
+        if "transfer" in parts:
+            copies = self._sums(lambda key: key.part == "transfer" and key.what in COPIES)
+            parts["transfer"] += [site(place)] if (place := _first(copies)) else []
         return parts
 
     def syncs(self) -> list[dict[str, Any]]:
@@ -155,15 +163,19 @@ class Split:
         )
 
     def _forward(self) -> Place | None:
-        """Where the forward is called that takes longest, of models with weights."""
-        return _first(
-            self._sums(
-                lambda key: (
-                    (key.part == "forward" or key.place in self._seen.trained)
-                    and self._seen.has_weights(key.of)
-                )
-            )
+        """Where the forward is called that takes longest, of models with weights.
+
+        Reentrant checkpointing runs it without gradients, as an evaluation does.
+        """
+        sums = self._sums(
+            lambda key: self._part(key) == "forward" and self._seen.has_weights(key.of)
         )
+        trained = {
+            key: one
+            for key, one in sums.items()
+            if key.part == "forward" or key.place in self._seen.trained
+        }
+        return _first(trained or sums)
 
     def _sums(self, wanted: Callable[[Key], bool]) -> dict[Key, Sum]:
         """The sums of the calls that are wanted, the longest first."""

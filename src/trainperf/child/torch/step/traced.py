@@ -13,6 +13,9 @@ OPERATORS = 15
 """So many operators are told by name."""
 ENGINE = "autograd::engine::evaluate_function: "
 """Stands before the name of a node of the backward graph while the engine is at it."""
+ATEN = "aten::"
+LIBRARY = "another's::"
+"""Stands for the operator of a kernel that none started."""
 LONGEST_NAME = 120
 """Characters of a kernel's name that are kept: templates run to thousands."""
 
@@ -40,6 +43,13 @@ Kernels of other makers (Triton) do not say what they compute on, and are not co
 is found is a lower bound.
 """
 
+LEFT = re.compile(
+    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
+    r"|scatter|sort|topk|fft|cholesky|solve",
+    re.IGNORECASE,
+)
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups."""
+
 Interval = tuple[int, int]
 
 
@@ -65,6 +75,7 @@ class Traced:
         """The fields of the event `torch_trace`; all but `passes` are per pass."""
         cuda = self.device == "cuda"
         leaves, times = self._by_operator() if cuda else self._own_times()
+        fusable = self._fusable() if cuda else _of_fusable(times)
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -76,6 +87,7 @@ class Traced:
                 for name, (calls, spent) in listed
             ],
             "others_s": self._mean(sum(spent for _, (_, spent) in others)),
+            "fusable_s": self._mean(fusable),
             "kernels": leaves / len(self.windows),
             "gap_s": self._mean(self._gaps()) if cuda else None,
             "tensor_core_s": self._mean(self._on_tensor_cores()) if cuda else None,
@@ -107,7 +119,7 @@ class Traced:
 
     def _by_operator(self) -> tuple[int, dict[str, list[int]]]:
         """How many kernels ran; calls of each operator and the time of what it started."""
-        names = {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
+        names = self._names()
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         seen: set[tuple[str, int]] = set()
         for event in self.on_device:
@@ -118,6 +130,23 @@ class Traced:
                 found[name][0] += 1
                 seen.add((name, by))
         return len(self.kernels), found
+
+    def _names(self) -> dict[int, str]:
+        """The operators by the numbers that what they started is linked to."""
+        return {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
+
+    def _fusable(self) -> int:
+        """Time of kernels that operators started which compiling can put together.
+
+        Those do little but read and write memory: element by element, sums, norms, softmax,
+        casts. Kernels that no operator started (Triton's) may be compiled already.
+        """
+        names = self._names()
+        return sum(
+            _end(event) - _start(event)
+            for event in self.kernels
+            if is_fusable(names.get(event.linked_correlation_id(), LIBRARY))
+        )
 
     def _gaps(self) -> int:
         """Time between first and last work of each pass in which the device had none."""
@@ -134,6 +163,18 @@ class Traced:
             for event in self.kernels
             if TENSOR_CORES.search(event.name())
         )
+
+
+def is_fusable(operator: str) -> bool:
+    """Whether compiling can put an operator together with others: one of PyTorch's own.
+
+    Nodes of the backward graph have no namespace in their names.
+    """
+    return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
+
+
+def _of_fusable(times: dict[str, list[int]]) -> int:
+    return sum(spent for name, (_, spent) in times.items() if is_fusable(name))
 
 
 def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:

@@ -1,0 +1,57 @@
+"""The words by which trainperf and a leg of a trial tell each other how far they are.
+
+They stand in one small file per leg, mapped into memory by both sides, so that the question
+"go on?" costs a step nothing that could be measured:
+
+    turn     which slice may run, counted from 1     written by trainperf
+    settle   steps of it that count for nobody       written by trainperf
+    steps    steps of it that are timed              written by trainperf
+    alone    1 if one process of the leg trains      written by trainperf
+    anew     1 if a loop ended, and another began    written by the leg
+    device   1 once it wants to use its device       written by the leg
+    go       1 once the device is its own            written by trainperf
+    compiles 1 while it compiles                     written by the leg
+    over     the slice that is complete, 0: warm-up  written by the leg, a word per rank
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+
+CONTROL = "control"
+TURN, SETTLE, STEPS, ALONE, ANEW, DEVICE, GO, COMPILES, OVER = range(9)
+"""The words; that of rank r is `OVER + r`."""
+MOST_RANKS = 256
+SIZE = 8 * (OVER + MOST_RANKS)
+WORD = struct.Struct("=q")
+
+
+class Words:
+    """The shared file of one leg: numbers of eight bytes, read and written whole.
+
+    Raises OSError where there is no space for it: to touch a page without any would
+    kill the process.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        fd = os.open(os.path.join(folder, CONTROL), flags, 0o600)
+        try:
+            if create:
+                os.pwrite(fd, bytes(SIZE), 0)
+            self._map = mmap.mmap(fd, SIZE)
+        finally:
+            os.close(fd)
+
+    def __getitem__(self, word: int) -> int:
+        value: int = WORD.unpack_from(self._map, word * 8)[0]
+        return value
+
+    def __setitem__(self, word: int, value: int) -> None:
+        WORD.pack_into(self._map, word * 8, value)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._map.close()

@@ -1,0 +1,71 @@
+"""The GPU memory that a PyTorch process takes, what is free, and how often it ran short."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..timing import spare_memory
+
+
+def record(driver: Any) -> None:
+    """Record what the script took of each GPU until now, before anything is probed.
+
+    `reserved_peak` is what PyTorch's allocator held at most, in bytes, and `free` what nobody
+    has now: what a process needs to run beside itself, also where NVML does not answer.
+    """
+    for index in _used():
+        cuda = _cuda()
+        stats = cuda.memory_stats(index)
+        free, total = cuda.mem_get_info(index)
+        reserved = int(stats.get("reserved_bytes.all.current", 0))
+        driver.record.write(
+            "gpu_memory",
+            index=index,
+            uuid=_uuid(cuda.get_device_properties(index)),
+            total=int(total),
+            free=int(free),
+            reserved=reserved,
+            # The peak may have been reset by the script.
+            reserved_peak=max(reserved, int(stats.get("reserved_bytes.all.peak", 0))),
+        )
+
+
+def retries() -> int:
+    """How often an allocation failed on any GPU until cached memory was given back.
+
+    An allocation that fails for good is no retry: the program learns of it.
+    """
+    return sum(int(_cuda().memory_stats(each).get("num_alloc_retries", 0)) for each in _used())
+
+
+def spare(device: Any) -> int | None:
+    """Bytes that can still be allocated where tensors of this device lie; None: not known.
+
+    On a GPU what nobody has, and what the allocator holds without using it.
+    """
+    if device.type == "cpu":
+        return spare_memory.available()
+    if device.type != "cuda":
+        return None
+    cuda = _cuda()
+    free, _ = cuda.mem_get_info(device)
+    return int(free + cuda.memory_reserved(device) - cuda.memory_allocated(device))
+
+
+def _used() -> list[int]:
+    """The GPUs that hold something of this process: to ask another would open it."""
+    cuda = _cuda()
+    if not cuda.is_initialized():
+        return []
+    return [each for each in range(cuda.device_count()) if cuda.memory_reserved(each)]
+
+
+def _uuid(properties: Any) -> str:
+    """As NVML writes it: "GPU-", or "MIG-" for a slice of one; "" where PyTorch does not say."""
+    told = str(getattr(properties, "uuid", "") or "")
+    return told if not told or told.startswith(("GPU-", "MIG-")) else f"GPU-{told}"
+
+
+def _cuda() -> Any:
+    return sys.modules["torch"].cuda

@@ -1,0 +1,61 @@
+"""The streams of a step on a GPU: the one it computes on, and those beside it.
+
+A copy on a stream of its own goes on while the step computes. What it costs the step is how
+long that has to wait for it: nothing, if it is hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..device import in_use
+from ..graphs import capturing
+
+
+class Streams:
+    """Tells where a step computes, from a boundary on; `copied` names the streams beside it.
+
+    Nothing is asked of a program that does not use CUDA.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._cuda = torch.cuda
+        self._computes: dict[int, int] = {}
+        self.copied: set[int] = set()
+        self.used = bool(torch.cuda.is_initialized())
+
+    def computes(self) -> None:
+        """The step computes on the stream that is in use now."""
+        if self.used:
+            self._computes[self._cuda.current_device()] = self._in_use()
+
+    def aside(self) -> bool:
+        """Whether what is queued now is queued beside the step."""
+        if not self.used:
+            return False
+        computes = self._computes.get(self._cuda.current_device())
+        return computes is not None and computes != self._in_use()
+
+    def copies(self) -> None:
+        """Something is copied on the stream that is in use now."""
+        self.copied.add(self._in_use())
+
+    def awaits_copies(self, stream: Any, awaited: Any) -> bool:
+        """Whether the step, if `stream` is its own, is to wait for copies beside it.
+
+        An event does not say which stream it is of: it counts if anything was copied aside.
+        """
+        if stream.cuda_stream not in self._computes.values():
+            return False
+        other = getattr(awaited, "cuda_stream", None)
+        return bool(self.copied) if other is None else other in self.copied
+
+    def drain(self) -> None:
+        """Wait for the streams in use, of all devices, and for no other: those go on beside."""
+        if not self.used or capturing():
+            return
+        for index in in_use():
+            self._cuda.current_stream(index).synchronize()
+
+    def _in_use(self) -> int:
+        return int(self._cuda.current_stream().cuda_stream)

@@ -1,0 +1,113 @@
+"""What a framework compiled, for the legs of a trial: read from the user's, written elsewhere.
+
+A leg that finds what the user's own runs have compiled starts as they do, and what one leg has
+compiled the next need not: that takes minutes for a large model. Nothing of it reaches the user's
+folders, and nothing is left of it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+INDUCTOR, TRITON, TRITON_HOME = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME"
+XLA = {
+    "XLA_FLAGS": "--xla_gpu_per_fusion_autotune_cache_dir",
+    "TF_XLA_FLAGS": "--tf_xla_persistent_cache_directory",
+}
+"""Flags that name a folder. XLA keeps nothing on disk where none is given, and a flag that it does
+not know ends the process: none is added."""
+LOCKS = "locks"
+"""TorchInductor's own: a lock of a file of the user's would be one of the user's runs."""
+LONGEST_S = 2.0
+"""Reading the user's folders takes no longer: what is not found is compiled again."""
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """A folder of the user's that a variable names, or a flag in it: `within` is what counts."""
+
+    variable: str
+    source: Path
+    name: str
+    flag: str = ""
+    within: str = ""
+
+
+def private(given: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The variables by which legs with the environment `given` use what `folder` holds."""
+    found: dict[str, str] = {}
+    for one in _caches(given):
+        own = str(folder / one.name)
+        text = found.get(one.variable, given.get(one.variable, ""))
+        found[one.variable] = text.replace(f"{one.flag}={one.source}", f"{one.flag}={own}")
+        if not one.flag:
+            found[one.variable] = own
+    return found
+
+
+@contextmanager
+def filled(given: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Make the folders that `private` names, with all that the user's hold, and remove them.
+
+    Files of the user's are linked, which costs little; all that writes there puts new files in
+    their place (`torch._inductor.codecache.write_atomic`, Triton's `os.replace`).
+    """
+    until = time.monotonic() + LONGEST_S
+    try:
+        for one in _caches(given):
+            with suppress(OSError):
+                _link(one.source / one.within, folder / one.name / one.within, until)
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _caches(given: Mapping[str, str]) -> Iterator[_Cache]:
+    """Where PyTorch, Triton and XLA keep what they compiled.
+
+    Kernels of TorchInductor lie in its own folder unless `TRITON_CACHE_DIR` is set, so that is
+    moved only where it is; the user's own kernels lie in `.triton/cache` of the home.
+    """
+    yield _Cache(INDUCTOR, Path(given.get(INDUCTOR) or _of_inductor(given)), "inductor")
+    if given.get(TRITON):
+        yield _Cache(TRITON, Path(given[TRITON]), "triton")
+    else:
+        home = given.get(TRITON_HOME) or given.get("HOME") or os.path.expanduser("~")
+        yield _Cache(TRITON_HOME, Path(home), "triton", within=".triton/cache")
+    for variable, flag in XLA.items():
+        for path in re.findall(rf"{flag}=(\S+)", given.get(variable, ""))[-1:]:
+            yield _Cache(variable, Path(path), flag.strip("-"), flag)
+
+
+def _of_inductor(given: Mapping[str, str]) -> str:
+    """As `torch._inductor.runtime.cache_dir_utils.default_cache_dir` has it."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, ImportError, OSError):
+        name = f"uid_{os.getuid()}"
+    base = given.get("TMPDIR") or tempfile.gettempdir()
+    return os.path.join(base, "torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", name))
+
+
+def _link(source: Path, target: Path, until: float) -> None:
+    """Fill `target` with links to all files of `source`, in folders of its own."""
+    target.mkdir(parents=True, exist_ok=True)
+    for path, folders, files in os.walk(source):
+        if LOCKS in folders:
+            folders.remove(LOCKS)
+        own = target / os.path.relpath(path, source)
+        own.mkdir(exist_ok=True)
+        for name in files:
+            if time.monotonic() > until:
+                return
+            with suppress(OSError):
+                os.symlink(os.path.abspath(os.path.join(path, name)), own / name)

@@ -1,0 +1,257 @@
+"""What is planted, one after the other, and diagnosed as any script is."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trainperf import store
+from trainperf.diagnose import Request, diagnose
+from trainperf.errors import TrainperfError
+from trainperf.machine.doctor.checkup import Check
+from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg, Ratio, Run
+from trainperf.patch.fix import fix
+from trainperf.run.spawn import interruptible
+from trainperf.self_test import bed as beds
+from trainperf.self_test.bed import Bed
+from trainperf.self_test.judging import (
+    REPAIR,
+    SAME,
+    STEP,
+    Figure,
+    SelfTest,
+    neighbours,
+    nothing_kept,
+    nothing_to_gain,
+)
+from trainperf.self_test.report import kept_of
+from trainperf.self_test.waiting import Waiting
+from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.planning import SEED, WARM_UP_STEPS
+from trainperf.trial.side_by_side import Bench, SideBySide
+
+MOST_S = 110.0
+"""What all of it may take."""
+HIDDEN_S = 30.0
+AFTER_S = 15.0
+"""What the starvation leaves of it: a plain run of its repair, and a moment for the A/A."""
+LEAST_S = 15.0
+LEGS = 3
+"""The script, its control, and the one with a faster loader."""
+TURNS = "taking turns"
+"""How the progress of trials begins once their legs have warmed up."""
+
+Say = Callable[[str], None]
+
+
+def self_test(
+    say: Say, framework: str | None = None, most_s: float = MOST_S, preamble: str = ""
+) -> SelfTest:
+    """Plant a hidden loader, a script against itself and a starvation; measure each.
+
+    The truth is the plain script. `say` is told what is going on. With the `framework` named
+    ("torch", "tensorflow"), else with one that is installed. All files are gone afterwards.
+    Raises `TrainperfError` where there is nothing to test with, or it does not run.
+    """
+    plants = beds.find(framework)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="trainperf-self-test-") as folder, ExitStack() as stack:
+        say(f"asking {plants.name} what it computes on")
+        bed = beds.lay_out(plants, Path(folder), preamble)
+        waiting = stack.enter_context(Waiting())
+        test = _Test(bed, say, began + most_s, waiting)
+        for name, experiment in (
+            ("hidden loader", test.hidden),
+            ("starvation", test.starved),
+            ("A/A", test.same),
+        ):
+            try:
+                experiment()
+            except (TrainperfError, LegFailed) as error:
+                late = str(error) in (LATE, NO_SLICE)
+                test.checks.append(Check(name, "unknown" if late else "problem", f"{error}"))
+        return test.result(time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class _Diagnosed:
+    """A diagnosis, and the shares by which waiting for a core made its steps longer."""
+
+    found: Diagnosis
+    in_steps: float
+    in_turns: float
+
+
+@dataclass
+class _Moments:
+    """When steps were first timed, and last; when legs took turns; 0 where they were not."""
+
+    real: float = 0.0
+    after: float = 0.0
+    turns: float = 0.0
+
+    def note(self, event: Event) -> None:
+        """Look at an event of a diagnosis as it comes."""
+        now = time.monotonic()
+        if event["e"] == "trial" and event["text"].startswith(TURNS):
+            self.turns = self.turns or now
+        if event["e"] == "phase" and event["p"] == "real":
+            self.real = self.real or now
+        if event["e"] == "phase" and event["p"] in ("real", "resident", "input"):
+            self.after = now
+
+
+@dataclass
+class _Test:
+    bed: Bed
+    say: Say
+    until: float
+    waiting: Waiting
+    figures: list[Figure] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
+    hidden_s: float = 0.05
+
+    def hidden(self) -> None:
+        """Diagnose a loader whose items cost the step nothing."""
+        step_s, waited = self._plain("a hidden loader", self.bed.hidden)
+        self.hidden_s = step_s
+        diagnosed = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
+        found = diagnosed.found
+        self._step("hidden loader: step", step_s, found, waited + diagnosed.in_steps)
+        about = [one.id for one in found.findings if one.category in ("input", "storage")]
+        self.checks.append(nothing_to_gain(about, [one.fix for one in found.trials if one.kept]))
+
+    def starved(self) -> None:
+        """Diagnose a step that waits for its items, and apply the patch."""
+        step_s, waited = self._plain("a starvation", self.bed.starved)
+        diagnosed = self._diagnosed("starved", self.bed.starved, self._left() - AFTER_S)
+        found, in_turns = diagnosed.found, diagnosed.in_turns
+        self._step("starvation: step", step_s, found, waited + diagnosed.in_steps)
+        if found.control is not None:
+            self._against_itself("A/A: beside the starvation", found.control, "", in_turns)
+        name, stack = "starvation: repair", found.stack
+        if stack is None:
+            self.checks.append(nothing_kept(name, found.trials, found.trying))
+            return
+        store.save(found, self.bed.folder / store.DIAGNOSIS_FILE)
+        fix(self.bed.folder / store.DIAGNOSIS_FILE, (), dry=False)
+        patched_s, again = self._plain("the starvation, repaired", self.bed.starved)
+        off = waited + in_turns + again
+        expected = step_s / patched_s
+        from_ = f"plain runs: {step_s * 1e3:.1f} and {patched_s * 1e3:.1f} ms"
+        self.figures.append(Figure(name, "×", expected, stack.speedup, REPAIR, off, from_))
+
+    def same(self) -> None:
+        """Let that script take turns with itself, and with one whose loader is faster."""
+        self.say("the same script against itself")
+        run = Run(
+            command=self.bed.command(self.bed.hidden),
+            cwd=str(self.bed.folder),
+            label=self.bed.plants.script,
+            env={"PYTHONHASHSEED": "0"},
+            seed=SEED,
+            leg=Leg(WARM_UP_STEPS),
+        )
+        faster = replace(run, command=(*run.command, *self.bed.plants.more))
+        tried = Candidate(("faster loader",), faster, Equivalence.EXACT, None, 0)
+        costs = Costs(start_s=5.0, step_s=self.hidden_s, epoch_s=None, cores=2.0)
+        folder = self.bed.folder / "legs"
+        folder.mkdir()
+        turns_from: list[float] = []
+
+        def progress(text: str, done: float | None) -> None:
+            self.say(text)
+            if text.startswith(TURNS) and not turns_from:
+                turns_from.append(time.monotonic())
+
+        bench = Bench(run, folder, costs, LEGS, progress)
+        with interruptible() as asked, SideBySide(bench) as engine:
+            (measured,) = engine.compare([tried], Clock(self.until, asked))
+            baseline = engine.baseline()
+        if asked():
+            raise KeyboardInterrupt
+        waited = self.waiting.share(turns_from[0]) if turns_from else 0.0
+        self._against_itself("A/A: beside a hidden loader", baseline.control, "", waited)
+        name = "hidden loader: made faster"
+        self._against_itself(name, measured.ratio, measured.failure, waited)
+
+    def result(self, took: float) -> SelfTest:
+        """What all of them gave."""
+        seen = [one for one in self.diagnoses.values() if one.loop is not None]
+        uses = [use for one in seen for use in one.utilization if use.phase == "real"]
+        others = [use.others_cores for use in uses if use.others_cores is not None]
+        machine = next((one.machine for one in self.diagnoses.values()), None)
+        shared = [
+            f"GPU {gpu.index}"
+            for gpu in (machine.gpus if machine is not None and self.bed.gpu else ())
+            if gpu.other_processes and (gpu.busy_before or 0.0) > STEP
+        ]
+        cores = machine.cores if machine is not None else 0.0
+        self.checks.append(neighbours(max(others, default=None), cores, shared))
+        return SelfTest(
+            self.bed.plants.name,
+            self.bed.version,
+            self.bed.gpu or "the CPU",
+            tuple(self.figures),
+            tuple(self.checks),
+            took,
+            {name: kept_of(one) for name, one in self.diagnoses.items()},
+        )
+
+    def _left(self) -> float:
+        return self.until - time.monotonic()
+
+    def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float]:
+        """What a step takes in a plain run, and how much of that it waited for a core."""
+        self.say(f"{what}: a plain run")
+        step_s = self.bed.plain(words)
+        ended = time.monotonic()
+        return step_s, self.waiting.share(ended - beds.STEPS * step_s)
+
+    def _diagnosed(self, name: str, words: tuple[str, ...], budget_s: float) -> _Diagnosed:
+        """What trainperf says of the script, and how long it waited for a core meanwhile."""
+        self.say(f"{name}: the diagnosis")
+        folder = self.bed.folder / name
+        folder.mkdir()
+        run = Run(
+            command=self.bed.command(words),
+            cwd=str(self.bed.folder),
+            label=self.bed.plants.script,
+            budget_s=max(LEAST_S, budget_s),
+        )
+        at = _Moments()
+
+        def on_event(event: Event) -> None:
+            at.note(event)
+            if event["e"] == "trial":
+                self.say(f"{name}: {event['text']}")
+
+        found, _ = diagnose(Request(run, folder, only=(self.bed.plants.fix,)), on_event)
+        if found.ending is Ending.INTERRUPTED or (found.trying and found.trying.interrupted):
+            raise KeyboardInterrupt
+        if found.loop is None:
+            why = found.output_tail.strip().splitlines()
+            said = why[-1] if why else found.verdict.text
+            raise TrainperfError(f"its diagnosis saw no loop: {said}")
+        self.diagnoses[name] = found
+        in_steps = self.waiting.share(at.real, at.after)
+        in_turns = self.waiting.share(at.turns) if at.turns else 0.0
+        return _Diagnosed(found, in_steps, in_turns)
+
+    def _step(self, name: str, expected: float, found: Diagnosis, waited: float) -> None:
+        measured = found.times.real_s
+        self.figures.append(Figure(name, "s", expected, measured, STEP, waited, "plain run"))
+
+    def _against_itself(
+        self, name: str, found: Ratio | Control | None, failure: str, waited: float
+    ) -> None:
+        measured = found.speedup if found is not None else None
+        failure = "" if failure == LATE else failure
+        self.figures.append(Figure(name, "×", 1.0, measured, SAME, waited, reason=failure))

@@ -1,0 +1,144 @@
+"""From what was planted and measured to whether the measuring holds here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainperf.machine.doctor.checkup import Check, Status
+from trainperf.model import Outcome, Trial, Trials
+from trainperf.model.words import ratio, seconds, share
+
+STEP = 0.03
+"""How far a measured step may lie from that of the plain run."""
+REPAIR = 0.05
+"""How far a measured speed-up may lie from that of plain runs."""
+SAME = 0.02
+"""How far from 1 a script may lie against itself."""
+BUSY = 0.1
+"""Where threads waited for a core for a larger share, a figure outside its band says nothing."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that is known, and what trainperf measured of it.
+
+    `expected` comes `from_` a plain run, or is planted. `measured` may lie off by the share
+    `allowed`, and by `waited` more: the share by which waiting for a core made steps longer.
+    `reason` says why nothing was measured.
+    """
+
+    name: str
+    unit: Literal["s", "×"]
+    expected: float
+    measured: float | None
+    allowed: float
+    waited: float = 0.0
+    from_: str = ""
+    reason: str = ""
+
+    @property
+    def band(self) -> float:
+        """The share by which the two may differ."""
+        return self.allowed + self.waited
+
+    @property
+    def off(self) -> float | None:
+        """By which share the measured number is larger than the expected one."""
+        return None if self.measured is None else self.measured / self.expected - 1
+
+    @property
+    def status(self) -> Status:
+        """Whether it holds; unknown where the machine was too busy, or time was missing."""
+        if self.off is None:
+            return "problem" if self.reason else "unknown"
+        if abs(self.off) <= self.band:
+            return "ok"
+        return "unknown" if self.waited > BUSY else "problem"
+
+    def check(self) -> Check:
+        """It as a line of the report."""
+        words = ratio if self.unit == "×" else seconds
+        from_ = f" ({self.from_})" if self.from_ else ""
+        text = f"expected {words(self.expected)}{from_}"
+        if self.off is None:
+            return Check(self.name, self.status, f"{text}, {self.reason or 'the time was over'}")
+        band = f"{share(self.allowed)}"
+        if self.waited >= 0.001:
+            band = f"{share(self.band)}: {band}, and {share(self.waited)} of waiting for a core"
+        assert self.measured is not None
+        text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %, may be off by {band}"
+        advice = "try again where nothing else runs" if self.status == "unknown" else ""
+        return Check(self.name, self.status, text, advice)
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """What the self-test found: figures, other checks, and the diagnoses for a bug report."""
+
+    framework: str
+    version: str
+    device: str
+    figures: tuple[Figure, ...]
+    checks: tuple[Check, ...]
+    seconds: float
+    diagnoses: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> tuple[Check, ...]:
+        """All of it, a line each."""
+        return (*(one.check() for one in self.figures), *self.checks)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measuring holds on this machine; None where it cannot be told."""
+        found = {one.status for one in self.lines}
+        if "problem" in found:
+            return False
+        return None if "unknown" in found else True
+
+    @property
+    def conclusion(self) -> str:
+        """That as a sentence."""
+        on = f"with {self.framework} {self.version} on {self.device}"
+        if self.holds:
+            return f"The measuring holds here, {on}."
+        if self.holds is None:
+            return f"Whether the measuring holds here, {on}, could not be told."
+        return (
+            f"The measuring does not hold here, {on}. Please report it, "
+            "with the file that --json FILE writes."
+        )
+
+
+def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
+    """Whether a loader that is hidden behind the step was left alone.
+
+    `found` are the findings about the input, `kept` the fixes that trials kept.
+    """
+    name = "hidden loader: findings"
+    wrong = [*found, *(f"{one} kept" for one in kept)]
+    if wrong:
+        return Check(name, "problem", f"expected none about the input, found {', '.join(wrong)}")
+    return Check(name, "ok", "expected none about the input, found none")
+
+
+def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> Check:
+    """A planted cause whose repair was not kept; unknown where there was no time to try it."""
+    came = [f"{one.name}: {one.outcome}{f', {one.reason}' if one.reason else ''}" for one in trials]
+    late = all(one.outcome is Outcome.NOT_TRIED for one in trials)
+    why = "; ".join(came) or (trying.reason if trying is not None else "nothing was tried")
+    unknown = late and trying is not None and trying.budget_needed_s is not None
+    advice = "try again where nothing else runs" if unknown else ""
+    text = f"expected a repair, none was kept: {why}"
+    return Check(name, "unknown" if unknown else "problem", text, advice)
+
+
+def neighbours(cores: float | None, of: float, gpus: list[str]) -> Check:
+    """What others took of the machine meanwhile."""
+    if gpus:
+        return Check("neighbours", "warning", f"others use {', '.join(gpus)}", "try without them")
+    if cores is None:
+        return Check("neighbours", "ok", "what others took of the cores is not told here")
+    return Check("neighbours", "ok", f"others took {cores:.1f} of {of:g} cores at most")

@@ -1,0 +1,52 @@
+"""The bench that legs are compared on: a run, a folder, costs and room, for both ways to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainperf.model import Run
+from trainperf.run.spawn import run_file_of
+from trainperf.run.stopping import LEG, Guard
+from trainperf.trial.budget import Costs
+from trainperf.trial.legs.leg import Leg
+from trainperf.trial.outcome import Measured, Start
+
+CACHES = f"{LEG}caches"
+"""The folder of what legs compile, beside theirs: it goes when they do."""
+Say = Callable[[str, float | None], None]
+"""Tells the user what is going on, and which share of it is done."""
+Keep = Callable[[Sequence[Measured]], float]
+"""Seconds to be kept of the time for what comes after, from what was measured until now."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What trials are made with: the unchanged leg's run, a folder, the costs, the room."""
+
+    run: Run
+    folder: Path
+    costs: Costs
+    legs: int
+    say: Say
+
+
+def guarded(bench: Bench) -> Guard:
+    """A guard over the legs to come, and over what they compile."""
+    guard = Guard()
+    guard.watch(run_file_of(bench.folder / CACHES))
+    return guard
+
+
+def nothing(measured: Sequence[Measured]) -> float:
+    """Keep no time for anything else."""
+    return 0.0
+
+
+def start_of(leg: Leg) -> Start | None:
+    """What a leg took from its start to its first update of the weights, without waiting."""
+    for event in leg.trained:
+        if event["e"] == "first_update":
+            return Start(float(event["t"]) - leg.started_s - leg.waited_s, event.get("cpu"))
+    return None

@@ -1,0 +1,199 @@
+"""Copies on the stream of a step and beside it, on a GPU that is emulated by arithmetic."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from fakes import Clock, FakeProcess  # noqa: E402
+from trainperf.child.torch.step import hooks  # noqa: E402
+from trainperf.child.torch.step.detail import Detail  # noqa: E402
+
+COPY_S, COMPUTE_S = 0.040, 0.050
+
+
+class Gpu:
+    """Two streams, first in, first out; the host waits on a clock that only it moves."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.copy_s = COPY_S
+        gpu = self
+
+        class Stream:
+            made = 0
+
+            def __init__(self) -> None:
+                Stream.made += 1
+                self.cuda_stream = Stream.made
+                self.free_at = 0.0
+
+            def wait_stream(self, stream: Any) -> None:
+                self.free_at = max(self.free_at, stream.free_at)
+
+            def wait_event(self, event: Any) -> None:
+                self.free_at = max(self.free_at, event.at)
+
+            def record_event(self) -> Any:
+                return SimpleNamespace(at=self.free_at)
+
+            def synchronize(self) -> None:
+                gpu.clock.tick(max(0.0, self.free_at - gpu.clock()))
+
+        self.Stream = Stream
+        self.now = Stream()
+
+    def launch(self, seconds: float) -> None:
+        self.now.free_at = max(self.now.free_at, self.clock()) + seconds
+
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        before, self.now = self.now, stream
+        yield
+        self.now = before
+
+
+USERS = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        gpu.launch(seconds)
+        return self.one(x)
+
+net, x = Net(), torch.ones(2, 4)
+side = gpu.Stream()
+for _ in range(4):
+    boundary()
+{step}
+    net(x).sum().backward()
+boundary()
+"""
+ON_THE_STEP_S = '    y = x.to("cuda")'
+PREFETCHED = """\
+    torch.cuda.current_stream().wait_stream(side)
+    with gpu.on(side):
+        y = x.to("cuda")"""
+BY_EVENT = """\
+    torch.cuda.current_stream().wait_event(side.record_event())
+    with gpu.on(side):
+        y = x.to("cuda")"""
+ALL_ON_ONE = """\
+    gpu.now = side
+    y = x.to("cuda")"""
+FILLED = "    x.copy_(torch.ones(2, 4))"
+
+
+@pytest.fixture
+def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
+    """Seconds, calls and place of the parts of a step of the user's."""
+    gpu = Gpu(Clock())
+    fakes = {
+        "is_initialized": lambda: True,
+        "is_current_stream_capturing": lambda: False,
+        "get_sync_debug_mode": lambda: 1,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "current_stream": lambda *_: gpu.now,
+        "Stream": gpu.Stream,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+
+    def copy(tensor: Any, *_: Any) -> Any:
+        gpu.launch(gpu.copy_s)
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "to", copy)
+    monkeypatch.setattr(torch.Tensor, "copy_", copy)
+    monkeypatch.setattr(hooks.Hooks, "_between", lambda *_: None)  # all tensors are on the CPU
+
+    def run(step: str, copy_s: float = COPY_S) -> dict[str, Any]:
+        gpu.copy_s = copy_s
+        process = FakeProcess(clock=gpu.clock)
+        loops = SimpleNamespace(
+            process=process,
+            model_calls={},
+            shapes={},
+            set_to_none={},
+            zero_grad_sites={},
+            step_sites={},
+        )
+        detail = Detail(loops)
+        at: list[float] = []
+
+        def boundary() -> None:
+            if at:
+                detail.step_ended(gpu.clock() - at[0])
+                at.clear()
+            else:
+                detail.start()
+            at.append(gpu.clock())
+
+        path = tmp_path / "users_own.py"
+        path.write_text(USERS.format(step=step), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("users_own", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module: Any = importlib.util.module_from_spec(spec)
+        module.gpu, module.seconds, module.boundary = gpu, COMPUTE_S, boundary
+        monkeypatch.setitem(sys.modules, "users_own", module)
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            detail.stop()
+        assert not process.record.of("missing")
+        [event] = process.record.of("torch_split")
+        return {name: (one[0] / event["steps"], *one[1:]) for name, one in event["parts"].items()}
+
+    return run
+
+
+def test_a_copy_beside_the_step_that_is_hidden_costs_nothing(split):
+    parts = split(PREFETCHED)
+    assert parts["transfer"][0] == pytest.approx(0.0)
+    assert parts["forward"][0] == pytest.approx(COMPUTE_S)
+
+
+def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split):
+    parts = split(PREFETCHED, 0.080)
+    waits = 3 * (0.080 - COMPUTE_S) / 4  # the first step has nothing to wait for
+    assert parts["transfer"][:2] == pytest.approx((waits, 3))
+    assert parts["forward"][0] == pytest.approx(COMPUTE_S)
+
+
+def test_an_event_that_is_waited_for_says_the_same(split):
+    assert split(BY_EVENT)["transfer"][0] == pytest.approx(0.0)
+
+
+def test_an_event_of_a_copy_that_is_not_hidden_costs_its_wait(split):
+    waits = 3 * (0.080 - COMPUTE_S) / 4
+    assert split(BY_EVENT, 0.080)["transfer"][0] == pytest.approx(waits)
+
+
+def test_a_copy_on_the_stream_of_the_step_costs_all_of_it(split):
+    seconds, calls, where = split(ON_THE_STEP_S)["transfer"]
+    assert (seconds, calls) == (pytest.approx(COPY_S), 4)
+    assert (where["line"], where["end_line"]) == (16, 16)
+
+
+def test_a_tensor_that_is_filled_is_a_copy(split):
+    assert split(FILLED)["transfer"][:2] == (pytest.approx(COPY_S), 4)
+
+
+def test_a_whole_step_on_a_stream_of_its_own_copies_on_it(split):
+    """From its first forward on; until then it is not known where the step computes."""
+    parts = split(ALL_ON_ONE)
+    assert parts["transfer"][:2] == (pytest.approx(3 * COPY_S / 4), 3)

@@ -1,0 +1,1 @@
+"""A device that runs later than the host, without a GPU: for tests of what is timed on one."""

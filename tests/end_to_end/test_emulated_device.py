@@ -1,0 +1,92 @@
+"""Whole diagnoses of a script whose device runs later than the host: an emulated one.
+
+What is hidden behind the device costs nothing, and what is not is found at its own ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from observing import patient
+
+pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
+
+TESTS = Path(__file__).parents[1]
+CLOSE = 0.05
+
+
+def diagnosed(kind: str, folder: Path, *words: str) -> dict[str, Any]:
+    shutil.copy(TESTS / "end_to_end/seeds/torch_emulated.py", folder / "train.py")
+    library = folder / "site-packages"  # what waits in it is no function of the script's own
+    shutil.copytree(TESTS / "emulation", library / "emulation")
+    report = folder / "report.json"
+    done = subprocess.run(
+        (
+            sys.executable, "-m", "trainperf", "diagnose", "--json", str(report),
+            "--output-dir", str(folder / "runs"), *words, "train.py",
+        ),
+        cwd=folder, env=patient() | {"KIND": kind, "EMULATION": str(library)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(report.read_text())
+    assert found["loop"]["clock"] == "CUDA events"
+    return found
+
+
+def kept(report: dict[str, Any]) -> list[str]:
+    return [one["fix"] for one in report["trials"] if one["kept"]]
+
+
+@pytest.mark.sentinel
+@pytest.mark.timeout(300)
+def test_a_hidden_loader_is_no_cause(tmp_path: Path) -> None:
+    report = diagnosed("hidden", tmp_path, "--budget", "40s")
+    assert report["times"]["real_s"] == pytest.approx(0.150, rel=CLOSE)
+    assert report["times"]["resident_s"] == pytest.approx(0.150, rel=CLOSE)
+    assert report["verdict"]["utilization"] > 0.97
+    assert report["verdict"]["bottleneck"] not in ("input", "host", "storage")
+    assert kept(report) == []
+
+
+@pytest.mark.timeout(300)
+def test_an_input_that_is_not_hidden_is_repaired_at_its_own_ratio(tmp_path: Path) -> None:
+    report = diagnosed("input", tmp_path, "--budget", "90s", "--only", "torch_workers")
+    assert report["times"]["real_s"] == pytest.approx(0.120, rel=CLOSE)
+    assert report["verdict"]["bottleneck"] == "input"
+    [trial] = [one for one in report["trials"] if one["kept"]]
+    assert trial["speedup"] == pytest.approx(3.0, rel=2 * CLOSE)
+
+
+@pytest.mark.timeout(300)
+def test_many_small_launches_are_the_hosts(tmp_path: Path) -> None:
+    report = diagnosed("host", tmp_path, "--no-trials")
+    assert report["verdict"]["bottleneck"] == "host"
+    assert report["times"]["real_s"] > 0.029  # 300 launches of 0.1 ms
+
+
+@pytest.mark.timeout(300)
+def test_a_copy_that_is_waited_for_is_named_with_its_line(tmp_path: Path) -> None:
+    report = diagnosed("transfer", tmp_path, "--no-trials")
+    assert report["times"]["real_s"] == pytest.approx(0.050, rel=CLOSE)
+    assert report["verdict"]["bottleneck"] == "host"
+    [copies] = [one for one in report["step"]["parts"] if one["name"] == "transfer"]
+    assert copies["seconds"] == pytest.approx(0.030, rel=0.2)
+    lines = (tmp_path / "train.py").read_text().splitlines()
+    assert 'x.to("meta")' in lines[copies["where"]["line"] - 1]
+
+
+@pytest.mark.timeout(300)
+def test_two_devices_at_a_time_take_as_long_as_one(tmp_path: Path) -> None:
+    report = diagnosed("two", tmp_path, "--no-trials")
+    assert report["times"]["real_s"] == pytest.approx(0.060, rel=CLOSE)
+    assert report["verdict"]["bottleneck"] not in ("input", "host", "storage")

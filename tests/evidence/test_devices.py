@@ -1,0 +1,198 @@
+"""Which GPUs the training uses of those it sees, and which of NVML's they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recordings import FIT, observed
+from trainperf.errors import NotMeasured
+from trainperf.evidence.devices import device, of_others
+from trainperf.fixes.common.cases import GIB, machine
+from trainperf.model import Device, Gpu, MigSlice
+
+T4, A10G = "Tesla T4", "NVIDIA A10G"
+LOOP = {**FIT, "kind": "iterator", "framework": "torch"}
+
+
+def card(index: int, number: int | None = None, name: str = A10G, **fields: Any) -> Gpu:
+    """The GPU of NVML's `index`; `number` is on its label."""
+    uuid = f"GPU-0000000{index if number is None else number}-aaaa"
+    fields.setdefault("memory_total", 24 * GIB)
+    return Gpu(index, name, uuid=uuid, compute_capability="8.6", **fields)
+
+
+def told(number: int, uuid: str | None = None, used: bool = True, **fields: Any) -> dict[str, Any]:
+    """What the script's process said of a device."""
+    known = {"name": A10G, "memory": None, "capability": None}
+    return {"number": number, "uuid": uuid, "used": used, **known, **fields}
+
+
+def on(
+    *gpus: dict[str, Any], cards: tuple[Gpu, ...] = (), shown: str | None = None, order: Any = None
+) -> Device:
+    framework = {
+        "e": "framework",
+        "name": "torch",
+        "version": "2.13.0",
+        "keras": None,
+        "legacy": False,
+        "cuda": True,
+        "gpus": list(gpus),
+        "logical": 1,
+    }
+    facts = [
+        {"e": "fact", "k": "cuda_visible_devices", "v": shown},
+        {"e": "fact", "k": "cuda_device_order", "v": order},
+    ]
+    return device(observed(*facts, LOOP, framework), machine(gpus=cards))
+
+
+# ---------------------------------------------------------------- what is not known
+
+
+TWO = (card(0), card(1))
+MIXED = (card(0), card(1, name=T4))
+
+
+@pytest.mark.parametrize(
+    ("seen", "cards", "shown"),
+    [
+        ([told(0, "0000000f-aaaa")], TWO, None),  # no such GPU here
+        ([told(0, "0000000")], TWO, None),  # the beginning of two
+        ([told(0), told(1)], MIXED, None),  # CUDA may count the faster one first
+        ([told(0)], MIXED, "1"),
+        ([told(0)], (card(0, name=T4),), None),  # the only one, and another
+        ([told(0)], (), None),  # NVML does not answer
+        ([told(0), told(1)], TWO, "0"),  # the variable was set when CUDA had begun
+        ([told(0)], TWO, "1gpu"),
+        ([told(0)], TWO, "5"),
+        ([told(0)], TWO, "GPU-"),
+        ([told(0)], (replace(TWO[0], uuid=None), replace(TWO[1], uuid=None)), "GPU-0"),
+    ],
+)
+def test_which_gpu_it_is_may_not_be_known(
+    seen: list[dict[str, Any]], cards: tuple[Gpu, ...], shown: str | None
+) -> None:
+    assert {gpu.index for gpu in on(*seen, cards=cards, shown=shown).gpus} == {None}
+
+
+def test_what_cuda_says_is_known_without_nvml() -> None:
+    seen = told(0, "aaaa", name="NVIDIA H100", memory=80 * GIB, capability="9.0")
+    (gpu,) = on(seen).gpus
+    assert (gpu.index, gpu.name, gpu.memory_total) == (None, "NVIDIA H100", 80 * GIB)
+    assert gpu.compute_capability == "9.0"
+
+
+def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
+    found = on(told(0, used=False), told(1, used=False), cards=TWO)
+    assert (found.kind, found.name, len(found.gpus), found.used) == ("CPU", "a CPU", 2, ())
+    with pytest.raises(NotMeasured):
+        _ = found.first
+
+
+def test_whether_there_are_gpus_is_not_known_of_a_process_that_did_not_begin_with_cuda() -> None:
+    assert on(cards=TWO) == Device("CPU", "a CPU", 1)
+
+
+def test_a_run_that_ended_before_its_framework_was_asked_says_the_cpu() -> None:
+    assert device(observed(LOOP), machine()) == Device("CPU", "a CPU", 1)
+
+
+def test_logical_cpus_are_counted() -> None:
+    framework = {"e": "framework", "name": "torch", "gpus": [], "logical": 2}
+    assert device(observed(LOOP, framework), machine()).count == 2
+
+
+# --------------------------------------------------------------------- what is known
+
+
+def test_one_gpu_of_eight_is_used_and_it_is_the_one_with_its_uuid() -> None:
+    cards = tuple(card(index, 7 - index) for index in range(8))
+    seen = [told(number, f"0000000{number}-aaaa", used=number == 2) for number in range(8)]
+    found = on(*seen, cards=cards)
+    assert (found.kind, found.count, len(found.gpus)) == ("GPU", 1, 8)
+    assert (found.first.number, found.first.index) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("seen", "cards", "shown", "order", "index"),
+    [
+        ([told(0)], TWO, "1", None, 1),  # alike, so counted alike
+        ([told(0), told(1, used=False)], TWO, None, None, 0),
+        ([told(0)], TWO, "GPU-00000001-aaaa", None, 1),
+        ([told(0)], TWO, "GPU-00000001", None, 1),
+        ([told(0, name=T4)], MIXED, "1", "PCI_BUS_ID", 1),
+        ([told(0, name=T4), told(1)], tuple(reversed(MIXED)), " 1 , 0", "PCI_BUS_ID", 1),
+        ([told(0, "00000001-AAAA")], TWO, "0", None, 1),  # the UUID goes before the variable
+        ([told(0)], (card(3),), "3", None, 3),  # NVML in a container
+        ([told(0, name="")], (card(0),), None, None, 0),
+    ],
+)
+def test_without_a_uuid_the_variables_tell(
+    seen: list[dict[str, Any]], cards: tuple[Gpu, ...], shown: Any, order: Any, index: int
+) -> None:
+    found = on(*seen, cards=cards, shown=shown, order=order)
+    assert found.gpus[0].index == index
+
+
+def test_what_tensorflow_does_not_tell_nvml_does() -> None:
+    (gpu,) = on(told(0), cards=(card(0),)).gpus
+    assert (gpu.compute_capability, gpu.memory_total) == ("8.6", 24 * GIB)
+
+
+# ----------------------------------------------------------------------------- slices
+
+
+SLICES = tuple(MigSlice(f"MIG-{n}{n}-bb", f"{A10G} MIG 1g.10gb", 10 * GIB) for n in (1, 2))
+DIVIDED = card(0, mig=True, slices=SLICES, memory_total=80 * GIB)
+PART = {"name": f"{A10G} MIG 1g.10gb"}
+
+
+@pytest.mark.parametrize(
+    ("uuid", "shown", "place"),
+    [
+        ("22-bb", None, 1),
+        ("00000000-aaaa", None, None),  # the card's: which slice it is, is not known
+        (None, "MIG-11-bb", 0),
+        (None, "MIG-GPU-00000000-aaaa/7/0", None),  # as old drivers name a slice
+        (None, None, None),
+    ],
+)
+def test_a_slice_is_known_by_its_own_uuid(
+    uuid: str | None, shown: str | None, place: int | None
+) -> None:
+    (gpu,) = on(told(0, uuid, memory=9 * GIB, **PART), cards=(DIVIDED,), shown=shown).gpus
+    assert (gpu.index, gpu.slice, gpu.mig, gpu.memory_total) == (0, place, True, 9 * GIB)
+
+
+def test_the_only_slice_that_is_shown_here_is_the_one() -> None:
+    alone = replace(DIVIDED, slices=SLICES[:1])
+    (gpu,) = on(told(0, "00000000-aaaa", **PART), cards=(alone,)).gpus
+    assert (gpu.slice, gpu.memory_total) == (0, 10 * GIB)
+
+
+def test_the_memory_of_an_unknown_slice_is_not_that_of_the_card() -> None:
+    (gpu,) = on(told(0, "00000000-aaaa", **PART), cards=(DIVIDED,)).gpus
+    assert gpu.memory_total is None
+
+
+def test_a_slice_is_seen_by_its_name_where_nvml_does_not_answer() -> None:
+    (gpu,) = on(told(0, **PART)).gpus
+    assert gpu.mig
+
+
+def test_the_gpus_of_the_other_ranks_are_told_apart_by_their_uuids() -> None:
+    cards = tuple(card(index, 7 - index) for index in range(8))
+    processes = []
+    for rank in range(3):
+        seen = [told(n, f"0000000{n}-aaaa", used=n == rank) for n in range(8)]
+        framework = {"e": "framework", "name": "torch", "gpus": seen, "logical": 1}
+        made = observed({"e": "rank", "rank": rank}, LOOP, framework)
+        processes.append(made)
+    box = machine(gpus=cards)
+    records = [one.process for one in processes]
+    assert device(processes[0], box).first.index == 7
+    assert of_others(processes[0], records, box) == (5, 6)

@@ -1,0 +1,276 @@
+"""What the tests of the kit share: plain runs, diagnoses, legs, and rows of figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from observing import drop_inductor_cache, patient
+from trainperf.model import Equivalence, Leg, Run
+from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs.leg import Leg as RunningLeg
+from trainperf.trial.parity import read_losses
+from trainperf.trial.planning import SEED, WARM_UP_STEPS
+from trainperf.trial.side_by_side import Bench, SideBySide
+
+SCRIPTS = Path(__file__).parent / "scripts"
+TESTS = Path(__file__).parents[1]
+STEPS = 200
+"""So many steps of a plain run are timed on a GPU."""
+EMULATED_STEPS = 60
+LEGS = 4
+BESIDE_NEIGHBOURS = 0.05
+"""Real time on the emulated device is that of a machine of CI: bands are wider by so much."""
+
+
+def on_both(seconds: float, ci: bool = False) -> Callable[[Any], Any]:
+    """Run a test on a GPU, where it is planned to take so many seconds, and emulated.
+
+    Emulated it is one of the nightly tests, unless it is cheap enough for each run of `ci`.
+    """
+    emulated = [pytest.mark.alone, *([] if ci else [pytest.mark.long])]
+    places = [
+        pytest.param("cuda", marks=pytest.mark.gpu(seconds=seconds)),
+        pytest.param("emulated", marks=emulated),
+    ]
+    return pytest.mark.parametrize("place", places, indirect=True)
+
+
+def on_gpu(seconds: float) -> Callable[[Any], Any]:
+    """Run a test on a GPU only: what it shows cannot be emulated."""
+    cuda = pytest.param("cuda", marks=pytest.mark.gpu(seconds=seconds))
+    return pytest.mark.parametrize("place", [cuda], indirect=True)
+
+
+def on_two(seconds: float) -> Callable[[Any], Any]:
+    """Run a test where two GPUs are, and on two emulated ones."""
+    places = [
+        pytest.param("cuda", marks=[pytest.mark.gpu(seconds=seconds), pytest.mark.gpu2]),
+        pytest.param("emulated", marks=[pytest.mark.alone, pytest.mark.long]),
+    ]
+    return pytest.mark.parametrize("place", places, indirect=True)
+
+
+@dataclass
+class Row:
+    """One figure of the kit: what was expected, what was measured, how far it may be off."""
+
+    test: str
+    what: str
+    expected: float
+    measured: float | None
+    allowed: float
+
+    @property
+    def off(self) -> float | None:
+        return None if self.measured is None else self.measured / self.expected - 1
+
+    @property
+    def holds(self) -> bool:
+        return self.off is not None and abs(self.off) <= self.allowed
+
+    def values(self) -> dict[str, Any]:
+        return {**asdict(self), "off": self.off, "holds": self.holds}
+
+    def __str__(self) -> str:
+        found = "not measured" if self.measured is None else f"{self.measured:.5g}"
+        off = "" if self.off is None else f"{self.off * 100:+.2f} %, "
+        said = "holds" if self.holds else "DOES NOT HOLD"
+        return (
+            f"{self.test}: {self.what}: expected {self.expected:.5g}, measured {found}, "
+            f"{off}allowed ±{self.allowed * 100:.3g} %: {said}"
+        )
+
+
+ROWS: list[Row] = []
+"""All figures of this session, for the summary."""
+
+
+@dataclass
+class Place:
+    """Where the scripts of one test run: a folder, and a device, real or emulated."""
+
+    name: str
+    test: str
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def emulated(self) -> bool:
+        return self.name == "emulated"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**patient(), **self.environment}
+
+    def row(self, what: str, expected: float, measured: float | None, allowed: float) -> None:
+        """Note a figure, and fail the test where it is too far off."""
+        if self.emulated:
+            allowed += BESIDE_NEIGHBOURS
+        row = Row(self.test, what, expected, measured, allowed)
+        ROWS.append(row)
+        print(row)
+        assert row.holds, str(row)
+
+    def started(self, *command: str) -> subprocess.Popen[str]:
+        """A process of the test, its output in one pipe."""
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def run(self, *command: str, limit: float = 240.0) -> str:
+        """What a command printed, which must succeed."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=limit, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    def plain(self, *words: str, steps: int | None = None) -> float:
+        """Seconds a step of a script takes in a plain run, one wait at each end."""
+        many = steps or (EMULATED_STEPS if self.emulated else STEPS)
+        printed = self.run(sys.executable, *words, "--steps", str(many))
+        lines = [line for line in printed.splitlines() if line.startswith('{"step_s"')]
+        return float(json.loads(lines[-1])["step_s"])
+
+    def diagnosed(self, *words: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The report of `trainperf diagnose OPTIONS WORDS`; "run" is the name of its folder."""
+        report = self.folder / "report.json"
+        runs = self.folder / "runs"
+        self.run(
+            sys.executable, "-m", "trainperf", "diagnose", "-q", "--json", str(report),
+            "--output-dir", str(runs), *options, *words,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(report.read_text())
+        latest = max(runs.glob("*/diagnosis.json"), key=lambda one: one.stat().st_mtime)
+        found["run"] = str(latest.parent)
+        return found
+
+    def fixed(self, report: dict[str, Any]) -> str:
+        """Write what was kept into the scripts; the lines that `trainperf fix` printed."""
+        return self.run(sys.executable, "-m", "trainperf", "fix", report["run"])
+
+    def leg(self, *words: str) -> Run:
+        """The run of a script as a leg of a trial."""
+        return Run(
+            command=(sys.executable, *words),
+            cwd=str(self.folder),
+            label=words[0],
+            env={"PYTHONHASHSEED": "0", **self.environment, "OMP_NUM_THREADS": "1"},
+            seed=SEED,
+            leg=Leg(WARM_UP_STEPS),
+        )
+
+    def against_itself(
+        self, *words: str, more: tuple[str, ...] = (), step_s: float, limit_s: float
+    ) -> dict[str, float | None]:
+        """Speed-ups by name: the control's, and those with `more` arguments or none."""
+        run = self.leg(*words)
+        changed = replace(run, command=(*run.command, *more))
+        one = Candidate(("changed",), changed, Equivalence.EXACT, None, 0)
+        costs = Costs(start_s=8.0, step_s=step_s, epoch_s=None, cores=float(os.cpu_count() or 1))
+        folder = self.folder / f"legs-{step_s:g}"
+        folder.mkdir()
+        bench = Bench(run, folder, costs, LEGS, lambda text, share: None)
+        with SideBySide(bench) as engine:
+            clock = Clock(time.monotonic() + limit_s, lambda: False)
+            (measured,) = engine.compare([one], clock)
+            control = engine.baseline().control
+        assert not measured.failure, measured.failure
+        return {
+            "control": control.speedup if control is not None else None,
+            "changed": measured.ratio.speedup if measured.ratio is not None else None,
+        }
+
+
+def copied(folder: Path) -> Path:
+    """All scripts of the kit in a folder of the test."""
+    return Path(
+        shutil.copytree(SCRIPTS, folder / "kit", ignore=shutil.ignore_patterns("__pycache__"))
+    )
+
+
+def kept(report: dict[str, Any], fix: str) -> dict[str, Any]:
+    """The trial of a fix, which must have been kept."""
+    found = [one for one in report["trials"] if one["fix"] == fix and one["kept"]]
+    assert found, [report["verdict"], report["trials"], report["trying"]]
+    return dict(found[0])
+
+
+def nothing_about_input(report: dict[str, Any]) -> None:
+    """Fail where a report blames the input, or keeps something for it."""
+    found = [one["id"] for one in report["findings"] if one["category"] in ("input", "storage")]
+    assert not found, report["findings"]
+    assert report["verdict"]["bottleneck"] not in ("input", "storage"), report["verdict"]
+    assert not [one for one in report["trials"] if one["kept"]], report["trials"]
+
+
+def read_losses_of(leg: RunningLeg) -> dict[int, float]:
+    """The losses of a leg by the number of its weight update."""
+    found = read_losses(leg.trained)
+    assert found is not None, leg.trained
+    return found.values
+
+
+def memory_used() -> int:
+    """Bytes in use on the first visible GPU, all processes together."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(0)
+    return int(total - free)
+
+
+def segments() -> set[str]:
+    """The segments of shared memory there are."""
+    return set(os.listdir("/dev/shm"))
+
+
+@contextmanager
+def most_memory(every_s: float = 0.1) -> Iterator[list[int]]:
+    """The most memory that was in use on the card meanwhile, as the list's one entry."""
+    import threading
+
+    most, over = [memory_used()], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(every_s):
+            most[0] = max(most[0], memory_used())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        thread.join()
+
+
+def drop_caches() -> None:
+    """Remove what PyTorch's compilers left in `TMPDIR`."""
+    drop_inductor_cache()
+    for folder in Path(os.environ["TMPDIR"]).glob("triton*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def soon(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether something comes true within so many seconds."""
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True

@@ -1,0 +1,70 @@
+"""Shared by the scripts: work of a known length on the device, and the time of a plain run."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+FIRST = 8
+EMULATED = bool(os.environ.get("KIT_EMULATED"))
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=0, help="time so many steps, then end")
+parser.add_argument("--device", type=int, default=0)
+
+if EMULATED:
+    sys.path.insert(0, os.environ["KIT_EMULATED"])
+    from emulation import fake_cuda
+
+    cuda = fake_cuda.install(devices=2)
+    DEVICE = torch.device("cpu")
+else:
+    index = int(sys.argv[sys.argv.index("--device") + 1]) if "--device" in sys.argv else 0
+    DEVICE = torch.device("cuda", index)
+
+
+def queue(seconds, device=0):
+    """Let the device work so long; return at once."""
+    if EMULATED:
+        cuda.launch(seconds, device)
+    else:
+        torch.cuda._sleep(int(seconds * float(os.environ["KIT_PER_SECOND"])))
+
+
+def wait():
+    """Wait until all devices have done what was queued."""
+    for device in range(2 if EMULATED else torch.cuda.device_count()):
+        torch.cuda.synchronize(device)
+
+
+class Work(nn.Module):
+    """A module that takes a known time on the device."""
+
+    def __init__(self, seconds, device=0):
+        super().__init__()
+        self.seconds, self.device = seconds, device
+
+    def forward(self, x):
+        queue(self.seconds, self.device)
+        return x
+
+
+class Steps:
+    """With `--steps`, times them, with one wait at each end, and ends the script."""
+
+    def __init__(self, count):
+        self.count, self.number, self.begin = count, -1, 0.0
+
+    def tick(self):
+        """To be called where a step begins."""
+        self.number += 1
+        if self.number == FIRST:
+            wait()
+            self.begin = time.perf_counter()
+        if self.count and self.number == FIRST + self.count:
+            wait()
+            print(json.dumps({"step_s": (time.perf_counter() - self.begin) / self.count}))
+            sys.exit()

@@ -1,0 +1,75 @@
+"""Repairs that only a GPU shows: precision, compiling, waits in the loop, pinned batches."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_kit import SCRIPTS, Place, kept, nothing_about_input, on_gpu
+
+
+def proven(place: Place, script: str, fix: str, allowed: float, budget: str) -> None:
+    """One fix is kept, and gives in a plain run what its trial said."""
+    before = place.plain(script, steps=60)
+    report = place.diagnosed(script, options=("--budget", budget, "--only", fix))
+    kept(report, fix)
+    place.fixed(report)
+    after = place.plain(script, steps=60)
+    place.row(fix, before / after, report["stack"]["speedup"], allowed)
+
+
+@pytest.mark.timeout(300)
+@on_gpu(seconds=33)
+def test_tf32_is_kept_for_float32_linears(place: Place) -> None:
+    proven(place, "linears.py", "torch_matmul_precision", 0.05, "40s")
+
+
+@pytest.mark.timeout(300)
+@on_gpu(seconds=33)
+def test_autocast_is_kept_for_float32_linears(place: Place) -> None:
+    proven(place, "linears.py", "torch_autocast", 0.05, "40s")
+
+
+@pytest.mark.timeout(400)
+@on_gpu(seconds=50)
+def test_compiling_is_kept_for_a_chain_of_gelus_and_norms(place: Place) -> None:
+    proven(place, "chain.py", "torch_compile", 0.05, "70s")
+
+
+@pytest.mark.timeout(400)
+@on_gpu(seconds=33)
+def test_a_fused_optimizer_is_kept_for_300_tiny_kernels(place: Place) -> None:
+    proven(place, "tiny.py", "torch_fused_optimizer", 0.05, "40s")
+
+
+@pytest.mark.timeout(200)
+@on_gpu(seconds=15)
+def test_each_line_that_waits_for_the_device_is_named(place: Place) -> None:
+    report = place.diagnosed("waits.py", options=("--budget", "20s", "--no-trials"))
+    source = (SCRIPTS / "waits.py").read_text().splitlines()
+    marked = {
+        number: line.rpartition("# ")[2]
+        for number, line in enumerate(source, 1)
+        if line.rpartition("# ")[2] in ("a mask", "nonzero", "item")
+    }
+    named = {one["where"]["line"] for one in report["sync_points"] if one["where"]}
+    missing = [what for line, what in marked.items() if line not in named]
+    assert not missing, (missing, report["sync_points"])
+    modes = (place.folder / "modes.txt").read_text()
+    assert modes[-1] == "0", f"the debug mode of the last steps was {modes[-20:]}"
+
+
+@pytest.mark.timeout(300)
+@on_gpu(seconds=35)
+def test_pinning_is_kept_for_large_pageable_batches(place: Place) -> None:
+    proven(place, "batches.py", "torch_pin_memory", 0.05, "45s")
+
+
+@pytest.mark.timeout(200)
+@on_gpu(seconds=18)
+def test_copies_on_a_side_stream_are_no_cost(place: Place) -> None:
+    words = ("batches.py", "--ahead")
+    plain = place.plain(*words)
+    report = place.diagnosed(*words, options=("--budget", "15s", "--no-trials"))
+    place.row("a step", plain, report["times"]["real_s"], 0.03)
+    nothing_about_input(report)
+    assert "torch_pin_memory" not in [one["id"] for one in report["findings"]]
+    assert "torch_transfers" not in [one["id"] for one in report["findings"]]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainperf.errors import TrainperfError
+from trainperf.self_test.bed import FRAMEWORKS, Bed, find, lay_out
+
+
+def only(*modules: str):  # type: ignore[no-untyped-def]
+    return lambda module: module if module in modules else None
+
+
+def test_pytorch_comes_first_and_the_one_named_before() -> None:
+    both = only("torch", "tensorflow")
+    assert find(None, both).module == "torch"
+    assert find(None, only("tensorflow")).module == "tensorflow"
+    assert find("tensorflow", both).module == "tensorflow"
+
+
+def test_without_a_framework_one_sentence_says_so() -> None:
+    with pytest.raises(TrainperfError, match="neither PyTorch nor TensorFlow is installed"):
+        find(None, only())
+    with pytest.raises(TrainperfError, match="TensorFlow is not installed beside"):
+        find("tensorflow", only("torch"))
+
+
+def test_a_framework_that_does_not_run_says_why(tmp_path: Path) -> None:
+    broken = "raise RuntimeError('no kernel image is available')\n"
+    with pytest.raises(TrainperfError, match="failed: RuntimeError: no kernel image is available"):
+        lay_out(FRAMEWORKS[0], tmp_path, broken)
+
+
+def test_on_a_gpu_the_loader_is_hidden_by_lateness_and_on_a_cpu_by_a_worker(tmp_path: Path) -> None:
+    on_cpu = Bed(FRAMEWORKS[0], tmp_path, "2.13", "", 0.0)
+    on_gpu = Bed(FRAMEWORKS[0], tmp_path, "2.13", "H100", 1.98e9)
+    assert "--workers" in on_cpu.hidden
+    assert "--workers" not in on_gpu.hidden
+    assert on_gpu.hidden[-2:] == ("--per-second", "1980000000")

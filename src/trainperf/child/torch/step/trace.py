@@ -29,9 +29,10 @@ RESERVED_S = 0.5
 PASSES = 3
 """Passes that are read at most. One more goes before them: the first pays for the tracer."""
 OWN = "the script's own profiler is on"
-SILENT = "99"
-"""A KINETO_LOG_LEVEL above all levels. Kineto reads it when a process first traces, and
-would else write "profiler_start" to the user's standard error."""
+ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
+"""A level above all levels: Kineto reads it when a process first traces, and would else write
+"profiler_start" to the user's standard error. And CUPTI is not to be taken down: below CUDA 12.6 a
+process with CUDA graphs may crash where it is set up again (torch/profiler/profiler.py)."""
 
 
 def record(driver: LoopDriver, deadline: float) -> None:
@@ -122,13 +123,14 @@ def _device(one: Pass) -> str | None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Kineto begins to log nothing, and finds the environment as it was afterwards."""
-    before = os.environ.get("KINETO_LOG_LEVEL")
-    os.environ["KINETO_LOG_LEVEL"] = SILENT
+    """Kineto logs nothing and keeps CUPTI, and finds the environment as it was afterwards."""
+    before = {name: os.environ.get(name) for name in ASKED}
+    os.environ.update(ASKED)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop("KINETO_LOG_LEVEL", None)
-        else:
-            os.environ["KINETO_LOG_LEVEL"] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -74,7 +74,8 @@ class TorchTracer:
         self.step_ends()
         profile = self._profile
         self._driver.sync()
-        profile.__exit__(None, None, None)
+        with trace.quiet():
+            profile.__exit__(None, None, None)
         self._events = list(profile.kineto_results.events())
         return len(self._events)
 

@@ -133,7 +133,7 @@ class Tracing:
         if role != SETTLE and not self._running:
             self._start()
             if role != LEAD:
-                self._lines = LineSampler()
+                self._lines = LineSampler(self._driver.plan.step_estimate())
                 self._lines.start()
         if role in (LEAD, STEP):
             self._step = {"begin": self._driver.clock(), "waits": []}

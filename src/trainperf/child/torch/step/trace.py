@@ -103,7 +103,7 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
     if torch._C._autograd._profiler_enabled():
         raise NotOffered(OWN)
     driver.sync()
-    with quiet(), profiler.profile(use_kineto=True, use_device=_device(one)) as trace:
+    with quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
         _run(driver, one, passes)
     return list(trace.kineto_results.events())
 
@@ -117,8 +117,15 @@ def _run(driver: LoopDriver, one: Pass, passes: int) -> None:
             driver.sync()
 
 
-def _device(one: Pass) -> str | None:
-    return "cuda" if one.device == "cuda" else None
+def device() -> str | None:
+    """The device whose kernels are traced, None where CUDA is not in use.
+
+    Also where this build of PyTorch cannot trace them: it would put an event around each
+    operator in place of that.
+    """
+    torch: Any = sys.modules["torch"]
+    traces = torch.autograd.ProfilerActivity.CUDA in torch._C._autograd._supported_activities()
+    return "cuda" if traces and torch.cuda.is_initialized() else None
 
 
 @contextlib.contextmanager

@@ -43,9 +43,9 @@ class TorchTracer:
 
     def start(self) -> None:
         """Begin to trace."""
-        cuda = "cuda" if self._torch.cuda.is_initialized() else None
+        profiler = self._torch.autograd.profiler
         with trace.quiet():
-            profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=cuda)
+            profile = profiler.profile(use_kineto=True, use_device=trace.device())
             profile.__enter__()
         self._profile = profile
 

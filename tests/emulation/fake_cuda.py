@@ -39,8 +39,8 @@ class Cuda:
         self.used.add(index)
         self.devices[index].launch(seconds, self.on[index])
 
-    def copies(self, seconds: float) -> None:
-        """Let a copy of pageable memory, to the device "meta", take so long, and wait for it."""
+    def copies(self, seconds: float, pinned: bool = False) -> None:
+        """Let a copy to the device "meta" take so long; of pageable memory, it is waited for."""
         import torch
 
         plain = torch.Tensor.to
@@ -48,7 +48,8 @@ class Cuda:
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if args == ("meta",):
                 self.launch(seconds)
-                self.item()
+                if not pinned:
+                    self.item()
             return plain(tensor, *args, **kwargs)
 
         torch.Tensor.to = to
@@ -57,9 +58,14 @@ class Cuda:
         """Let the host wait for the stream in use, as reading a number does."""
         self.on[self.current if device is None else device].synchronize()
 
+    def beside(self) -> _Stream:
+        """Another stream of the current device, as `torch.cuda.Stream()` makes it."""
+        return _Stream(self.devices[self.current].stream(), self.current)
+
     @contextlib.contextmanager
-    def stream(self, stream: Stream) -> Iterator[None]:
+    def stream(self, stream: Stream | _Stream) -> Iterator[None]:
         """Queue on another stream of the current device."""
+        stream = stream.emulated if isinstance(stream, _Stream) else stream
         before, self.on[self.current] = self.on[self.current], stream
         try:
             yield
@@ -109,6 +115,9 @@ class _Stream:
     def synchronize(self) -> None:
         self.emulated.synchronize()
 
+    def wait_stream(self, stream: _Stream) -> None:
+        self.emulated.wait(stream.emulated.record())
+
 
 def install(
     devices: int = 1,
@@ -133,6 +142,10 @@ def install(
         index = cuda.current if device is None else _index(device)
         return _Stream(cuda.on[index], index)
 
+    def default_stream(device: Any = None) -> _Stream:
+        index = cuda.current if device is None else _index(device)
+        return _Stream(cuda.devices[index].default, index)
+
     def properties(device: Any = None) -> Any:
         return types.SimpleNamespace(
             name="Emulated device",
@@ -149,8 +162,10 @@ def install(
         "device_count": lambda: len(cuda.devices),
         "current_device": lambda: cuda.current,
         "current_stream": current_stream,
+        "default_stream": default_stream,
         "synchronize": synchronize,
         "Event": event,
+        "Stream": _Stream,
         "is_current_stream_capturing": lambda: cuda.capturing,
         "get_device_properties": properties,
         "get_device_name": lambda device=None: "Emulated device",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chrome_traces import check_nested, tracks_of
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
 from observing import drop_inductor_cache, events, observed, python, script
+from traced_files import check_nested, tracks_of
 from trainperf.model import Ending, Recording, TraceFile
 from trainperf.trace.write import write
 

@@ -139,6 +139,7 @@ SLOW_LOADER: Evidence = torch_evidence(
             kernels=702.0,
             gap_s=0.0041,
             tensor_core_s=0.0288,
+            fusable_s=0.0125,
             seconds=0.0561,
         ),
     },

@@ -44,8 +44,13 @@ def test_without_a_gpu_nothing_is_said_of_kernels() -> None:
 
 
 def test_what_is_not_known_of_kernels_is_not_said() -> None:
-    told = said(replace(KERNELS, gap_s=None, tensor_core_s=None))
+    told = said(replace(KERNELS, gap_s=None, tensor_core_s=None, fusable_s=None))
     assert "702 kernels a pass." in told
+
+
+def test_the_share_that_compiling_can_put_together_is_said() -> None:
+    told = said(replace(KERNELS, busy_s=0.050, fusable_s=0.020))
+    assert "40 % of their time is that of kernels which compiling can put together" in told
 
 
 def test_no_more_than_eight_are_named() -> None:

@@ -79,7 +79,7 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "pcie_generation": 1,
                 "pcie_width": 16,
                 "slices_used": [],
-                "memory_of": {},  # the stub's processes hold nothing
+                "memory_of": {"11": 2 << 30, "12": 2 << 30},
             }
         ]
     ]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chrome_traces import check_nested, tracks_of
 from recordings import recording
+from traced_files import check_nested, tracks_of
 from trainperf.model import Event, GpuSample, HostSample, Recording, Sample, TraceFile
 from trainperf.trace import left, tracks
 from trainperf.trace.write import profile_folder, rank_file, write

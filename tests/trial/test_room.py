@@ -96,7 +96,7 @@ def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
     assert room(recording(samples=seen, gpus=(gpu(total=None),)), machine()).legs == MANY
 
 
-TORCH = {"e": "framework", "name": "torch", "gpus": ["a GPU"]}
+TORCH = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": True}]}
 FACTS = {"e": "facts", "t": 1.5}
 
 
@@ -193,9 +193,9 @@ def test_memory_runs_out_in_the_machine_or_in_the_control_group(
 @pytest.mark.parametrize(
     ("modes", "used", "legs"),
     [
-        ((), True, MANY),
-        (("shared",), True, MANY),
-        (("exclusive", "shared"), True, MANY),
+        ((), True, TWO),
+        (("shared",), True, TWO),
+        (("exclusive", "shared"), True, TWO),
         (("exclusive",), False, MANY),
         (("exclusive", "exclusive"), True, 1),
     ],

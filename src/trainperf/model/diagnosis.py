@@ -114,13 +114,15 @@ class ReportedKernels:
 
     `busy_s` is the time of all kernels and copies, `gap_s` that in which none ran
     between the first of a pass and the last, `tensor_core_s` that of kernels whose names
-    say that they compute on tensor cores: a lower bound.
+    say that they compute on tensor cores: a lower bound. `fusable_s` is that of kernels
+    that compiling can put together, which do little but read and write memory.
     """
 
     launches_per_pass: float
     busy_s: float
     gap_s: float | None
     tensor_core_s: float | None
+    fusable_s: float | None = None
 
 
 @dataclass(frozen=True)

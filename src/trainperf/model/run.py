@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -125,7 +124,7 @@ class GpuSample:
     pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
     pcie_width: int | None = None
     slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
-    memory_of: Mapping[int, int] = field(default_factory=dict)  # bytes by process, where told
+    memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

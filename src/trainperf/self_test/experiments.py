@@ -30,11 +30,12 @@ from trainperf.self_test.judging import (
 )
 from trainperf.self_test.report import kept_of
 from trainperf.self_test.waiting import Waiting
+from trainperf.trial.bench import Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.side_by_side import Bench, SideBySide
+from trainperf.trial.side_by_side import SideBySide
 
 MOST_S = 110.0
 """What all of it may take."""

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fakes import Clock, FakeProcess  # noqa: E402
+from trainperf.child.timing.device_time import Mark  # noqa: E402
 from trainperf.child.torch.step import hooks  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 
@@ -59,6 +60,27 @@ class Gpu:
         before, self.now = self.now, stream
         yield
         self.now = before
+
+
+class Marks:
+    """Marks on the stream in use, as on the one that a step computes on."""
+
+    name = "the emulated GPU's events"
+    later = True
+    marks = True
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+
+    def mark(self) -> Mark:
+        now = self.gpu.clock()
+        return Mark(now, {0: max(now, self.gpu.now.free_at)})
+
+    def at(self, mark: Mark) -> float:
+        return float((mark.queued or {})[0])
+
+    def wait(self) -> None:
+        self.gpu.now.synchronize()
 
 
 USERS = """\
@@ -123,8 +145,10 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
     def run(step: str, copy_s: float = COPY_S) -> dict[str, Any]:
         gpu.copy_s = copy_s
         process = FakeProcess(clock=gpu.clock)
+        clock = Marks(gpu)
         loops = SimpleNamespace(
             process=process,
+            device=clock,
             model_calls={},
             shapes={},
             set_to_none={},
@@ -132,15 +156,14 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
             step_sites={},
         )
         detail = Detail(loops)
-        at: list[float] = []
+        at: list[Mark] = []
 
         def boundary() -> None:
             if at:
-                detail.step_ended(gpu.clock() - at[0])
-                at.clear()
+                detail.step_ended(at.pop(), clock.mark())
             else:
                 detail.start()
-            at.append(gpu.clock())
+            at.append(clock.mark())
 
         path = tmp_path / "users_own.py"
         path.write_text(USERS.format(step=step), encoding="utf-8")

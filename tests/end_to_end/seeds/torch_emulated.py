@@ -15,11 +15,14 @@ ITEM_S, DEVICE_S, LAUNCHES, COPY_S, DEVICES = {
     "input": (0.030, 0.040, 1, 0.0, 1),
     "host": (0.0, 0.010, 300, 0.0, 1),
     "transfer": (0.0, 0.020, 1, 0.030, 1),
+    "prefetched": (0.0, 0.060, 1, 0.040, 1),
     "two": (0.0, 0.060, 1, 0.0, 2),
 }[os.environ["KIND"]]
 
 cuda = fake_cuda.install(devices=DEVICES)
-cuda.copies(COPY_S)
+PREFETCHED = os.environ["KIND"] == "prefetched"
+cuda.copies(COPY_S, pinned=PREFETCHED)
+side = cuda.beside()
 
 
 class Items(torch.utils.data.Dataset):
@@ -54,7 +57,11 @@ def main():
     loader = torch.utils.data.DataLoader(Items(), batch_size=4, shuffle=True)
     for epoch in range(100):
         for x, y in loader:
-            if COPY_S:
+            if PREFETCHED:
+                torch.cuda.current_stream().wait_stream(side)  # the batch that is copied already
+                with cuda.stream(side):
+                    x.to("meta")
+            elif COPY_S:
                 x.to("meta")
             optimizer.zero_grad()
             loss = ((model(x) - y) ** 2).mean()

@@ -72,6 +72,7 @@ def kernels(evidence: Evidence) -> ReportedKernels | None:
         busy_s=trace.operators_s,
         gap_s=trace.gap_s,
         tensor_core_s=trace.tensor_core_s,
+        fusable_s=trace.fusable_s,
     )
 
 

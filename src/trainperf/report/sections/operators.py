@@ -55,7 +55,7 @@ def short(name: str) -> str:
 
 
 def _kernels(kernels: ReportedKernels) -> str:
-    """Say how many kernels run, how much of the time none does, and what tensor cores do."""
+    """Say how many kernels run, how long none does, what tensor cores do, what could be fused."""
     said = [f"{kernels.launches_per_pass:,.0f} kernels a pass"]
     if kernels.gap_s is not None:
         whole = kernels.busy_s + kernels.gap_s
@@ -67,4 +67,7 @@ def _kernels(kernels: ReportedKernels) -> str:
             said.append(f"tensor cores compute in at least {share} of their time")
         else:
             said.append("none is named as one that uses tensor cores")
+    if kernels.fusable_s is not None and kernels.busy_s > 0:
+        share = units.share(kernels.fusable_s / kernels.busy_s)
+        said.append(f"{share} of their time is that of kernels which compiling can put together")
     return "; ".join(said) + "."

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..device import in_use
-from ..graphs import capturing
-
 
 class Streams:
     """Tells where a step computes, from a boundary on; `copied` names the streams beside it.
@@ -49,13 +46,6 @@ class Streams:
             return False
         other = getattr(awaited, "cuda_stream", None)
         return bool(self.copied) if other is None else other in self.copied
-
-    def drain(self) -> None:
-        """Wait for the streams in use, of all devices, and for no other: those go on beside."""
-        if not self.used or capturing():
-            return
-        for index in in_use():
-            self._cuda.current_stream(index).synchronize()
 
     def _in_use(self) -> int:
         return int(self._cuda.current_stream().cuda_stream)

@@ -307,6 +307,15 @@ def test_a_loop_goes_on_until_its_steps_are_traced_and_no_further(loops: Traced)
     assert all(one["waits"] for one in event["steps"])
 
 
+def test_no_pause_and_no_first_step_is_timed_while_steps_are_traced(loops: Traced) -> None:
+    train(loops, Loader(3))  # an epoch ends among the traced steps
+    record: Any = loops.process.record
+    kinds = [event["e"] for event in record.events]
+    begun, ended = kinds.index("tracing"), kinds.index("traced_steps")
+    assert "epoch" in kinds[begun:ended]
+    assert not {"step", "between", "block"} & set(kinds[begun:ended])
+
+
 def test_times_are_those_of_a_run_without_a_trace(loops: Traced) -> None:
     train(loops, Loader(20))
     watcher = Watcher()

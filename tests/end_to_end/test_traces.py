@@ -91,7 +91,7 @@ def test_a_loop_over_a_loader(tmp_path):
     assert "trainperf: a traced pass" in names
     assert len(events(recording, "torch_trace")) == 1
     lines = next(track for track in by_track if track.startswith("your lines, main thread"))
-    assert any(one["name"].startswith("script.py:8 Slow.__getitem__") for one in by_track[lines])
+    assert any("Slow.__getitem__" in one["name"] for one in by_track[lines])
 
 
 def test_a_loop_of_which_only_the_updates_are_seen(tmp_path):

@@ -194,6 +194,7 @@ def _runs(
             budget_s=max(1.0, until - time.monotonic()),
             measure_s=settings.measure_s or RUN_MEASURE_S,
             extra_s=settings.extra_s or RUN_EXTRA_S,
+            trace=None,
         )
         named = f"{target.label}, run {many}"
         return session.run(target, left, console(stderr=True), named, many == 1)[0]

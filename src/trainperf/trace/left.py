@@ -72,9 +72,9 @@ def _marks_apart(events: list[TraceEvent], names: Container[str]) -> list[TraceE
     marks = [one for one in events if one["ph"] == "X" and one["name"] in names]
     on_host = [one for one in marks if one.get("cat") != GPU_MARK]
     tracks = {(one.get("pid"), one.get("tid")) for one in on_host}
-    edges = sorted(edge for one in on_host for edge in (one["ts"], one["ts"] + one["dur"]))
+    edges = sorted(edge for one in on_host for edge in (one["ts"], _end(one)))
     crossed = any(
-        bisect.bisect_right(edges, one["ts"]) != bisect.bisect_left(edges, one["ts"] + one["dur"])
+        bisect.bisect_right(edges, one["ts"]) != bisect.bisect_left(edges, _end(one))
         for one in events
         if one["ph"] == "X" and (one.get("pid"), one.get("tid")) in tracks and one not in on_host
     )
@@ -83,6 +83,10 @@ def _marks_apart(events: list[TraceEvent], names: Container[str]) -> list[TraceE
     for one in on_host:
         one["tid"] = MARKS
     return [*events, *(event for pid, _ in tracks for event in thread((pid, MARKS), "steps"))]
+
+
+def _end(event: TraceEvent) -> float:
+    return float(event["ts"] + event.get("dur", 0.0))
 
 
 MARKS = 999_999_999

@@ -65,6 +65,7 @@ class Driver(FakeProcess):
         self.world: Any = None
         self.process = self
         self.step_s = STEP_S
+        self.device = SimpleNamespace(later=False)
         self.plan = SimpleNamespace(step_estimate=lambda: self.step_s, slow=False)
 
     def tracer(self) -> Tracer | None:
@@ -161,6 +162,19 @@ def test_after_steps_that_settle_and_one_for_the_tracer_five_are_kept() -> None:
     assert not missing(driver)
 
 
+def test_on_a_device_that_runs_later_steps_that_are_not_kept_fill_its_queue_again() -> None:
+    driver = Driver(tracer := Tracer())
+    driver.device.later = True
+    assert run(driver) == 2 * tracing.SETTLE_STEPS + 1 + tracing.STEPS
+    again = tracer.told.index("start", 1)
+    assert tracer.told[again : again + 2] == ["start", "step 0"]
+    assert tracer.told.count("start") == 2, "the queue is filled under the tracer"
+    [event] = driver.record.of("traced_steps")
+    begun = driver.clock() - tracing.STEPS * 2 * STEP_S
+    assert event["steps"][0]["begin"] == pytest.approx(begun)
+    assert [one["n"] for one in event["steps"]] == [0, 1, 2, 3, 4]
+
+
 def test_of_slow_steps_one_is_kept() -> None:
     driver = Driver(tracer := Tracer())
     driver.step_s, driver.plan.slow = 30.0, True
@@ -217,7 +231,7 @@ class World:
 
 def test_ranks_take_the_steps_that_rank_0_says() -> None:
     driver = Driver(tracer := Tracer(events=10 * tracing.MOST_EVENTS))
-    driver.world = World([1, 3])
+    driver.world = World([1, 0, 3])
     assert run(driver) == 1 + 1 + 3
     assert tracer.told.count("save") == 1
 
@@ -225,7 +239,7 @@ def test_ranks_take_the_steps_that_rank_0_says() -> None:
 def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
     driver = Driver(tracer := Tracer(fails="start"))
     driver._lenient = True
-    driver.world = World([2, 5])
+    driver.world = World([2, 0, 5])
     assert run(driver) == 2 + 1 + 5
     assert tracer.told == ["start"], "no rank runs a model by itself"
     assert missing(driver)
@@ -235,8 +249,8 @@ def test_a_rank_whose_tracer_fails_takes_the_steps_of_the_others() -> None:
     ("world", "reason"),
     [
         (World(None), "too little time was left"),
-        (World([2, 0]), "too little time was left"),
-        (World([2, 5], absent=(1,)), "some ranks are not observed"),
+        (World([2, 0, 0]), "too little time was left"),
+        (World([2, 0, 5], absent=(1,)), "some ranks are not observed"),
     ],
 )
 def test_ranks_that_cannot_agree_trace_nothing(world: World, reason: str) -> None:
@@ -291,6 +305,15 @@ def test_a_loop_goes_on_until_its_steps_are_traced_and_no_further(loops: Traced)
     [event] = record.of("traced_steps")
     assert len(event["steps"]) == tracing.STEPS
     assert all(one["waits"] for one in event["steps"])
+
+
+def test_no_pause_and_no_first_step_is_timed_while_steps_are_traced(loops: Traced) -> None:
+    train(loops, Loader(3))  # an epoch ends among the traced steps
+    record: Any = loops.process.record
+    kinds = [event["e"] for event in record.events]
+    begun, ended = kinds.index("tracing"), kinds.index("traced_steps")
+    assert "epoch" in kinds[begun:ended]
+    assert not {"step", "between", "block"} & set(kinds[begun:ended])
 
 
 def test_times_are_those_of_a_run_without_a_trace(loops: Traced) -> None:

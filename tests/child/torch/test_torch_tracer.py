@@ -144,3 +144,16 @@ def test_a_tracer_can_be_started_again_for_the_steps_that_are_kept(tmp_path):
     one.save(str(tmp_path), "t")
     text = (tmp_path / "t.json").read_text()
     assert text.count('"ProfilerStep#0"') == 1
+
+
+def test_a_build_that_cannot_trace_kernels_is_not_asked_to_and_that_is_said(tmp_path, monkeypatch):
+    if torch.autograd.ProfilerActivity.CUDA in torch._C._autograd._supported_activities():
+        pytest.skip("this build of PyTorch can")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert trace.device() is None
+    model = mlp()
+    one = tracer()
+    traced(one, model, torch.ones(3, 4))  # with CUDA's stubs every operator would raise
+    [note] = one.save(str(tmp_path), "t")["notes"]
+    assert note.startswith("the tracer saw no kernel on the GPU: CUPTI is missing")

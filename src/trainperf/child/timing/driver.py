@@ -163,7 +163,8 @@ class Driver(Driven):
         if self._at is not None:
             self._step_ended(self._at, now)
         elif self._gap_from is not None:
-            self._tell(self._record_gap, self._gap_from, now)
+            if self.tracing is None:
+                self._tell(self._record_gap, self._gap_from, now)
             self._between_seen = self.ending
             self._gap_from = None
             self._first = True
@@ -283,7 +284,7 @@ class Driver(Driven):
         else:
             self._firsts = 0
         if self._first or self._closed:
-            if self._first:
+            if self._first and self.tracing is None:
                 self._record_step("first", began, now)
             self._first = False
             self._aside_of_block.append((began, now))

@@ -1,7 +1,9 @@
 """Trace a few steps of the running loop under the framework's own tracer: `--trace`.
 
 These are the last steps: all else was timed by then, and their times enter no figure. After
-two that settle, one step pays for the tracer's own start; then come those that are kept.
+two that settle, one step pays for the tracer's own start; then come those that are kept. A
+device that runs later than the host stands idle where the tracer was started: steps that are
+traced but not kept fill its queue again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 WHAT = "a trace of a few steps"
 PHASE = "trace"
-SETTLE, LEAD, STEP, OVER = "settle", "lead", "step", "over"
+SETTLE, LEAD, FILL, STEP, OVER = "settle", "lead", "fill", "step", "over"
 
 SETTLE_STEPS = 2
 STEPS = 5
@@ -43,38 +45,40 @@ def begin(driver: Driven) -> Tracing | None:
     tracer = None
     try:
         tracer = driver.tracer()
-        settle, steps = _agreed(driver)
+        roles = _agreed(driver)
         if tracer is None:
             raise NotTraced("this kind of loop cannot be traced")
-        return Tracing(driver, tracer, settle, steps)
+        return Tracing(driver, tracer, roles)
     except Exception as error:
         _missing(driver, tracer, error)
         return None
 
 
-def _agreed(driver: Driven) -> tuple[int, int]:
-    """How many steps settle and how many are traced, the same on all ranks of a job."""
+def _agreed(driver: Driven) -> list[str]:
+    """What the steps that follow are for, the same on all ranks of a job."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
     settle = 0 if driver.plan.slow else SETTLE_STEPS
-    if 2 * (settle + 1 + steps) * step_s > Budget.of(driver).end - driver.clock():
+    fill = settle if driver.device.later else 0
+    if 2 * (settle + 1 + fill + steps) * step_s > Budget.of(driver).end - driver.clock():
         steps = 0
     if driver.world is not None:
         if driver.world.absent:
             raise NotTraced("some ranks are not observed, and would not take these steps")
-        settle, steps = driver.world.told("traced-steps", (settle, steps)) or (0, 0)
+        told = driver.world.told("traced-steps", (settle, fill, steps))
+        settle, fill, steps = told or (0, 0, 0)
     if not steps:
         raise NotTraced(LACKING)
-    return settle, steps
+    return [SETTLE] * settle + [LEAD] + [FILL] * fill + [STEP] * steps
 
 
 class Tracing:
     """The steps that are traced, from the boundary at which all else was measured."""
 
-    def __init__(self, driver: Driven, tracer: Tracer, settle: int, steps: int) -> None:
+    def __init__(self, driver: Driven, tracer: Tracer, roles: list[str]) -> None:
         self._driver = driver
         self._tracer = tracer
-        self._roles = [SETTLE] * settle + [LEAD] + [STEP] * steps
+        self._roles = roles
         self._role = ""
         self._running = self._broken = self._over = False
         self._number = 0
@@ -126,18 +130,17 @@ class Tracing:
             self._within(self._tracer.aside)
             self._close()
             return
-        if role == STEP and not self._running:
+        if role != SETTLE and not self._running:
             self._start()
-            self._lines = LineSampler()
-            self._lines.start()
-        elif role == LEAD:
-            self._start()
-        if self._running:
+            if role != LEAD:
+                self._lines = LineSampler(self._driver.plan.step_estimate())
+                self._lines.start()
+        if role in (LEAD, STEP):
             self._step = {"begin": self._driver.clock(), "waits": []}
             self._tracer.step_begins(self._number)
 
     def _step_ended(self, role: str) -> None:
-        if not self._running or not self._step:
+        if not self._step:
             return
         self._tracer.step_ends()
         step, self._step = self._step, {}
@@ -169,7 +172,7 @@ class Tracing:
         fit = max(1, MOST_EVENTS // max(1, events))
         if fit < len(self._roles) + 1:
             self._notes.append(f"a step is {events:,} events of the tracer; steps kept: {fit}")
-            del self._roles[fit - 1 :]
+            self._role, self._roles = STEP, [STEP] * (fit - 1)
 
     def _close(self) -> None:
         lines, self._lines = self._lines, None

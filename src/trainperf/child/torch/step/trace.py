@@ -29,9 +29,10 @@ RESERVED_S = 0.5
 PASSES = 3
 """Passes that are read at most. One more goes before them: the first pays for the tracer."""
 OWN = "the script's own profiler is on"
-SILENT = "99"
-"""A KINETO_LOG_LEVEL above all levels. Kineto reads it when a process first traces, and
-would else write "profiler_start" to the user's standard error."""
+ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
+"""A level above all levels: Kineto reads it when a process first traces, and would else write
+"profiler_start" to the user's standard error. And CUPTI is not to be taken down: below CUDA 12.6 a
+process with CUDA graphs may crash where it is set up again (torch/profiler/profiler.py)."""
 
 
 def record(driver: LoopDriver, deadline: float) -> None:
@@ -102,7 +103,7 @@ def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
     if torch._C._autograd._profiler_enabled():
         raise NotOffered(OWN)
     driver.sync()
-    with quiet(), profiler.profile(use_kineto=True, use_device=_device(one)) as trace:
+    with quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
         _run(driver, one, passes)
     return list(trace.kineto_results.events())
 
@@ -116,19 +117,27 @@ def _run(driver: LoopDriver, one: Pass, passes: int) -> None:
             driver.sync()
 
 
-def _device(one: Pass) -> str | None:
-    return "cuda" if one.device == "cuda" else None
+def device() -> str | None:
+    """The device whose kernels are traced, None where CUDA is not in use.
+
+    Also where this build of PyTorch cannot trace them: it would put an event around each
+    operator in place of that.
+    """
+    torch: Any = sys.modules["torch"]
+    traces = torch.autograd.ProfilerActivity.CUDA in torch._C._autograd._supported_activities()
+    return "cuda" if traces and torch.cuda.is_initialized() else None
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Kineto begins to log nothing, and finds the environment as it was afterwards."""
-    before = os.environ.get("KINETO_LOG_LEVEL")
-    os.environ["KINETO_LOG_LEVEL"] = SILENT
+    """Kineto logs nothing and keeps CUPTI, and finds the environment as it was afterwards."""
+    before = {name: os.environ.get(name) for name in ASKED}
+    os.environ.update(ASKED)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop("KINETO_LOG_LEVEL", None)
-        else:
-            os.environ["KINETO_LOG_LEVEL"] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

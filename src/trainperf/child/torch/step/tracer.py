@@ -43,9 +43,9 @@ class TorchTracer:
 
     def start(self) -> None:
         """Begin to trace."""
-        cuda = "cuda" if self._torch.cuda.is_initialized() else None
+        profiler = self._torch.autograd.profiler
         with trace.quiet():
-            profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=cuda)
+            profile = profiler.profile(use_kineto=True, use_device=trace.device())
             profile.__enter__()
         self._profile = profile
 
@@ -74,7 +74,8 @@ class TorchTracer:
         self.step_ends()
         profile = self._profile
         self._driver.sync()
-        profile.__exit__(None, None, None)
+        with trace.quiet():
+            profile.__exit__(None, None, None)
         self._events = list(profile.kineto_results.events())
         return len(self._events)
 

@@ -142,6 +142,10 @@ def install(
         index = cuda.current if device is None else _index(device)
         return _Stream(cuda.on[index], index)
 
+    def default_stream(device: Any = None) -> _Stream:
+        index = cuda.current if device is None else _index(device)
+        return _Stream(cuda.devices[index].default, index)
+
     def properties(device: Any = None) -> Any:
         return types.SimpleNamespace(
             name="Emulated device",
@@ -158,6 +162,7 @@ def install(
         "device_count": lambda: len(cuda.devices),
         "current_device": lambda: cuda.current,
         "current_stream": current_stream,
+        "default_stream": default_stream,
         "synchronize": synchronize,
         "Event": event,
         "Stream": _Stream,

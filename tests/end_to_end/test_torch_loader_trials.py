@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from observing import patient
+from trainperf.trial.crowd import FEWER
 
 pytest.importorskip("torch")
 
@@ -20,13 +21,13 @@ pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("noth
 SEEDS = Path(__file__).parent / "seeds"
 
 
-def diagnosed(name: str, folder: Path, *words: str) -> dict[str, Any]:
+def diagnosed(name: str, folder: Path, *words: str, given: str = "") -> dict[str, Any]:
     shutil.copy(SEEDS / name, folder / name)
     report = folder / "report.json"
     done = subprocess.run(
         (
             sys.executable, "-m", "trainperf", "diagnose", "--json", str(report),
-            "--output-dir", str(folder / "runs"), *words, name,
+            "--output-dir", str(folder / "runs"), *words, name, *given.split(),
         ),
         cwd=folder, env=patient(), capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -67,6 +68,26 @@ def test_more_workers_than_cores_are_tried_where_items_wait(tmp_path: Path) -> N
         assert int(trial["variant"].removeprefix("workers=")) > cores, tried
         [finding] = [one for one in report["findings"] if one["id"] == "torch_workers"]
         assert "it waits" in finding["text"]
+
+
+@pytest.mark.timeout(600)
+def test_changes_that_run_out_of_memory_beside_others_are_tried_beside_the_script_alone(
+    tmp_path: Path,
+) -> None:
+    card = Path("/tmp/trainperf-test-card-" + tmp_path.name)  # outside of what legs see copied
+    try:
+        report = diagnosed(
+            "torch_small_card.py", tmp_path, "--budget", "150s", "--only", "torch_workers",
+            given=str(card),
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(card, ignore_errors=True)
+    assert report["trying"]["mode"] == "side by side"
+    assert report["control"]["pairs"] >= 6
+    trial = kept(report, "torch_workers")
+    assert trial["low"] > 1.2
+    assert trial["note"] == FEWER
+    assert not [one for one in report["trials"] if one["outcome"] == "failed"]
 
 
 @pytest.mark.timeout(300)

@@ -18,12 +18,13 @@ import pytest
 
 from observing import drop_inductor_cache, patient
 from trainperf.model import Equivalence, Leg, Run
+from trainperf.trial.bench import Bench
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg as RunningLeg
 from trainperf.trial.parity import read_losses
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.side_by_side import Bench, SideBySide
+from trainperf.trial.side_by_side import SideBySide
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TESTS = Path(__file__).parents[1]

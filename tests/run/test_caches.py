@@ -70,7 +70,7 @@ def test_flags_of_xla_lead_to_folders_of_the_trials_where_they_lead_to_any(users
     flag, other = "--xla_gpu_per_fusion_autotune_cache_dir", "--xla_gpu_autotune_level=2"
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "fusion").write_text("the user's")
-    given = {**users, "XLA_FLAGS": f"{other} {flag}={tmp_path / 'tuned'}", "TF_XLA_FLAGS": "--x"}
+    given = {**users, "XLA_FLAGS": f"{other} {flag}={tmp_path}//tuned/", "TF_XLA_FLAGS": "--x"}
     own = tmp_path / "own"
     told = private(given, own)
     place = own / "xla_gpu_per_fusion_autotune_cache_dir"

@@ -128,6 +128,23 @@ def test_slices_in_which_memory_ran_short_count_for_nobody(tmp_path):
     assert other.ratio.speedup > 1.5
 
 
+def test_a_script_that_runs_short_of_memory_beside_itself_is_not_compared_so(tmp_path):
+    script = written(
+        tmp_path,
+        LOOP.replace(
+            "    seen = training()\n",
+            "    seen = training()\n    seen.retries = lambda: RETRIES[0]\n",
+        )
+        + "RETRIES = [0]\ndef step(number):\n    RETRIES[0] += 1\n    time.sleep(0.02)\n"
+        + "train(step)\n",
+    )
+    run = base_run(script)
+    with SideBySide(bench(run, tmp_path)) as engine, pytest.raises(LegFailed, match="ran short"):
+        engine.compare(
+            [changed(run, script, LOOP + "train(lambda number: time.sleep(0.02))")], clock()
+        )
+
+
 SHARED = (
     LOOP
     + """
@@ -175,16 +192,14 @@ COMPILES = SHARED.replace("told.before_device()", "told.compile_begins()").repla
 SLEEPS = LOOP + "time.sleep(1.5)\ntrain(lambda number: time.sleep(0.02))\n"
 
 
-def test_what_compiles_or_is_known_to_start_slowly_is_limited_by_the_budget_alone(
-    tmp_path, monkeypatch
-):
+def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(warming, "MORE_S", 0.5)
     monkeypatch.setattr(warming, "MORE_TIMES", 1.0)
     script = written(tmp_path, LOOP + "train(lambda number: time.sleep(0.02))\n")
     run = base_run(script)
     compiles = changed(run, script, COMPILES, "compiles")
     hangs = changed(run, script, SLEEPS.replace("1.5", "8"), "hangs")
-    slow = replace(changed(run, script, SLEEPS, "slow"), starts_slowly=True)
+    slow = replace(changed(run, script, SLEEPS, "slow"), compiles=True)
     with SideBySide(bench(run, tmp_path)) as engine:
         found = engine.compare([compiles, hangs, slow], clock())
     assert [one.ratio is not None for one in found] == [True, False, True]
@@ -196,7 +211,7 @@ def test_a_slow_start_that_outlasts_the_budget_did_not_fail(tmp_path):
     run = base_run(script)
     slow = changed(run, script, SLEEPS.replace("1.5", "30"), "slow")
     with SideBySide(bench(run, tmp_path)) as engine:
-        (one,) = engine.compare([replace(slow, starts_slowly=True)], clock(8.0))
+        (one,) = engine.compare([replace(slow, compiles=True)], clock(8.0))
     assert one.late
 
 

@@ -6,10 +6,10 @@ import pytest
 from recordings import recording
 from trainperf.fixes.common.cases import GIB, machine
 from trainperf.machine.cgroup import MemoryLimit
-from trainperf.model import GpuSample, HostSample, Sample
-from trainperf.model.machine import Gpu
+from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
+from trainperf.model.machine import Gpu, MigSlice
 from trainperf.trial.legs import room as room_module
-from trainperf.trial.legs.room import CONTEXT, MANY, TWO, memory_is_short, room
+from trainperf.trial.legs.room import CONTEXT, MANY, NOT_TOLD, TWO, memory_is_short, room
 
 
 def host(rss):
@@ -146,8 +146,36 @@ def test_a_gpu_that_is_someone_elses_sets_no_limit():
 
 def test_a_script_on_the_cpu_does_not_care_for_gpus():
     seen = on_gpus([0], [12 * GIB])
-    on_cpu = {**TORCH, "gpus": []}
+    on_cpu = {**TORCH, "gpus": [{"used": False}]}
     assert room(recording(on_cpu, samples=seen, gpus=(gpu(),)), machine()).legs == MANY
+
+
+def used(index, place=None):
+    """What the script computed on: a GPU, or a slice of one."""
+    return Device("GPU", "a GPU", 1, (CudaDevice(0, "a GPU", index=index, slice=place),))
+
+
+def test_what_others_do_on_gpus_that_the_script_does_not_use_is_no_concern():
+    seen = on_gpus([0, 0], [10 * GIB, 2 * GIB])
+    both = recording(TORCH, samples=seen, gpus=(gpu(0), gpu(1)))
+    assert room(both, machine(), used(1)).legs == 7
+    assert room(both, machine(), used(None)).legs == 1  # nobody knows which it is
+
+
+def test_of_a_card_in_mig_mode_the_slice_counts():
+    slices = tuple(MigSlice(f"MIG-{n}", "a slice", 10 * GIB) for n in range(2))
+    card = replace(gpu(total=80 * GIB), mig=True, slices=slices)
+    seen = tuple(
+        Sample(float(t), None, (GpuSample(0, memory_used=held, slices_used=(GIB, GIB + held)),))
+        for t, held in enumerate((0, 4 * GIB))
+    )
+    found = room(recording(TORCH, samples=seen, gpus=(card,)), machine(), used(0, place=1))
+    assert found.legs == 2
+    assert found.reason == (
+        "the script takes 4.0 GiB of the memory of its slice of GPU 0, and 9.0 GiB is free"
+    )
+    unsure = room(recording(TORCH, samples=seen, gpus=(card,)), machine(), used(0))
+    assert unsure.legs == TWO
 
 
 @pytest.mark.parametrize(("peak", "legs"), [(16, 4), (32, 2), (48, 1)])
@@ -166,9 +194,8 @@ def test_processes_that_share_a_gpu_are_one_leg():
 
 
 def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
-    silent = {"e": "gpu_memory", "index": 0, "reserved_peak": 5 * GIB}
-    found = room(recording({**TORCH, "name": "tensorflow"}, silent), machine())
-    assert (found.legs, found.reason) == (TWO, "how much GPU memory the script takes is not known")
+    found = room(recording({**TORCH, "name": "tensorflow"}), machine())
+    assert (found.legs, found.reason) == (TWO, NOT_TOLD)
 
 
 @pytest.mark.parametrize(

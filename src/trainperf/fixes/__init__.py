@@ -80,6 +80,8 @@ class Fix:
     """What its cause takes its time from: the verdict and the order of findings go by it."""
     starts_slowly: ClassVar[bool] = False
     """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
+    compiles: ClassVar[bool] = False
+    """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

@@ -36,7 +36,7 @@ class _Cache:
     """A folder of the user's that a variable names, or a flag in it: `within` is what counts."""
 
     variable: str
-    source: Path
+    source: str
     name: str
     flag: str = ""
     within: str = ""
@@ -65,7 +65,7 @@ def filled(given: Mapping[str, str], folder: Path) -> Iterator[None]:
     try:
         for one in _caches(given):
             with suppress(OSError):
-                _link(one.source / one.within, folder / one.name / one.within, until)
+                _link(Path(one.source) / one.within, folder / one.name / one.within, until)
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -77,15 +77,15 @@ def _caches(given: Mapping[str, str]) -> Iterator[_Cache]:
     Kernels of TorchInductor lie in its own folder unless `TRITON_CACHE_DIR` is set, so that is
     moved only where it is; the user's own kernels lie in `.triton/cache` of the home.
     """
-    yield _Cache(INDUCTOR, Path(given.get(INDUCTOR) or _of_inductor(given)), "inductor")
+    yield _Cache(INDUCTOR, given.get(INDUCTOR) or _of_inductor(given), "inductor")
     if given.get(TRITON):
-        yield _Cache(TRITON, Path(given[TRITON]), "triton")
+        yield _Cache(TRITON, given[TRITON], "triton")
     else:
         home = given.get(TRITON_HOME) or given.get("HOME") or os.path.expanduser("~")
-        yield _Cache(TRITON_HOME, Path(home), "triton", within=".triton/cache")
+        yield _Cache(TRITON_HOME, home, "triton", within=".triton/cache")
     for variable, flag in XLA.items():
         for path in re.findall(rf"{flag}=(\S+)", given.get(variable, ""))[-1:]:
-            yield _Cache(variable, Path(path), flag.strip("-"), flag)
+            yield _Cache(variable, path, flag.strip("-"), flag)
 
 
 def _of_inductor(given: Mapping[str, str]) -> str:

@@ -31,7 +31,8 @@ class Candidate:
     Of a fix that can be made in several ways (so many workers), `variant` says which,
     and `finding` is the finding with that choice; both are empty for all else. One with
     an `epoch` saves between epochs, and shows in slices of whole ones only, or in part in
-    others if `in_steps`. One that `starts_slowly` starts alone. One that stands `apart` changes
+    others if `in_steps`. One that `starts_slowly` starts alone, and one that `compiles` has as long
+    to start as the budget lets it. One that stands `apart` changes
     the experiment: it is tried after all others, and goes into no patch. Its step does `work`
     times what the unchanged script's does.
     """
@@ -46,6 +47,7 @@ class Candidate:
     epoch: Epoch | None = None
     in_steps: bool = False
     starts_slowly: bool = False
+    compiles: bool = False
     apart: bool = False
     work: float = 1.0
 
@@ -181,6 +183,7 @@ def together(
         equivalence=loosest(one.equivalence for one in named),
         bound=bounds[0] if len(ids) == 1 else None,
         warm_up_epochs=epochs,
+        compiles=any(fixes[one].compiles for one in ids if one in fixes),
         work=math.prod(float(one.data.get("samples_per_step", 1.0)) for one in named),
     )
 

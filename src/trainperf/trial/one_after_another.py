@@ -92,7 +92,7 @@ class OneAfterAnother:
 
     def _changed(self, candidate: Candidate, clock: Clock) -> Process:
         one = candidate
-        return self._process(one.name, one.run, clock, one.work, one.starts_slowly)
+        return self._process(one.name, one.run, clock, one.work, one.compiles)
 
     def _process(
         self, name: str, run: Run, clock: Clock, work: float = 1.0, slow: bool = False

@@ -123,7 +123,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     semantic = subject.allow_semantic
     edits = Edits(run, subject.findings, writer(subject.root, by_id()))
     chosen, skipped = candidates(run, subject.findings, by_id(), edits.write_for, semantic)
-    space = room(subject.recording, subject.machine)
+    space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
     how = replace(how, growth=grows(subject.evidence, given))
     costs = costs_of(subject, how.mode == "side by side", apart, bool(how.two_legs))

@@ -110,6 +110,7 @@ class SideBySide:
                     rests = can_wait if fresh else had_its_pairs
                 open_ = self._take_turns(open_, entered, early, rests)
                 waiting[:0] = self._crowd.taken_out(entered, by_name)
+                self._check_the_control(early)
                 if waiting and room <= 0:  # who stays undecided makes room as well
                     end_all([one.leg for one in open_])
                     open_ = []
@@ -135,7 +136,7 @@ class SideBySide:
     def _contest(self, candidate: Candidate) -> Contest:
         one = candidate
         race = "+".join(one.fixes) if one.variant else ""
-        return Contest(self._leg(one.name, one.run, one.work, one.starts_slowly), race=race)
+        return Contest(self._leg(one.name, one.run, one.work, one.compiles), race=race)
 
     def _compare_with_itself(self, clock: Clock, others: int) -> None:
         """Let the control meet the unchanged script, and make room for `others` after it."""
@@ -143,6 +144,14 @@ class SideBySide:
         if self._control.leg.alive:
             self._take_turns([], [], clock.keeping(clock.left * others / (others + 1)), None)
             end_all([self._control.leg])
+        self._check_the_control(clock)
+
+    def _check_the_control(self, clock: Clock) -> None:
+        """Raise `LegFailed` if it found no memory for a single slice beside the same script:
+        what else stands there does not either, whatever its change is worth."""
+        control = self._control
+        if control.leg.short_of_memory and not control.pairs and self._can_be_alone([], clock):
+            raise LegFailed(control.failure)
 
     def _alone(self, clock: Clock) -> list[Measured]:
         """Run those one after another that do not fit beside the unchanged script."""

@@ -85,9 +85,8 @@ def _slowed(evidence: Evidence) -> float:
 def _seconds(evidence: Evidence) -> dict[str, float]:
     """The parts of a step, less what timing its calls cost; that is taken off the rest.
 
-    On a GPU that is all by which they exceed the real step: each edge waits for the device,
-    so that what hides behind its work no longer does. Elsewhere it is `HOOK_S` for each call
-    at most; what exceeds that slowed all parts alike (neighbours on the same cores).
+    On a GPU that is all by which they exceed the real step. Elsewhere it is `HOOK_S` for each
+    call at most; what exceeds that slowed all parts alike (neighbours on the same cores).
     """
     try:
         split = evidence.torch.split

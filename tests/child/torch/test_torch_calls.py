@@ -2,31 +2,28 @@
 
 import pytest
 
+from emulation.clock import MarkedClock
+from emulation.device import Device
+from fakes import Clock
+from trainperf.child.timing.device_time import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
-
-
-class Clock:
-    """Says what it is told, and counts how often the device was waited for."""
-
-    def __init__(self):
-        self.now = 100.0
-        self.waits = 0
-
-    def __call__(self):
-        return self.now
-
-    def sync(self):
-        self.waits += 1
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    made = Clock()
+    made.now = 100.0
+    return made
 
 
 @pytest.fixture
 def ledger(clock):
-    return Ledger(clock, clock.sync)
+    return Ledger(HostClock(clock))
+
+
+def ended(clock, ledger, seconds, **kept):
+    """A step ends now that began so many seconds ago."""
+    ledger.step_ended(Mark(clock.now - seconds), Mark(clock.now), **kept)
 
 
 def spend(clock, ledger, part, seconds, inner=(), what=""):
@@ -57,7 +54,7 @@ def test_what_happens_before_a_step_is_not_of_it(clock, ledger):
     spend(clock, ledger, "evaluation", 3.0)
     clock.now += 1.0
     spend(clock, ledger, "forward", 2.0)
-    ledger.step_ended(2.5)
+    ended(clock, ledger, 2.5)
     assert seconds(ledger) == {"forward": 2.0}
     assert [(key.part, one.seconds, one.calls) for key, one in ledger.outside.items()] == [
         ("evaluation", 3.0, 1)
@@ -66,7 +63,7 @@ def test_what_happens_before_a_step_is_not_of_it(clock, ledger):
 
 def test_the_optimizer_gets_what_its_closure_leaves(clock, ledger):
     spend(clock, ledger, "optimizer", 1.0, inner=[("forward", 2.0), ("backward", 4.0)])
-    ledger.step_ended(7.5)
+    ended(clock, ledger, 7.5)
     assert seconds(ledger) == {"optimizer": 1.0, "forward": 2.0, "backward": 4.0}
     assert (ledger.steps, ledger.seconds) == (1, 7.5)
 
@@ -74,19 +71,19 @@ def test_the_optimizer_gets_what_its_closure_leaves(clock, ledger):
 def test_a_call_that_a_step_ends_in_is_shared_by_both_steps_and_counted_once(clock, ledger):
     call = ledger.enter("optimizer", "step", None)
     clock.now += 2.0
-    ledger.step_ended(2.0)
+    ended(clock, ledger, 2.0)
     clock.now += 1.0
     ledger.leave(call)
-    ledger.step_ended(1.0)
+    ended(clock, ledger, 1.0)
     [one] = ledger.sums.values()
     assert (one.seconds, one.calls, one.steps) == (3.0, 1, 1)
 
 
 def test_a_call_that_never_left_does_not_swallow_the_steps_that_follow(clock, ledger):
     ledger.enter("optimizer", "step", None)
-    ledger.step_ended(0.0)
+    ended(clock, ledger, 0.0)
     assert not ledger.takes("optimizer")
-    ledger.step_ended(0.0)
+    ended(clock, ledger, 0.0)
     assert ledger.takes("optimizer")
 
 
@@ -100,17 +97,30 @@ def test_leaving_a_part_leaves_what_in_it_has_raised(clock, ledger):
 
 def test_a_step_that_is_not_kept_leaves_no_trace(clock, ledger):
     spend(clock, ledger, "forward", 2.0)
-    ledger.step_ended(2.0, kept=False)
+    ended(clock, ledger, 2.0, kept=False)
     assert (ledger.steps, ledger.sums) == (0, {})
 
 
-def test_each_edge_waits_for_the_device(clock, ledger):
-    spend(clock, ledger, "forward", 1.0)
-    assert clock.waits == 2
+def test_the_edges_of_parts_are_marks_and_nobody_waits_for_the_device(clock):
+    """A part of 3 s on the device is queued at once; 1 s of the host is hidden behind it."""
+    card = Device(clock, clock.tick)
+    device = MarkedClock(card)
+    ledger = Ledger(device)
+    began = device.mark()
+    part = ledger.enter("forward", "", None)
+    card.launch(3.0)
+    ledger.leave(part)
+    clock.tick(1.0)  # the host's own Python
+    ledger.step_ended(began, device.mark())
+    assert clock.now == 101.0
+    ledger.settle()
+    assert clock.now == 103.0
+    assert seconds(ledger) == {"forward": 3.0}
+    assert ledger.seconds == pytest.approx(3.0)
 
 
 def test_what_was_measured_elsewhere_is_added(clock, ledger):
     clock.now += 1.5
     ledger.add("input", 1.5)
-    ledger.step_ended(1.5)
+    ended(clock, ledger, 1.5)
     assert seconds(ledger) == {"input": 1.5}

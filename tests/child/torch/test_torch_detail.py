@@ -1,5 +1,6 @@
 """Steps of small loops in real PyTorch, taken apart call by call."""
 
+import functools
 import importlib.util
 import os
 import subprocess
@@ -14,7 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from emulation import fake_cuda  # noqa: E402
 from fakes import FakeProcess  # noqa: E402
+from trainperf.child.timing.device_time import Mark  # noqa: E402
 from trainperf.child.torch.device import TorchDevice  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
@@ -83,7 +86,7 @@ class Run:
         if self._at is None:
             self.detail.start()
         else:
-            self.detail.step_ended(now - self._at)
+            self.detail.step_ended(Mark(self._at), Mark(now))
         self._at = time.perf_counter()
 
     def stop(self):
@@ -559,23 +562,27 @@ def test_the_events_become_the_values_of_the_model(observed):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """How often the device was waited for, on a GPU that is none; `capturing` is said of it."""
-    said = SimpleNamespace(count=0, capturing=False, mode=0)
+    """How often the device is waited for, on an emulated one; `capture` says that it captures."""
+    cuda = fake_cuda.install(put=functools.partial(monkeypatch.setattr, raising=False))
+    said = SimpleNamespace(count=0, mode=0, marks=0)
+    synchronize, event = torch.cuda.synchronize, torch.cuda.Event
 
-    def synchronize():
-        assert not said.capturing
+    def waited(index):
+        assert not cuda.capturing
         said.count += 1
+        synchronize(index)
+
+    def marked(enable_timing):
+        assert not cuda.capturing
+        said.marks += 1
+        return event(enable_timing)
 
     def capture(on):
-        said.capturing = on
+        cuda.capturing = on
 
-    stream = SimpleNamespace(cuda_stream=0, synchronize=synchronize)
     monkeypatch.setattr(torch.cuda, "capture", capture, raising=False)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: said.capturing)
+    monkeypatch.setattr(torch.cuda, "synchronize", waited)
+    monkeypatch.setattr(torch.cuda, "Event", marked)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: said.mode)
     monkeypatch.setattr(
         torch.cuda, "set_sync_debug_mode", lambda mode: vars(said).update(mode=int(mode == "warn"))
@@ -583,16 +590,17 @@ def waits(monkeypatch):
     return said
 
 
-def test_on_a_gpu_each_edge_of_a_part_waits_for_it(waits, observed):
+def test_on_a_gpu_each_edge_of_a_part_is_a_mark_and_nobody_waits(waits, observed):
     run = observed(steps=1)
     assert run.parts["forward"] == 1
-    assert waits.count == 2 * 4 + 1  # four parts, and the end of the step
+    assert waits.count == 1  # once, before the first mark
+    assert waits.marks == 1 + 2 * 4 + 1  # four parts, and the end of the step
 
 
 def test_what_is_captured_as_a_graph_is_not_waited_for_and_no_part_of_a_step(waits, observed):
     run = observed("torch.cuda.capture(True)\n" + STEP + "torch.cuda.capture(False)\n")
     assert set(run.parts) == {"rest"}
-    assert waits.count == 3  # the ends of the steps
+    assert waits.marks == 1 + 3  # the ends of the steps
 
 
 class Graph:

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
 
 from looping import STEP_S, Watcher, handed, phases  # noqa: E402
+from trainperf.child.timing.device_time import Mark  # noqa: E402
 from trainperf.child.torch.drivers import LoaderDriver, TorchDriver  # noqa: E402
 from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 
@@ -78,9 +79,9 @@ class Detail:
     def stop_between(self) -> None:
         self.running.append(False)
 
-    def step_ended(self, seconds: float, usual: bool = True) -> None:
+    def step_ended(self, began: Mark, ended: Mark, usual: bool = True) -> None:
         if usual:
-            self.steps.append(seconds)
+            self.steps.append(ended.host - began.host)
 
     def add(self, name: str, seconds: float) -> None:
         assert name == "input"

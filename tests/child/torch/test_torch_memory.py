@@ -122,7 +122,7 @@ def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory_at_mos
 @pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])
 def test_twice_the_samples_need_as_much_gpu_memory_again(cuda, free, fits):
     cuda(5, free=free, allocated=5, most=10)
-    found = SimpleNamespace(parameters=[SimpleNamespace(device=GPU)])
+    found = SimpleNamespace(device="cuda", parameters=[SimpleNamespace(device=GPU)])
     if fits:
         larger_batch._check_memory(found)
     else:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..timing import spare_memory
 from ..timing.alternating import alternate
 from . import batches
 
@@ -61,6 +62,8 @@ def _double_batch(
     """The same call with each batch among its arguments joined to itself."""
     import tensorflow as tf
 
+    if not spare_memory.doubles():
+        raise MemoryError("too little memory was left for twice the samples")
     size = int(batches.leaves(driver.batch)[0].shape[0])
 
     def doubled(leaf: Any) -> Any:

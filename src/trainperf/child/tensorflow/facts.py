@@ -163,7 +163,6 @@ def record(driver: LoopDriver) -> None:
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", debug_modes.modes(driver.loops))
     for what, part in (
-        ("the GPUs' memory", _memory),
         ("strategies", all_reduce.record),
         ("devices", tf_devices.record),
         ("models", models.record),
@@ -176,17 +175,6 @@ def record(driver: LoopDriver) -> None:
             part(driver)
         except Exception as error:
             driver.process.failed(f"facts about {what}", error)
-
-
-def _memory(driver: LoopDriver) -> None:
-    """What the script took of each GPU until now; TensorFlow does not say how much there is."""
-    import tensorflow as tf
-
-    for device in tf.config.list_logical_devices("GPU"):
-        name = device.name.rpartition("device:")[2]
-        taken = tf.config.experimental.get_memory_info(name)
-        index = int(name.rpartition(":")[2])
-        driver.record.write("gpu_memory", index=index, reserved_peak=int(taken["peak"]))
 
 
 def s3_paths() -> list[str]:

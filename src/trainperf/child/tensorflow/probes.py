@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..timing import spare_memory
 from ..timing.alternating import CALLS, alternate
 from ..timing.budget import Budget
 from ..timing.completing import PROBES, lacks
@@ -134,6 +135,8 @@ def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: f
 
     if isinstance(iterator, tf.distribute.DistributedIterator):
         raise TypeError("not done under a distribution strategy")
+    if not spare_memory.doubles():
+        raise MemoryError("too little memory was left for twice the samples")
     batch = driver.batch
     doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), batch)
     spec = tf.nest.map_structure(_any_batch, iterator.element_spec)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 CGROUP = "/sys/fs/cgroup"
 
 
@@ -13,6 +15,13 @@ def available() -> int | None:
     """
     found = [each for each in (_machine(), _container()) if each is not None]
     return min(found) if found else None
+
+
+def doubles() -> bool:
+    """Whether there is as much again as this process took at most: twice the samples fit then."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    left = available()
+    return left is None or most <= left
 
 
 def _machine() -> int | None:

@@ -19,8 +19,8 @@ ANCHOR_S = 2.0
 class TorchDevice:
     """All CUDA devices that this process has a context on; the CPU has nothing queued.
 
-    Marks are CUDA events on the current stream of each device, and on each other stream that
-    was the current one at a mark or an update of the weights. `at` is when the last passed.
+    Marks are CUDA events on the default stream of each device, and on each other stream on which
+    weights were updated: not on those beside a step. `at` is when the last passed.
     """
 
     marks = True
@@ -47,7 +47,6 @@ class TorchDevice:
             return Mark(self._clock())
         if self._anchor is None:
             self.wait()
-        self.see_streams()
         return Mark(self._clock(), self._events(), self._anchor)
 
     def at(self, mark: Mark) -> float:
@@ -72,7 +71,8 @@ class TorchDevice:
         if not self.later or capturing():
             return
         self._indices = in_use()
-        self.see_streams()
+        for index in self._indices:
+            self._sees(index, _cuda().default_stream(index))
         for index in self._indices:
             _cuda().synchronize(index)
         anchor, now = self._anchor, self._clock()
@@ -81,12 +81,14 @@ class TorchDevice:
             self._anchor = Mark(now, self._events())
 
     def see_streams(self) -> None:
-        """Take note of the streams in use, so that work on them is behind the marks."""
+        """Weights are updated on the streams in use: what is queued on them is behind the marks."""
         for index in self._indices:
-            one = _cuda().current_stream(index)
-            key = (index, one.cuda_stream)
-            if key not in self._streams and len(self._streams) < MOST_STREAMS:
-                self._streams[key] = one
+            self._sees(index, _cuda().current_stream(index))
+
+    def _sees(self, index: int, stream: Any) -> None:
+        key = (index, stream.cuda_stream)
+        if key not in self._streams and len(self._streams) < MOST_STREAMS:
+            self._streams[key] = stream
 
     def _events(self) -> dict[tuple[int, int], Any]:
         events = {}

@@ -36,7 +36,7 @@ class TorchDriver(LoopDriver):
         if self.loops.compiled():
             self.disturbed = True
         if self.loops.detail is not None:
-            self.loops.detail.step_ended(now.host - began.host, usual=not self._first)
+            self.loops.detail.step_ended(began, now, usual=not self._first)
         super()._step_ended(began, now)
 
     def profile_begins(self) -> None:

@@ -50,6 +50,7 @@ class CompileWithXla(Fix):
 
     category = "model"
     usual = 1.2
+    compiles = True
     equivalence = Equivalence.NUMERICS
 
     silent = [

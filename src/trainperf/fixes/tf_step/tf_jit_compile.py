@@ -42,6 +42,7 @@ class CompileStepWithXla(Fix):
 
     category = "model"
     usual = 1.2
+    compiles = True
     equivalence = Equivalence.NUMERICS
 
     silent = [

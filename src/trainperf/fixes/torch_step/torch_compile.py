@@ -121,7 +121,7 @@ class Compile(Fix):
 
     category = "model"
     usual = 1.0
-    starts_slowly = True
+    starts_slowly = compiles = True
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from trainperf.machine.cgroup import memory_limit
-from trainperf.model import Event, GpuSample, Machine, Recording, Sample
+from trainperf.model import Device, Event, Gpu, GpuSample, Machine, Recording, Sample
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available now, legs may take so much."""
@@ -19,6 +19,7 @@ MANY = 10
 """More legs than this are not started together: they would wait, not run."""
 TWO = 2
 """So few legs can take turns: the script, and one beside it."""
+NOT_TOLD = "nobody tells how much of the GPU's memory it takes"
 CONTEXT = 2**29
 """A process takes about so many bytes of a GPU beside what its framework's allocator counts:
 the CUDA context, kernels and the libraries' workspaces."""
@@ -32,12 +33,13 @@ class Room:
     reason: str = ""
 
 
-def room(recording: Recording, machine: Machine) -> Room:
+def room(recording: Recording, machine: Machine, device: Device | None = None) -> Room:
     """Work out from what the observed run took how many such runs fit beside each other.
 
-    `machine` is as it is now, without the run. Memory, GPU memory and `/dev/shm` count;
-    what was not measured sets no limit, but for the memory of a GPU that the run used: where
-    nobody tells it, two legs live together. What trainperf's probes took is left out.
+    `machine` is as it is now, without the run, `device` what it computed on. Memory, GPU memory
+    and `/dev/shm` count; what was not measured sets no limit, but for the memory of a GPU that
+    the run used: where nobody tells it, two legs live together. What trainperf's probes took is
+    left out.
     """
     samples = before_extras(recording)
     limits = [Room(MANY), *_of_modes(recording, machine)]
@@ -48,7 +50,7 @@ def room(recording: Recording, machine: Machine) -> Room:
     if recording.shm_used and machine.shm_free is not None:
         fit = int(machine.shm_free * MEMORY_SHARE // recording.shm_used)
         limits.append(Room(fit, _text("/dev/shm", recording.shm_used, machine.shm_free)))
-    limits += _of_gpus(recording, samples)
+    limits += _of_gpus(recording, samples, device)
     return min(limits, key=lambda one: one.legs)
 
 
@@ -68,15 +70,16 @@ def before_extras(recording: Recording) -> Sequence[Sample]:
     return [one for one in recording.samples if until is None or one.t <= until]
 
 
-def _of_gpus(recording: Recording, samples: Sequence[Sample]) -> list[Room]:
+def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | None) -> list[Room]:
     """What the GPUs that the run used leave room for, by NVML and by the framework."""
     named = list(_events(recording, "framework"))
     if named and not any(map(_gpus_used, named)):
         return []  # what others do on GPUs is no concern of a script on the CPU
-    limits = list(_by_driver(recording, samples))
-    limits += _by_framework(list(_events(recording, "gpu_memory")))
+    places = {one.index: one.slice for one in device.used} if device and len(named) == 1 else {}
+    limits = list(_by_driver(recording, samples, places))
+    limits += _by_framework(_events(recording, "gpu_memory"))
     if named and not limits:
-        limits.append(Room(TWO, "how much GPU memory the script takes is not known"))
+        limits.append(Room(TWO, NOT_TOLD))
     return limits
 
 
@@ -84,8 +87,13 @@ def _gpus_used(framework: Event) -> bool:
     return any(gpu["used"] for gpu in framework["gpus"])
 
 
-def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room]:
-    """By NVML: what the processes of the run held, else what was used more than before it."""
+def _by_driver(
+    recording: Recording, samples: Sequence[Sample], places: Mapping[int | None, int | None]
+) -> Iterator[Room]:
+    """By NVML: what the processes of the run held, else what was used more than before it.
+
+    `places` are the GPUs that the run used, each with its slice in MIG mode, if they are known.
+    """
     readings: dict[int, list[GpuSample]] = {}
     for sample in samples:
         for one in sample.gpus:
@@ -94,7 +102,12 @@ def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room
     own = {index: [_own(one, recording) for one in seen] for index, seen in readings.items()}
     told = any(any(held) for held in own.values())
     for gpu in recording.gpus:
+        if places and None not in places and gpu.index not in places:
+            continue
         seen, held = readings.get(gpu.index, []), own.get(gpu.index, [])
+        if gpu.mig:
+            yield from _of_slice(gpu, places.get(gpu.index), seen)
+            continue
         if not seen or not gpu.memory_total or (told and not any(held)):
             continue
         used = [one.memory_used or 0 for one in seen]
@@ -103,12 +116,23 @@ def _by_driver(recording: Recording, samples: Sequence[Sample]) -> Iterator[Room
         yield from _fit(needed, gpu.memory_total - others, f"the memory of GPU {gpu.index}")
 
 
-def _by_framework(told: Sequence[Event]) -> Iterator[Room]:
+def _of_slice(gpu: Gpu, place: int | None, seen: Sequence[GpuSample]) -> Iterator[Room]:
+    """By the readings of a slice of a card; what the card holds is others' as well."""
+    total = None if place is None else gpu.slices[place].memory_total
+    if place is None or total is None:
+        return
+    known = [one.slices_used[place] for one in seen if place < len(one.slices_used)]
+    used = [one for one in known if one is not None]
+    if used:
+        what = f"the memory of its slice of GPU {gpu.index}"
+        yield from _fit(max(used) - used[0], total - used[0], what)
+
+
+def _by_framework(told: Iterable[Event]) -> Iterator[Room]:
     """By what each process that trains was told of its devices; several may share one."""
     devices: dict[str, list[Event]] = {}
     for one in told:
-        if one.get("free") is not None:
-            devices.setdefault(one.get("uuid") or str(one["index"]), []).append(one)
+        devices.setdefault(one["uuid"] or str(one["index"]), []).append(one)
     for those in devices.values():
         needed = sum(one["reserved_peak"] + CONTEXT for one in those)
         free = those[-1]["free"] + sum(one["reserved"] for one in those)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...timing.budget import Budget
-from .. import batches
+from .. import batches, memory
 from .passes import NotNeeded, NotOffered, Pass, mapped
 from .probing import Probing
 
@@ -57,6 +57,9 @@ def channels_last(probing: Probing) -> None:
     before = [each.data for each in images]
     if any(map(_in_channels_last, before)):
         raise NotNeeded("the model is in channels_last already")
+    left, needed = memory.spare(found.parameters[0].device), sum(each.nbytes for each in before)
+    if left is not None and needed > left / 2:
+        raise NotOffered("too little memory was left to copy the weights")
     after = [each.to(memory_format=torch.channels_last) for each in before]
     current = before
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import resource
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...timing import spare_memory
 from ...timing.alternating import CALLS
 from .. import batches, memory
 from .passes import NotOffered, Pass, mapped
@@ -80,15 +80,12 @@ def _check_memory(found: Pass) -> None:
     """A pass on twice the samples adds at most what the process took so far."""
     import torch
 
-    if not found.parameters:
-        return
-    device = found.parameters[0].device
-    if device.type == "cuda":
-        most = torch.cuda.max_memory_allocated(device)
-    else:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    left = memory.spare(device)
-    if left is not None and most > left:
+    fits = spare_memory.doubles()
+    if found.device == "cuda":
+        device = found.parameters[0].device
+        left = memory.spare(device)
+        fits = left is None or torch.cuda.max_memory_allocated(device) <= left
+    if not fits:
         raise NotOffered("too little memory was left for twice the samples")
 
 

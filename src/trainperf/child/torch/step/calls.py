@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
 from ...process import frames
+from ...timing.device_time import DeviceClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
@@ -53,9 +54,12 @@ class Key(NamedTuple):
     of: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
-    """A call that is under way or over; `seconds` without the parts that stand in it."""
+    """A call that is under way or over; `counted` once it counts as one, in the step it began in.
+
+    `seconds` are those that were measured elsewhere.
+    """
 
     part: str
     what: str
@@ -63,7 +67,7 @@ class Call:
     of: int
     began: float
     seconds: float = 0.0
-    counted: bool = False  # as a call, in the step it began in
+    counted: bool = False
 
     @property
     def key(self) -> Key:
@@ -80,23 +84,29 @@ class Sum:
     steps: int = 0
 
 
-@dataclass
+Known = list[tuple[Call, bool]]
+"""Calls of a step, each with whether it counted as a call in an earlier one."""
+
+
 class Ledger:
     """The calls under way, and the sums over the steps that have ended.
 
-    `sync` waits for the device: each edge of a part does, so that queued kernels count
-    for the part that queued them. `outside` has the calls that stood in no step.
+    Each edge of a part is a mark on the clock of the devices, so that what was queued counts
+    for the part that queued it, and what is hidden behind it for none; nothing waits. `settle`
+    reads the marks. `outside` has the calls that stood in no step.
     """
 
-    clock: Callable[[], float]
-    sync: Callable[[], None]
-    open: list[Call] = field(default_factory=list)
-    steps: int = 0
-    seconds: float = 0.0
-    sums: dict[Key, Sum] = field(default_factory=dict)
-    outside: dict[Key, Sum] = field(default_factory=dict)
-    _calls: list[Call] = field(default_factory=list)
-    _at: float = 0.0
+    def __init__(self, device: DeviceClock) -> None:
+        self.open: list[Call] = []
+        self.steps = 0
+        self.seconds = 0.0
+        self.sums: dict[Key, Sum] = {}
+        self.outside: dict[Key, Sum] = {}
+        self._device = device
+        self._calls: list[Call] = []
+        self._spans: list[tuple[Call, Mark, Mark]] = []
+        self._unsettled: list[Callable[[], None]] = []
+        self._at = Mark(0.0)
 
     def takes(self, part: str) -> bool:
         """Whether a call that begins now is a part of its own."""
@@ -104,7 +114,7 @@ class Ledger:
 
     def enter(self, part: str, what: str, place: Place | None, of: int = 0) -> Call:
         """A part begins: what it stands in is charged up to here."""
-        call = Call(part, what, place, of, self._edge())
+        call = Call(part, what, place, of, self._edge().host)
         self.open.append(call)
         self._calls.append(call)
         return call
@@ -118,43 +128,76 @@ class Ledger:
             pass
 
     def add(self, part: str, seconds: float) -> None:
-        """Charge a part with time that was measured elsewhere and ends now."""
-        self._calls.append(Call(part, "", None, 0, self.clock() - seconds, seconds))
+        """Charge a part with time that was measured elsewhere and ends now.
 
-    def step_ended(self, seconds: float, kept: bool = True) -> None:
-        """Charge what was called since `seconds` ago to the step that ends now.
+        Where work is queued it is charged with what passes on the devices since the last edge.
+        """
+        since, now = self._at, self._device.mark()
+        call = Call(part, "", None, 0, now.host - seconds, seconds)
+        if self._device.later:
+            call.seconds = 0.0
+            self._spans.append((call, since, now))
+            self._at = now
+        self._calls.append(call)
+
+    def step_ended(self, began: Mark, ended: Mark, kept: bool = True) -> None:
+        """Charge what was called between two marks to the step that ends now.
 
         With `kept` false nothing of it counts: something else than a step took place.
         """
-        began = self.clock() - seconds - SLACK_S
         self._edge()
-        calls, self._calls = self._calls, []
-        if kept:
-            self.steps += 1
-            self.seconds += seconds
-            self._count([call for call in calls if call.began >= began or call.counted], self.sums)
-        self._count([call for call in calls if call.began < began], self.outside)
+        calls: Known = [(call, call.counted) for call in self._calls]
+        spans, self._spans, self._calls = self._spans, [], []
+        self.steps += kept
+        self._unsettled.append(lambda: self._settle(began, ended, calls, spans, kept))
         self.open = [call for call in self.open if not call.counted]  # one that has raised
         for call in self.open:
-            call.seconds, call.counted = 0.0, True
+            call.counted = True
             self._calls.append(call)
+        if not self._device.later:
+            self.settle()
 
-    def _edge(self) -> float:
-        self.sync()
-        now = self.clock()
+    def settle(self) -> None:
+        """Read the marks of the steps that have ended; waits until they have passed."""
+        unsettled, self._unsettled = self._unsettled, []
+        for settle in unsettled:
+            settle()
+
+    def _settle(
+        self,
+        began: Mark,
+        ended: Mark,
+        calls: Known,
+        spans: list[tuple[Call, Mark, Mark]],
+        kept: bool,
+    ) -> None:
+        taken = {id(call): call.seconds for call, _ in calls}
+        for call, first, last in spans:
+            taken[id(call)] = taken.get(id(call), 0.0) + self._device.at(last)
+            taken[id(call)] -= self._device.at(first)
+        first_at = began.host - SLACK_S
+        if kept:
+            self.seconds += self._device.at(ended) - self._device.at(began)
+            inside = [one for one in calls if one[0].began >= first_at or one[1]]
+            _count(inside, taken, self.sums)
+        _count([one for one in calls if one[0].began < first_at], taken, self.outside)
+
+    def _edge(self) -> Mark:
+        now = self._device.mark()
         if self.open:
-            self.open[-1].seconds += now - self._at
+            self._spans.append((self.open[-1], self._at, now))
         self._at = now
         return now
 
-    def _count(self, calls: list[Call], sums: dict[Key, Sum]) -> None:
-        seen = set()
-        for call in calls:
-            if not call.part:
-                continue
-            one = sums.setdefault(call.key, Sum())
-            one.seconds += call.seconds
-            one.calls += not call.counted
-            if call.key not in seen and not call.counted:
-                one.steps += 1
-                seen.add(call.key)
+
+def _count(calls: Known, taken: dict[int, float], sums: dict[Key, Sum]) -> None:
+    seen = set()
+    for call, counted in calls:
+        if not call.part:
+            continue
+        one = sums.setdefault(call.key, Sum())
+        one.seconds += taken[id(call)]
+        one.calls += not counted
+        if call.key not in seen and not counted:
+            one.steps += 1
+            seen.add(call.key)

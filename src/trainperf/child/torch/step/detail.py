@@ -1,14 +1,13 @@
 """Take a few steps of a PyTorch loop apart, call by call.
 
 The hooks are only set while these steps run: they cost a step some tens of µs, and on
-a GPU each of their edges waits for the device.
+a GPU a mark at each of their edges.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from .streams import Streams
 from .syncs import SyncWarnings
 
 if TYPE_CHECKING:
+    from ...timing.device_time import Mark
     from ...timing.loops import Loops
 
 COMPILED = 3
@@ -55,9 +55,8 @@ class Detail:
         self._patches = Patches()
         self._dynamo = Dynamo(self._patches)
         self._warnings = Warnings(Hooks.__module__)
-        clock = getattr(self._process, "clock", time.monotonic)
         streams = Streams(self._torch)
-        self._ledger = Ledger(clock, streams.drain)
+        self._ledger = Ledger(self._loops.device)
         self._hooks = Hooks(self._torch, self._ledger, streams, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
         self._products: Products | None = None
@@ -81,8 +80,8 @@ class Detail:
         except Exception as error:
             self._failed(error)
 
-    def step_ended(self, seconds: float, usual: bool = True) -> None:
-        """A step of so many seconds ends now, and the next begins.
+    def step_ended(self, began: Mark, ended: Mark, usual: bool = True) -> None:
+        """A step ends now, and the next begins.
 
         One that is not `usual`, as its input was opened anew, is left out.
         """
@@ -95,7 +94,7 @@ class Detail:
             compiled = self._dynamo.compiled() and self._compiled < COMPILED
             self._compiled += compiled
             kept = usual and not compiled and not watched
-            self._ledger.step_ended(seconds, kept=kept)
+            self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
             self._hooks.waits = None
             self._watch_products()
@@ -125,6 +124,7 @@ class Detail:
                 reason = self._fault or "no step ended while its parts were timed"
                 write("missing", what="split", reason=reason)
                 return
+            self._ledger.settle()
             split = Split(self._ledger, self._hooks.seen)
             split.record(write)
             split.record_waits(write, self._syncs.waits)
@@ -140,6 +140,7 @@ class Detail:
     def stop_between(self) -> None:
         """Take the hooks out; record only the evaluations that were seen between epochs."""
         self._undo()
+        self._ledger.settle()
         for one in Split(self._ledger, self._hooks.seen).evaluations():
             self._process.record.write("torch_evaluation", **one)
 
@@ -154,7 +155,7 @@ class Detail:
         """Watch the products of one step under autocast, once it is known that there is some."""
         seen = self._ledger.steps and any(self._hooks.seen.autocast.values())
         if seen and self._products is None:
-            self._products = Products(self._part, self._ledger.sync)
+            self._products = Products(self._part, self._loops.device.wait)
             self._watches = self._products.start()
 
     def _part(self) -> str:
@@ -177,6 +178,7 @@ class Detail:
             put(torch.Tensor, name, hooks.transfer(name, after))
         for name in ("wait_stream", "wait_event"):
             put(torch.cuda.Stream, name, hooks.awaits(name))
+        put(torch.cuda.Event, "wait", hooks.awaits("wait"))
         put(torch.cuda.CUDAGraph, "replay", timed("graph", "replay"))
         for name, what in SYNCS.items():
             put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))

@@ -18,7 +18,7 @@ import gpu_kit
 import pytest
 from gpu_kit import ROWS, TESTS, Place, copied
 
-OUT = "TRAINPERF_KIT"
+OUT = "GPU_KIT_OUT"
 """The variable that names the folder for the summary."""
 LOCK = Path("/tmp/trainperf-gpu-kit.lock")
 OUTCOMES: list[dict[str, Any]] = []

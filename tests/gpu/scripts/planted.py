@@ -31,7 +31,8 @@ def queue(seconds, device=0):
     if EMULATED:
         cuda.launch(seconds, device)
     else:
-        torch.cuda._sleep(int(seconds * float(os.environ["KIT_PER_SECOND"])))
+        with torch.cuda.device(device):
+            torch.cuda._sleep(int(seconds * float(os.environ["KIT_PER_SECOND"])))
 
 
 def wait():

@@ -66,7 +66,7 @@ optimizer = tf.keras.optimizers.SGD(0.01)
 def update(x, work):  # type: ignore[no-untyped-def]
     """One step of the training."""
     if GPUS:
-        x = x + 0.0 * products(work)
+        x = x + 1e-30 * products(work)  # a factor of 0 would be folded, and they with it
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(model(x) - tf.reduce_sum(x, 1, keepdims=True)))
     gradients = tape.gradient(loss, model.trainable_variables)

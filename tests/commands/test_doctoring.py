@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from trainperf.commands.cli import cli
+from trainperf.errors import TrainperfError
+from trainperf.machine.doctor.checkup import Check
+from trainperf.self_test import Figure, SelfTest
+
+
+def found(measured: float | None) -> SelfTest:
+    figure = Figure("a step", "s", 0.05, measured, 0.03)
+    return SelfTest("PyTorch", "2.13", "the CPU", (figure,), (Check("x", "ok", "y"),), 60.0)
+
+
+@pytest.mark.parametrize(("measured", "status"), [(0.05, 0), (0.08, 1), (None, 2)])
+def test_the_exit_status_says_whether_the_measuring_holds(
+    measured: float | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainperf.self_test.self_test", lambda say, framework: found(measured))
+    report = tmp_path / "report.json"
+    done = CliRunner().invoke(cli, ["doctor", "--self-test", "--json", str(report)])
+    assert done.exit_code == status, done.output
+    assert found(measured).conclusion.split(",")[0] in done.output
+    assert '"figures"' in report.read_text()
+
+
+def test_its_options_belong_to_the_self_test(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["doctor", "--json", str(tmp_path / "report.json")])
+    assert done.exit_code == 2
+    assert "belong to --self-test" in done.output
+
+
+def test_a_report_that_could_not_be_written_is_refused_before_minutes_pass(tmp_path: Path) -> None:
+    words = ["doctor", "--self-test", "--json", str(tmp_path / "missing" / "report.json")]
+    done = CliRunner().invoke(cli, words)
+    assert isinstance(done.exception, TrainperfError)
+    assert "there is no folder" in str(done.exception)

@@ -75,14 +75,13 @@ def test_many_small_launches_are_the_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_copy_that_is_waited_for_is_named_with_its_line(tmp_path: Path) -> None:
+def test_a_copy_that_is_waited_for_is_what_the_step_is_bound_by(tmp_path: Path) -> None:
     report = diagnosed("transfer", tmp_path, "--no-trials")
     assert report["times"]["real_s"] == pytest.approx(0.050, rel=CLOSE)
     assert report["verdict"]["bottleneck"] == "host"
-    [copies] = [one for one in report["step"]["parts"] if one["name"] == "transfer"]
-    assert copies["seconds"] == pytest.approx(0.030, rel=0.2)
-    lines = (tmp_path / "train.py").read_text().splitlines()
-    assert 'x.to("meta")' in lines[copies["where"]["line"] - 1]
+    assert "copying" in report["verdict"]["text"]
+    [copies] = [one for one in report["step_parts"] if one["name"] == "transfer"]
+    assert copies["seconds_per_step"] == pytest.approx(0.030, rel=0.2)
 
 
 @pytest.mark.timeout(300)
@@ -91,7 +90,7 @@ def test_a_copy_that_is_hidden_beside_the_step_is_no_cost(tmp_path: Path) -> Non
     assert report["times"]["real_s"] == pytest.approx(0.060, rel=CLOSE)
     assert report["verdict"]["bottleneck"] not in ("input", "host", "storage")
     assert "torch_transfers" not in [one["id"] for one in report["findings"]]
-    copies = [one for one in report["step"]["parts"] if one["name"] == "transfer"]
+    copies = [one for one in report["step_parts"] if one["name"] == "transfer"]
     assert all(one["share"] < 0.05 for one in copies)
 
 

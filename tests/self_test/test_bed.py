@@ -27,9 +27,9 @@ def test_without_a_framework_one_sentence_says_so() -> None:
 
 
 def test_a_framework_that_does_not_run_says_why(tmp_path: Path) -> None:
-    broken = "raise RuntimeError('no kernel image is available')\n"
+    broken = "raise RuntimeError('no kernel image is available')"
     with pytest.raises(TrainperfError, match="failed: RuntimeError: no kernel image is available"):
-        lay_out(FRAMEWORKS[0], tmp_path, broken)
+        lay_out(FRAMEWORKS[0], tmp_path, lambda text: broken)
 
 
 def test_on_a_gpu_the_loader_is_hidden_by_lateness_and_on_a_cpu_by_a_worker(tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ def adding_up(
 ) -> tuple[StepPart, ...] | Missing:
     """The parts of a step if they add up to it, else why they are left out.
 
-    What timing each call costs is allowed for. Not for a GPU: each edge waits for it there, so
-    that parts which overlap in a real step add up to more.
+    What timing each call costs is allowed for. Not for a GPU: CUDA's debug mode is on in these
+    steps there, and holds up the host wherever it waits.
     """
     if isinstance(split, Missing) or isinstance(real, Missing):
         return split

@@ -85,7 +85,7 @@ class ReportedPart:
     """One part of a step, from steps whose calls were timed one by one.
 
     `share` is of the sum of all parts, which may exceed the real step a little: timing
-    each call costs time, and a device is waited for after each.
+    each call costs time.
     """
 
     name: Part

@@ -20,6 +20,10 @@ LIMIT_S = 60.0
 """A plain run that takes longer hangs, or its machine is too busy to say anything."""
 
 
+Edit = Callable[[str], str]
+"""Changes the source of a planted script: a test puts an emulated device into it."""
+
+
 @dataclass(frozen=True)
 class Plants:
     """How a framework's script is called for each plant, and the fix that repairs it.
@@ -118,16 +122,14 @@ def find(name: str | None, present: Callable[[str], object] = util.find_spec) ->
     return found
 
 
-def lay_out(plants: Plants, folder: Path, preamble: str = "") -> Bed:
-    """Write the script into `folder`, and find out what it computes on.
+def lay_out(plants: Plants, folder: Path, edit: Edit = str) -> Bed:
+    """Write the script into `folder`, as `edit` leaves it, and find out what it computes on.
 
-    `preamble` stands before its first import. Raises `TrainperfError` where the framework does
+    Raises `TrainperfError` where the framework does
     not run.
     """
     packaged = resources.files("trainperf") / "data" / "self_test" / plants.script
-    text = packaged.read_text(encoding="utf-8").replace(
-        "import argparse", f"{preamble}import argparse", 1
-    )
+    text = edit(packaged.read_text(encoding="utf-8"))
     (folder / plants.script).write_text(text, encoding="utf-8")
     said = _ask((sys.executable, plants.script, "--calibrate"), folder)
     return Bed(plants, folder, str(said["version"]), str(said["gpu"]), float(said["per_second"]))

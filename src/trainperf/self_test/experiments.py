@@ -17,7 +17,7 @@ from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg,
 from trainperf.patch.fix import fix
 from trainperf.run.spawn import interruptible
 from trainperf.self_test import bed as beds
-from trainperf.self_test.bed import Bed
+from trainperf.self_test.bed import Bed, Edit
 from trainperf.self_test.judging import (
     REPAIR,
     SAME,
@@ -52,7 +52,7 @@ Say = Callable[[str], None]
 
 
 def self_test(
-    say: Say, framework: str | None = None, most_s: float = MOST_S, preamble: str = ""
+    say: Say, framework: str | None = None, most_s: float = MOST_S, edit: Edit = str
 ) -> SelfTest:
     """Plant a hidden loader, a script against itself and a starvation; measure each.
 
@@ -64,7 +64,7 @@ def self_test(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainperf-self-test-") as folder, ExitStack() as stack:
         say(f"asking {plants.name} what it computes on")
-        bed = beds.lay_out(plants, Path(folder), preamble)
+        bed = beds.lay_out(plants, Path(folder), edit)
         waiting = stack.enter_context(Waiting())
         test = _Test(bed, say, began + most_s, waiting)
         for name, experiment in (

@@ -99,6 +99,32 @@ def test_a_slice_of_whole_epochs_says_how_often_the_input_was_opened(slices):
     assert record.events == [{"e": "epochs", "b": 1, "n": 4}]
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
+    plan, words, losses, record = slices(size=size)
+    opened = [0]
+    plan.whole_epochs, plan.epochs = True, lambda: opened[0]
+    begin(plan, words, 4, calls=2)
+    assert steps_to_the_end(plan, losses) == 4
+    opened[0] += 1
+    plan.twice()
+    plan.begin_if_settled()
+    assert steps_to_the_end(plan, losses) == 8
+    opened[0] += 2
+    words[leg.TURN] = 2
+    plan.advance()
+    assert record.events == [{"e": "work", "b": 1, "n": 8}, {"e": "epochs", "b": 1, "n": 1}]
+
+
+def steps_to_the_end(plan, losses):
+    """Steps until the slice says that it is complete: at its last, or before the next for ranks."""
+    for steps in range(1, 20):
+        losses.updates += 2
+        if plan.step_ended(0.1) or plan.arrived():
+            return steps
+    raise AssertionError("it does not end")
+
+
 @pytest.mark.parametrize(("whole", "first"), [(False, True), (True, False)])
 def test_opening_the_input_again_counts_in_slices_of_whole_epochs_only(slices, whole, first):
     class Loop:

@@ -29,6 +29,15 @@ class Gpu:
         self.copy_s = COPY_S
         gpu = self
 
+        class Event:
+            at = 0.0
+
+            def record(self, stream: Any) -> None:
+                self.at = stream.free_at
+
+            def wait(self, stream: Any = None) -> None:
+                (stream or gpu.now).wait_event(self)
+
         class Stream:
             made = 0
 
@@ -44,12 +53,14 @@ class Gpu:
                 self.free_at = max(self.free_at, event.at)
 
             def record_event(self) -> Any:
-                return SimpleNamespace(at=self.free_at)
+                made = Event()
+                made.record(self)
+                return made
 
             def synchronize(self) -> None:
                 gpu.clock.tick(max(0.0, self.free_at - gpu.clock()))
 
-        self.Stream = Stream
+        self.Stream, self.Event = Stream, Event
         self.now = Stream()
 
     def launch(self, seconds: float) -> None:
@@ -112,6 +123,14 @@ BY_EVENT = """\
     torch.cuda.current_stream().wait_event(side.record_event())
     with gpu.on(side):
         y = x.to("cuda")"""
+BY_WAIT = """\
+    side.record_event().wait()
+    with gpu.on(side):
+        y = x.to("cuda")"""
+BY_NAME = """\
+    torch.cuda.current_stream().wait_stream(stream=side)
+    with gpu.on(side):
+        y = x.to("cuda")"""
 ALL_ON_ONE = """\
     gpu.now = side
     y = x.to("cuda")"""
@@ -130,6 +149,7 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
         "current_device": lambda: 0,
         "current_stream": lambda *_: gpu.now,
         "Stream": gpu.Stream,
+        "Event": gpu.Event,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
@@ -184,26 +204,22 @@ def split(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
     return run
 
 
-def test_a_copy_beside_the_step_that_is_hidden_costs_nothing(split):
-    parts = split(PREFETCHED)
+WAYS = pytest.mark.parametrize("prefetched", [PREFETCHED, BY_EVENT, BY_WAIT, BY_NAME])
+
+
+@WAYS
+def test_a_copy_beside_the_step_that_is_hidden_costs_nothing(split, prefetched):
+    parts = split(prefetched)
     assert parts["transfer"][0] == pytest.approx(0.0)
     assert parts["forward"][0] == pytest.approx(COMPUTE_S)
 
 
-def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split):
-    parts = split(PREFETCHED, 0.080)
+@WAYS
+def test_a_copy_beside_the_step_costs_what_the_step_waits_for_it(split, prefetched):
+    parts = split(prefetched, 0.080)
     waits = 3 * (0.080 - COMPUTE_S) / 4  # the first step has nothing to wait for
     assert parts["transfer"][:2] == pytest.approx((waits, 3))
     assert parts["forward"][0] == pytest.approx(COMPUTE_S)
-
-
-def test_an_event_that_is_waited_for_says_the_same(split):
-    assert split(BY_EVENT)["transfer"][0] == pytest.approx(0.0)
-
-
-def test_an_event_of_a_copy_that_is_not_hidden_costs_its_wait(split):
-    waits = 3 * (0.080 - COMPUTE_S) / 4
-    assert split(BY_EVENT, 0.080)["transfer"][0] == pytest.approx(waits)
 
 
 def test_a_copy_on_the_stream_of_the_step_costs_all_of_it(split):

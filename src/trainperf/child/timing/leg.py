@@ -56,7 +56,7 @@ class Slices:
         self._began = self._clock()
         self._updates = 0
         self._retries = 0
-        self._work = self._shorter = 0
+        self._work, self._shorter = 0, (0, 0)
         self.steps_per_call = 1
         self.whole_epochs = bool(settings.get("epoch"))
         self._epochs_before = 0
@@ -151,7 +151,7 @@ class Slices:
         """Take the slice once more, with twice its steps; both make one."""
         block = self.block
         steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
-        self._shorter = self._work
+        self._shorter = self._work, self.epochs() - self._epochs_before
         self._work = 0
         self.block = Block(REAL, block.index, 0.0, steps, steps)
         self._entered, self._of_slice = self._begun, steps
@@ -161,12 +161,12 @@ class Slices:
         if self.block.phase == WARM_UP:
             self.describe()
         elif self.steps_per_call > 1:
-            work = self._work - self._shorter
+            work = self._work - self._shorter[0]
             self._process.record.write("work", b=self.block.index, n=work)
         if self.whole_epochs and self.block.phase != WARM_UP:
-            opened = self.epochs() - self._epochs_before
+            opened = self.epochs() - self._epochs_before - self._shorter[1]
             self._process.record.write("epochs", b=self.block.index, n=opened)
-        self._work = self._shorter = 0
+        self._work, self._shorter = 0, (0, 0)
         self._count_retries()
         if self.losses is not None:
             self.losses.flush()

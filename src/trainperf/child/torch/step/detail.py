@@ -178,6 +178,7 @@ class Detail:
             put(torch.Tensor, name, hooks.transfer(name, after))
         for name in ("wait_stream", "wait_event"):
             put(torch.cuda.Stream, name, hooks.awaits(name))
+        put(torch.cuda.Event, "wait", hooks.awaits("wait"))
         put(torch.cuda.CUDAGraph, "replay", timed("graph", "replay"))
         for name, what in SYNCS.items():
             put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))

@@ -118,10 +118,10 @@ class Hooks:
         def make(original: Any) -> Any:
             within = timed(original)
 
-            def hook(stream: Any, awaited: Any) -> Any:
-                if self._takes("transfer") and self.streams.awaits_copies(stream, awaited):
-                    return within(stream, awaited)
-                return original(stream, awaited)
+            def hook(one: Any, *other: Any, **named: Any) -> Any:
+                if self._takes("transfer") and self.streams.awaits_copies(one, *other, **named):
+                    return within(one, *other, **named)
+                return original(one, *other, **named)
 
             return hook
 

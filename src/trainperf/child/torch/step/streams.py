@@ -37,12 +37,17 @@ class Streams:
         """Something is copied on the stream that is in use now."""
         self.copied.add(self._in_use())
 
-    def awaits_copies(self, stream: Any, awaited: Any) -> bool:
-        """Whether the step, if `stream` is its own, is to wait for copies beside it.
+    def awaits_copies(self, one: Any, stream: Any = None, event: Any = None) -> bool:
+        """Whether a call lets the step wait for copies beside it, on the stream it computes on.
 
-        An event does not say which stream it is of: it counts if anything was copied aside.
+        The call is `one.wait_stream(stream)`, `one.wait_event(event)`, or `one.wait(stream)` of
+        an event. Which stream an event is of is not known: it counts if anything was copied
+        beside the step.
         """
-        if stream.cuda_stream not in self._computes.values():
+        waits, awaited = one, event if stream is None else stream
+        if not hasattr(one, "cuda_stream"):
+            waits, awaited = self._cuda.current_stream() if stream is None else stream, one
+        if waits.cuda_stream not in self._computes.values():
             return False
         other = getattr(awaited, "cuda_stream", None)
         return bool(self.copied) if other is None else other in self.copied

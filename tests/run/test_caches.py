@@ -1,4 +1,4 @@
-"""What was compiled: read from the user's folders, written to the trials' own, then gone."""
+"""Caches of compiled code: read from the user's, written to the trials' own, then gone."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a bench leaves behind where trainperf is killed: nothing."""
+"""A bench leaves nothing behind where trainperf is killed."""
 
 from types import SimpleNamespace
 

@@ -151,7 +151,7 @@ def test_a_script_on_the_cpu_does_not_care_for_gpus():
 
 
 def used(index, place=None):
-    """What the script computed on: a GPU, or a slice of one."""
+    """A script that computed on a GPU, or on a slice of one."""
     return Device("GPU", "a GPU", 1, (CudaDevice(0, "a GPU", index=index, slice=place),))
 
 

@@ -1,4 +1,4 @@
-"""What a framework compiled, for the legs of a trial: read from the user's, written elsewhere.
+"""Compiled code for the legs of a trial: read from the user's caches, written elsewhere.
 
 A leg that finds what the user's own runs have compiled starts as they do, and what one leg has
 compiled the next need not: that takes minutes for a large model. Nothing of it reaches the user's

@@ -9,18 +9,17 @@ mark is made again afterwards.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from ..process.stacks import StackSampler
 from . import completing, cycles, other_loops, tracing
 from .budget import Budget
-from .device_queue import DeviceQueue
 from .device_time import DeviceClock, HostClock, Mark
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
+from .step_times import StepTimes
 
 if TYPE_CHECKING:
     from ..job.ranks import World
@@ -70,13 +69,8 @@ class Driver(Driven):
         self.extras: list[Extra] = []
         self._at: Mark | None = None
         self._gap_from: Mark | None = None
-        self._began: Mark | None = None
-        self._shorter: tuple[float, int] | None = None
-        self._aside_of_block: list[tuple[Mark, Mark]] = []
+        self._times = StepTimes(self.device, self.record)
         self._warming: deque[tuple[Mark, Mark, bool]] = deque()
-        self._unread: list[Callable[[], None]] = []
-        self._steps = 0
-        self._queue = DeviceQueue()
         self._first = False
         self._firsts = 0
         self._reopened_at: Mark | None = None
@@ -164,12 +158,12 @@ class Driver(Driven):
             self._step_ended(self._at, now)
         elif self._gap_from is not None:
             if self.tracing is None:
-                self._tell(self._record_gap, self._gap_from, now)
+                self._times.gap(self._gap_from, now)
             self._between_seen = self.ending
             self._gap_from = None
             self._first = True
         elif self._reopened_at is not None:
-            self._aside_of_block.append((self._reopened_at, now))  # the old iterator's end
+            self._times.lay_aside(self._reopened_at, now)  # the old iterator's end
         self._reopened_at = None
         if self._phases.exchange is None and self.plan.phase == WARM_UP:
             self._phases.look_for_exchange()
@@ -193,10 +187,10 @@ class Driver(Driven):
         """The block has settled: its times begin at a mark, within a running pipeline."""
         if not self.device.marks:
             self.device.wait()
-        self._aside_of_block.clear()
         self._own = 0.0
         self.plan.begin_if_settled()
-        self._at = self._began = self.device.mark()
+        self._at = self.device.mark()
+        self._times.begin(self._at)
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
@@ -206,12 +200,12 @@ class Driver(Driven):
             self._step_ended(self._at, now)
         self._at = None
         self._gap_from = now
-        self._tell(self._record_epoch, now)
+        self._times.epoch(now)
 
     def epoch_reopened(self) -> None:
         """The input was opened again by us, so that the loop goes on where it would have ended."""
         self.epochs_ended += 1
-        self._tell(self._record_epoch, self.device.mark(), True)
+        self._times.epoch(self.device.mark(), reopened=True)
         self.reopened()
 
     def ran_out(self, at: float, complete: bool = False) -> None:
@@ -258,13 +252,13 @@ class Driver(Driven):
             self.process.finish()
         if self._closed or (self._at is None and self._gap_from is None):
             return
-        self._read()
+        self._times.read()
         completing.describe_early(self)
 
     def interrupted(self) -> None:
         """The process ends: keep what the open block has."""
         try:
-            self._read()
+            self._times.read()
         except Exception as error:
             self.process.failed("reading the last times of a loop", error)
         self._phases.end_profile()
@@ -277,7 +271,6 @@ class Driver(Driven):
     def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan
         block = plan.block
-        self._steps += 1
         if self._first:
             self._firsts += 1
             self._first = self._firsts <= ONE_OFF_FIRSTS
@@ -285,18 +278,19 @@ class Driver(Driven):
             self._firsts = 0
         if self._first or self._closed:
             if self._first and self.tracing is None:
-                self._record_step("first", began, now)
+                self._times.step("first", block.index, began, now, self.busy)
             self._first = False
-            self._aside_of_block.append((began, now))
+            self._times.lay_aside(began, now)
             self._gap_passed(now)
             return
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
             self._traced += 1
-            self._aside_of_block.append((began, now))
-            self._record_step("traced", began, now)
+            self._times.lay_aside(began, now)
+            self._times.step("traced", block.index, began, now, self.busy)
             return
         if not plan.counts_only:
-            self._record_step(block.phase + ("~" if plan.settling else ""), began, now)
+            phase = block.phase + ("~" if plan.settling else "")
+            self._times.step(phase, block.index, began, now, self.busy)
         if block.phase == WARM_UP:
             self._warmed(began, now)
         elif plan.step_ended(now.host - began.host, usual=not self.disturbed):
@@ -308,7 +302,7 @@ class Driver(Driven):
         if self.device.later and self.device.marks and len(self._warming) <= LAG:
             return
         first, last, usual = self._warming.popleft()
-        if self.plan.step_ended(self.device.at(last) - self.device.at(first), usual=usual):
+        if self.plan.step_ended(self._times.taken(first, last), usual=usual):
             self._warming.clear()
             self._end_block(now)
 
@@ -323,90 +317,34 @@ class Driver(Driven):
 
     def _end_block(self, now: Mark) -> None:
         block = self.plan.block
-        timed = block.phase != WARM_UP and self._began is not None
-        if timed and block.started is not None and block.steps:
-            if not self.device.marks:
-                self.device.wait()
-                now = self.device.mark()
-            self.device.wait()
-            self._read()
-            seconds, steps = self._length(self._began, now), block.steps
-            if not self.device.marks:
-                if self._shorter is None:
-                    self._shorter = seconds, steps
-                    self.plan.twice()
-                    return
-                shorter, self._shorter = self._shorter, None
-                seconds, steps = max(0.0, seconds - shorter[0]), steps - shorter[1]
+        if block.phase != WARM_UP and block.started is not None and block.steps:
+            taken = self._times.block(now, block.steps)
+            if taken is None:
+                self.plan.twice()
+                return
+            seconds, steps = taken
             called = self.calls()
             if not self.plan.counts_only:
-                every = self._queue.every()
+                every = self._times.queue.every()
                 if every > 1 and self.plan.waits_every(every):
                     self.record.write("waits", every=every)
                 self.plan.timed(block.phase, seconds, steps)
-            self.record.write(
-                "block",
-                p=block.phase,
-                b=block.index,
-                s=block.started,
-                d=seconds,
-                n=steps,
-                own=self._own,
-            )
+            at = {"p": block.phase, "b": block.index, "s": block.started}
+            self.record.write("block", **at, d=seconds, n=steps, own=self._own)
             if called and block.phase == REAL:
                 self.record.write("calls", b=block.index, n=steps, calls=called)
         else:
             self.calls()  # those of steps that are not timed
-        self._shorter = None
+            self._times.drop()
         self._phases.next()
-
-    def _length(self, began: Mark | None, now: Mark) -> float:
-        """Seconds of a block whose marks have passed, without what stood aside in it."""
-        assert began is not None
-        aside = sum(self.device.at(b) - self.device.at(a) for a, b in self._aside_of_block)
-        return self.device.at(now) - self.device.at(began) - aside
-
-    # Records of marks are written when these have passed: at once where nothing is queued,
-    # else in the next pause.
-
-    def _tell(self, record: Callable[..., None], *args: Any) -> None:
-        self._unread.append(lambda: record(*args))
-        if not self.device.later:
-            self._read()
-
-    def _read(self) -> None:
-        """Write what was put off until the marks have passed; waits for them."""
-        unread, self._unread = self._unread, []
-        for write in unread:
-            write()
-
-    def _record_step(self, phase: str, began: Mark, now: Mark) -> None:
-        index = self.plan.block.index
-        self._tell(self._write_step, phase, index, began, now, self.busy, self._steps)
-
-    def _write_step(
-        self, phase: str, index: int, began: Mark, now: Mark, busy: float, number: int
-    ) -> None:
-        first, last = self.device.at(began), self.device.at(now)
-        self.record.step(phase, index, first, last, busy)
-        if self.device.later and self.device.marks:
-            self._queue.saw(number, first - began.host, last - now.host, now.host - began.host)
-
-    def _record_gap(self, began: Mark, now: Mark) -> None:
-        at = self.device.at(began)
-        self.record.write("between", s=at, seconds=self.device.at(now) - at)
-
-    def _record_epoch(self, at: Mark, reopened: bool = False) -> None:
-        told = {"reopened": True} if reopened else {}
-        self.record.write("epoch", s=self.device.at(at), **told)
 
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
         self._closed = True
         self.device.wait()
-        self._read()
+        self._times.read()
         if self.device.later and self.device.marks:
-            self.record.write("device", busy=self._queue.busy_s())
+            self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())
         self.tracing = tracing.begin(self)
@@ -449,7 +387,7 @@ class Driver(Driven):
         The epochs that are left of this one end after a step or two until then.
         """
         self._end_aside()
-        self._read()
+        self._times.read()
         if self.cycles is None:
             self.ending_ends()
             self.process.finish()
@@ -468,7 +406,7 @@ class Driver(Driven):
         self._end_aside()
         since, self._gap_from, self._at = self._gap_from, None, None
         self.ending = self._between_seen = False
-        self._read()
+        self._times.read()
         return None if since is None else now - self.device.at(since)
 
     def _extras(self) -> list[Extra]:

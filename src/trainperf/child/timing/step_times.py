@@ -1,0 +1,118 @@
+"""The times of steps and blocks, read from marks once these have passed.
+
+Nothing waits between two steps that count: where work may be queued, what is to be recorded of
+them is put off until the next pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .device_queue import DeviceQueue
+from .device_time import DeviceClock, Mark
+
+if TYPE_CHECKING:
+    from ..process.recorder import Recorder
+
+
+class StepTimes:
+    """Records steps, ends of epochs and gaps on the clock of the devices, and times blocks.
+
+    `queue` is what the marks tell of the work that is queued. A block lasts from `begin` to
+    the mark that `seconds` is given, without what was laid `aside` meanwhile.
+    """
+
+    def __init__(self, device: DeviceClock, record: Recorder) -> None:
+        self.queue = DeviceQueue()
+        self._device = device
+        self._record = record
+        self._unread: list[Callable[[], None]] = []
+        self._began: Mark | None = None
+        self._aside: list[tuple[Mark, Mark]] = []
+        self._shorter: tuple[float, int] | None = None
+        self._steps = 0
+
+    def step(self, phase: str, block: int, began: Mark, ended: Mark, busy: float) -> None:
+        """Record a step of a block; `busy` are the seconds within its own call."""
+        self._steps += 1
+        self._tell(self._write_step, phase, block, began, ended, busy, self._steps)
+
+    def gap(self, began: Mark, ended: Mark) -> None:
+        """Record what passed between two epochs."""
+        self._tell(self._write_gap, began, ended)
+
+    def epoch(self, at: Mark, reopened: bool = False) -> None:
+        """Record that the input ran out, and whether it was opened again by us."""
+        self._tell(self._write_epoch, at, reopened)
+
+    def taken(self, began: Mark, ended: Mark) -> float:
+        """Seconds between two marks; waits until they have passed."""
+        return self._device.at(ended) - self._device.at(began)
+
+    def read(self) -> None:
+        """Record what was put off; waits until its marks have passed."""
+        unread, self._unread = self._unread, []
+        for write in unread:
+            write()
+
+    def begin(self, at: Mark) -> None:
+        """A block begins."""
+        self._began = at
+        self._aside.clear()
+
+    def lay_aside(self, began: Mark, ended: Mark) -> None:
+        """What passed between two marks is no part of the block."""
+        if self._began is not None:
+            self._aside.append((began, ended))
+
+    def block(self, ended: Mark, steps: int) -> tuple[float, int] | None:
+        """The seconds and steps of the block that ends at a mark; waits for all that is queued.
+
+        Without marks that are queued a block is run from wait to wait, and then with twice its
+        steps: None after the first time, the difference after the second.
+        """
+        assert self._began is not None
+        if not self._device.marks:
+            self._device.wait()
+            ended = self._device.mark()
+        self._device.wait()
+        self.read()
+        seconds = self.taken(self._began, ended) - sum(self.taken(*one) for one in self._aside)
+        self._began = None
+        if self._device.marks:
+            return seconds, steps
+        if self._shorter is None:
+            self._shorter = seconds, steps
+            return None
+        shorter, self._shorter = self._shorter, None
+        return max(0.0, seconds - shorter[0]), steps - shorter[1]
+
+    def drop(self) -> None:
+        """The block is over, and was not timed to its end."""
+        self._began = self._shorter = None
+        self._aside.clear()
+
+    # -------------------------------------------------------------------- internal
+
+    def _tell(self, record: Callable[..., None], *args: Any) -> None:
+        self._unread.append(lambda: record(*args))
+        if not self._device.later:
+            self.read()
+
+    def _write_step(
+        self, phase: str, block: int, began: Mark, ended: Mark, busy: float, number: int
+    ) -> None:
+        first, last = self._device.at(began), self._device.at(ended)
+        self._record.step(phase, block, first, last, busy)
+        if self._device.later and self._device.marks:
+            host_s = ended.host - began.host
+            self.queue.saw(number, first - began.host, last - ended.host, host_s)
+
+    def _write_gap(self, began: Mark, ended: Mark) -> None:
+        at = self._device.at(began)
+        self._record.write("between", s=at, seconds=self._device.at(ended) - at)
+
+    def _write_epoch(self, at: Mark, reopened: bool) -> None:
+        told = {"reopened": True} if reopened else {}
+        self._record.write("epoch", s=self._device.at(at), **told)

@@ -26,6 +26,9 @@ class MarkedClock:
             event.synchronize()
         return max(event.at for event in events)
 
+    def passed(self, mark: Mark) -> bool:
+        return all(event.query() for event in (mark.queued or {}).values())
+
     def wait(self) -> None:
         for device in self._devices:
             device.synchronize()
@@ -46,6 +49,9 @@ class UnmarkedClock:
 
     def at(self, mark: Mark) -> float:
         return mark.host
+
+    def passed(self, mark: Mark) -> bool:
+        return True
 
     def wait(self) -> None:
         for device in self._devices:

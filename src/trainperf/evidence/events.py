@@ -11,6 +11,12 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
 
 
+def host_times(gap: Event) -> tuple[float, float]:
+    """When the host came to a gap between epochs and when it left it, its devices maybe later."""
+    first, last = gap.get("host") or (gap["s"], gap["s"] + gap["seconds"])
+    return float(first), float(last)
+
+
 class NoLoop(TrainperfError):  # noqa: N818 - names an outcome
     """No training loop was seen. `seen` says what was seen instead, line by line."""
 

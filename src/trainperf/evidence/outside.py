@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from trainperf.evidence.events import Observed, site
+from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
@@ -165,8 +165,7 @@ def _evaluated(observed: Observed) -> list[Event]:
 
 def _between(observed: Observed, one: Event) -> bool:
     """Whether an evaluation stands between two epochs."""
-    gaps = observed.of("between")
-    return any(gap["s"] <= one["s"] <= gap["s"] + gap["seconds"] for gap in gaps)
+    return any(first <= one["s"] <= last for first, last in map(host_times, observed.of("between")))
 
 
 def _evaluation(seconds: float, event: Event) -> _Part:

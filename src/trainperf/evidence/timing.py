@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainperf.child.timing.estimating import FEWEST, estimate
-from trainperf.evidence.events import Observed
+from trainperf.evidence.events import Observed, host_times
 from trainperf.evidence.usage import waited
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Probe, Sample, StartUp, Times
 
@@ -261,7 +261,7 @@ def _opening(observed: Observed) -> Iterator[Event]:
 
 def _within(events: Iterator[Event], gaps: list[Event]) -> Iterator[float]:
     for event in events:
-        if any(gap["s"] <= event["s"] <= gap["s"] + gap["seconds"] for gap in gaps):
+        if any(first <= event["s"] <= last for first, last in map(host_times, gaps)):
             yield event["seconds"]
 
 

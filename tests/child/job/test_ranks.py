@@ -269,28 +269,6 @@ def test_a_later_loop_of_the_process_does_not_hear_what_was_agreed_on_for_an_ear
     assert later.agreement("iterator").hear(1) is None
 
 
-def test_steps_that_a_device_has_still_to_do_are_in_the_estimate(tmp_path):
-    """A loop queues steps of 1 ms that take a GPU 20 ms each."""
-    now, queued = [0.0], [0]
-
-    def sync():
-        now[0] += 0.02 * queued[0]
-        queued[0] = 0
-
-    world = World(0, 2, FileBoard(str(tmp_path)))
-    World(1, 2, FileBoard(str(tmp_path)))
-    plan = RankPlan(lambda: now[0], within(6.0), None, PHASES, world.agreement("iterator"))
-    plan.sync = sync
-    FileBoard(str(tmp_path)).put("loop-1-iterator-answer-1", "1")
-    while plan.phase == "warmup":
-        if plan.arrived():
-            plan.advance()
-        now[0] += 0.001
-        queued[0] += 1
-        plan.step_ended(0.001)
-    assert plan.step_estimate() == pytest.approx(0.021)
-
-
 def test_what_rank_0_tells_is_heard_by_all(tmp_path):
     heard = {}
 

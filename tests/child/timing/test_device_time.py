@@ -8,6 +8,7 @@ work and its waits move, so that what is read can be held against the closed for
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
 from fakes import Clock
 from looping import Watcher
+from trainperf.child.timing.device_queue import DeviceQueue
 from trainperf.child.timing.device_time import HostClock, seconds_of
 from trainperf.child.timing.iterator_driver import IteratorDriver
 from trainperf.child.timing.loops import Loops
@@ -29,16 +31,25 @@ OWN_S = 20e-6
 
 
 class Items:
-    """A loader without an end, whose items take a host's time."""
+    """A loader whose items take a host's time, as long as an epoch of them lasts."""
 
-    def __init__(self, clock: Clock, seconds: float, ready: int = 0) -> None:
+    def __init__(
+        self, clock: Clock, seconds: float, ready: int = 0, epoch: int = 0, opening_s: float = 0.0
+    ) -> None:
+        self._epoch, self._left, self._opening_s = epoch, epoch, opening_s
         self._clock, self._seconds, self._ready = clock, seconds, ready
         self._made_at = clock.now
 
     def __iter__(self) -> Items:
+        self._clock.tick(self._opening_s)
+        self._left = self._epoch
         return self
 
     def __next__(self) -> int:
+        if self._epoch:
+            if not self._left:
+                raise StopIteration
+            self._left -= 1
         if not self._ready:
             self._clock.tick(self._seconds)
             return 1
@@ -97,6 +108,7 @@ def observe(
     ready: int = 0,
     devices: int = 1,
     side_stream: bool = False,
+    **epochs: Any,
 ) -> Any:
     """Train until trainperf has all times; what they are read as."""
     watcher = Watcher(measure_s)
@@ -104,7 +116,7 @@ def observe(
     cards = [Device(clock, clock.tick, depth) for _ in range(devices)]
     copies = [card.stream() for card in cards]
     loops = Emulated(watcher, clock_of(*cards))
-    items = Items(clock, item_s, ready)
+    items = Items(clock, item_s, ready, **epochs)
     for step in itertools.count(1):
         try:
             loops.next(items, Items.__next__)
@@ -197,6 +209,38 @@ def test_a_copy_on_a_side_stream_is_hidden():
 def test_all_devices_of_a_loop_are_timed():
     found = observe(0.001, 0.040, devices=3)
     assert found.real == pytest.approx(0.040, rel=CLOSE)
+
+
+@pytest.mark.parametrize("clock_of", [MarkedClock, UnmarkedClock])
+@pytest.mark.parametrize(
+    ("item_s", "device_s", "epoch", "opening_s"),
+    [(0.001, 0.020, 100, 0.5), (0.015, 0.020, 60, 0.05), (0.020, 0.015, 60, 0.05)],
+)
+def test_opening_the_input_is_no_part_of_a_step(clock_of, item_s, device_s, epoch, opening_s):
+    found = observe(item_s, device_s, clock_of=clock_of, epoch=epoch, opening_s=opening_s)
+    assert found.real == pytest.approx(max(item_s, device_s), rel=2 * CLOSE)
+
+
+@pytest.mark.parametrize("host_s", [0.002, 0.006, 0.009, 0.012])
+def test_a_script_that_never_waits_is_not_taken_for_one_that_does(host_s):
+    """Its step is queued before the host's work, so that our own waits leave a gap behind."""
+    found = list(steps_seen(host_s, 0.010))
+    queue = DeviceQueue()
+    for number, (before, after, ours) in enumerate(found):
+        if ours:
+            queue.drained()
+        queue.saw(number, before, after, host_s)
+    assert queue.every() == 1
+
+
+def steps_seen(host_s: float, device_s: float, block: int = 31) -> Iterator[tuple[float, ...]]:
+    """What is queued before and after each step of a loop, drained after each block."""
+    queued = 0.0
+    for number in range(400):
+        ours = number % block == 0
+        before = 0.0 if ours else queued
+        queued = max(0.0, before + device_s - host_s)
+        yield before, queued, ours
 
 
 def test_nothing_waits_between_two_steps_that_count():

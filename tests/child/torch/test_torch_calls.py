@@ -101,6 +101,31 @@ def test_a_step_that_is_not_kept_leaves_no_trace(clock, ledger):
     assert (ledger.steps, ledger.sums) == (0, {})
 
 
+def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
+    """The first part may be one that is only added."""
+    ledger = Ledger(MarkedClock(Device(clock, clock.tick)))
+    ledger.begin()
+    began = Mark(clock.now, {})
+    clock.tick(0.5)
+    ledger.add("input", 0.5)
+    assert [last.host - first.host for _, first, last in ledger._spans] == [0.5]
+    assert began.host == 100.0
+
+
+def test_a_long_evaluation_keeps_no_mark_that_has_passed(clock):
+    device = MarkedClock(Device(clock, clock.tick))
+    ledger = Ledger(device)
+    ledger.begin()
+    for _ in range(3000):
+        part = ledger.enter("evaluation", "", None)
+        clock.tick(0.001)
+        ledger.leave(part)
+    assert len(ledger._spans) <= 1001
+    ledger.step_ended(Mark(99.0, {}), device.mark(), kept=False)
+    ledger.settle()
+    assert seconds(ledger) == {}
+
+
 def test_the_edges_of_parts_are_marks_and_nobody_waits_for_the_device(clock):
     """A part of 3 s on the device is queued at once; 1 s of the host is hidden behind it."""
     card = Device(clock, clock.tick)

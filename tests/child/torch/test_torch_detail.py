@@ -594,13 +594,13 @@ def test_on_a_gpu_each_edge_of_a_part_is_a_mark_and_nobody_waits(waits, observed
     run = observed(steps=1)
     assert run.parts["forward"] == 1
     assert waits.count == 1  # once, before the first mark
-    assert waits.marks == 1 + 2 * 4 + 1  # four parts, and the end of the step
+    assert waits.marks == 2 + 2 * 4 + 1  # before the first step; four parts, and its end
 
 
 def test_what_is_captured_as_a_graph_is_not_waited_for_and_no_part_of_a_step(waits, observed):
     run = observed("torch.cuda.capture(True)\n" + STEP + "torch.cuda.capture(False)\n")
     assert set(run.parts) == {"rest"}
-    assert waits.marks == 1 + 3  # the ends of the steps
+    assert waits.marks == 2 + 3  # before the first step, and the ends of all
 
 
 class Graph:

@@ -85,11 +85,10 @@ def test_of_two_devices_the_later_one_says_when(cuda, clock):
 
 def test_a_stream_on_which_weights_are_updated_is_timed(cuda, clock):
     device = TorchDevice(clock)
-    device.wait()
+    device.mark()
     side = cuda.devices[0].stream()
     with cuda.stream(side):
         device.see_streams()
-    device.wait()
     first = device.mark()
     with cuda.stream(side):
         cuda.launch(0.3)

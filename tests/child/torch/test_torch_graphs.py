@@ -7,6 +7,7 @@ replays nothing: what is looked at is what is counted.
 from __future__ import annotations
 
 import _thread
+import functools
 import sys
 import threading
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from emulation import fake_cuda  # noqa: E402
 from looping import Watcher  # noqa: E402
 from trainperf.child.timing.losses import Losses  # noqa: E402
 from trainperf.child.torch import hooks  # noqa: E402
@@ -37,6 +39,7 @@ class Gpu:
 @pytest.fixture
 def gpu(monkeypatch) -> Gpu:
     made = Gpu()
+    fake_cuda.install(put=functools.partial(monkeypatch.setattr, raising=False))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: made.initialized)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
     return made

@@ -90,6 +90,9 @@ class Marks:
     def at(self, mark: Mark) -> float:
         return float((mark.queued or {})[0])
 
+    def passed(self, mark: Mark) -> bool:
+        return self.gpu.clock() >= self.at(mark)
+
     def wait(self) -> None:
         self.gpu.now.synchronize()
 

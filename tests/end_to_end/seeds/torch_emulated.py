@@ -27,7 +27,7 @@ side = cuda.beside()
 
 class Items(torch.utils.data.Dataset):
     def __len__(self):
-        return 400
+        return 40_000
 
     def __getitem__(self, index):
         time.sleep(ITEM_S)

@@ -73,6 +73,7 @@ class ArgumentDriver(LoopDriver):
 
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
+        self.opens_again()
         self.process.off = True
         try:
             if self.epochs is not None:

@@ -28,15 +28,23 @@ class DeviceQueue:
 
     def __init__(self) -> None:
         self._added: list[tuple[int, float]] = []
+        self._recovers = False
 
     def saw(self, step: int, lag_before: float, lag_after: float, host_s: float) -> None:
         """Step number `step` took `host_s` seconds of the host; seconds queued at both its ends.
 
         What a step that does not wait adds to the queue is its own device time.
         """
+        self._recovers = self._recovers and lag_after > lag_before
+        if self._recovers:  # little is queued because we had waited
+            return
         added = lag_after - max(0.0, lag_before - host_s)
         self._added.append((step, added))
         del self._added[:-KEPT]
+
+    def drained(self) -> None:
+        """We have waited for the devices: until the queue is as long again, it says nothing."""
+        self._recovers = True
 
     def busy_s(self) -> float:
         """Seconds of a step that the devices are busy for, at least: the median of what is added.
@@ -51,9 +59,11 @@ class DeviceQueue:
         if not usual:
             return 1
         line = ADDED * statistics.median(usual)
-        waits = [step for step, added in self._added if added < line]
+        short = {step for step, added in self._added if added < line}
+        waits = sorted(step for step in short if step - 1 not in short)  # not what follows a wait
         apart = Counter(after - before for before, after in itertools.pairwise(waits))
         if apart.total() < LEAST:
             return 1
-        steps, times = apart.most_common(1)[0]
-        return steps if times >= SHARE * apart.total() else 1
+        steps = apart.most_common(1)[0][0]
+        agree = sum(many for distance, many in apart.items() if distance % steps == 0)
+        return steps if agree >= SHARE * apart.total() else 1

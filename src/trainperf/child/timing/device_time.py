@@ -55,6 +55,9 @@ class DeviceClock(Protocol):
     def at(self, mark: Mark) -> float:
         """When the last device passed it, in seconds of the host's clock; waits until then."""
 
+    def passed(self, mark: Mark) -> bool:
+        """Whether all devices have passed it; waits for none."""
+
     def wait(self) -> None:
         """Wait until all devices in use have done what was queued."""
 
@@ -76,6 +79,10 @@ class HostClock:
     def at(self, mark: Mark) -> float:
         """When it was, on the host's clock."""
         return mark.host
+
+    def passed(self, mark: Mark) -> bool:
+        """Always."""
+        return True
 
     def wait(self) -> None:
         """Nothing is queued."""

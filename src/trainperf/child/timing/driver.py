@@ -98,9 +98,7 @@ class Driver(Driven):
                 return Plan(*limits)
             from .schedule import RankPlan
 
-            plan: Any = RankPlan(*limits, self.world.agreement(self.kind))
-            plan.sync = self.sync
-            return plan
+            return RankPlan(*limits, self.world.agreement(self.kind))
         from . import leg
 
         plan = leg.Slices(self.training, settings["leg"])
@@ -151,9 +149,8 @@ class Driver(Driven):
             self._phases.end()
 
     def _boundary(self) -> None:
-        if self.plan.phase == WARM_UP and not self.device.marks:
-            self.device.wait()
-        now = self.device.mark()
+        aside = self._first or self._reopened_at is not None
+        now = self._mark(self.plan.phase == WARM_UP or aside)
         if self._at is not None:
             self._step_ended(self._at, now)
         elif self._gap_from is not None:
@@ -179,22 +176,27 @@ class Driver(Driven):
             self._begin_block()
         else:
             self._own += self.clock() - now.host
-            self._at = self.device.mark()
+            self._at = self._mark(self._first)
         self.busy = 0.0
         self.disturbed = False
 
+    def _mark(self, alone: bool) -> Mark:
+        """A mark; where none is queued with the work, what is timed `alone` is waited for."""
+        if alone and not self.device.marks:
+            self.device.wait()
+        return self.device.mark()
+
     def _begin_block(self) -> None:
         """The block has settled: its times begin at a mark, within a running pipeline."""
-        if not self.device.marks:
-            self.device.wait()
         self._own = 0.0
+        self.calls()  # those of the steps before it
         self.plan.begin_if_settled()
-        self._at = self.device.mark()
+        self._at = self._mark(alone=True)
         self._times.begin(self._at)
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
-        now = self.device.mark() if self.device.later else Mark(at)
+        now = self._mark(alone=True) if self.device.later else Mark(at)
         self.epochs_ended += 1
         if self._at is not None and complete:
             self._step_ended(self._at, now)
@@ -202,10 +204,17 @@ class Driver(Driven):
         self._gap_from = now
         self._times.epoch(now)
 
+    def opens_again(self) -> None:
+        """The input is about to be opened again by us, within a step that counts for nobody."""
+        if self._at is not None and not self.device.marks:
+            self._at = self._mark(alone=True)
+
     def epoch_reopened(self) -> None:
         """The input was opened again by us, so that the loop goes on where it would have ended."""
         self.epochs_ended += 1
         self._times.epoch(self.device.mark(), reopened=True)
+        if self.plan.phase == INPUT:
+            self._times.read()  # the devices are idle, and what was drained is told next
         self.reopened()
 
     def ran_out(self, at: float, complete: bool = False) -> None:
@@ -230,7 +239,7 @@ class Driver(Driven):
         """The input was opened again by us: the next step pays for its first batch."""
         self._gap_from = None
         self._first = True
-        self._reopened_at = self.device.mark()
+        self._reopened_at = self._mark(alone=True)
 
     def stale(self) -> bool:
         """Whether the loop has not asked for a step for a while: it is over."""
@@ -252,21 +261,24 @@ class Driver(Driven):
             self.process.finish()
         if self._closed or (self._at is None and self._gap_from is None):
             return
-        self._times.read()
+        self._read_last()
         completing.describe_early(self)
 
     def interrupted(self) -> None:
-        """The process ends: keep what the open block has."""
-        try:
-            self._times.read()
-        except Exception as error:
-            self.process.failed("reading the last times of a loop", error)
+        """The process ends, or another loop began: keep what the open block has."""
+        self._read_last()
         self._phases.end_profile()
         if self.tracing is not None:
             self.tracing.end("the script ended")
         self.record.flush()
 
     # ------------------------------------------------------------------ internal
+
+    def _read_last(self) -> None:
+        try:
+            self._times.read()
+        except Exception as error:
+            self.process.failed("reading the last times of a loop", error)
 
     def _step_ended(self, began: Mark, now: Mark) -> None:
         plan = self.plan
@@ -299,12 +311,14 @@ class Driver(Driven):
     def _warmed(self, began: Mark, now: Mark) -> None:
         """A step of the warm-up: the plan is told what it took where it was done."""
         self._warming.append((began, now, not self.disturbed))
-        if self.device.later and self.device.marks and len(self._warming) <= LAG:
-            return
-        first, last, usual = self._warming.popleft()
-        if self.plan.step_ended(self._times.taken(first, last), usual=usual):
-            self._warming.clear()
-            self._end_block(now)
+        while self._warming:
+            first, last, usual = self._warming[0]
+            if len(self._warming) <= LAG and not self.device.passed(last):
+                return
+            self._warming.popleft()
+            if self.plan.step_ended(self._times.taken(first, last), usual=usual):
+                self._warming.clear()
+                self._end_block(now)
 
     def _gap_passed(self, now: Mark) -> None:
         if not self._between_seen:
@@ -317,26 +331,32 @@ class Driver(Driven):
 
     def _end_block(self, now: Mark) -> None:
         block = self.plan.block
-        if block.phase != WARM_UP and block.started is not None and block.steps:
+        # Ranks agree on how often a block is taken, whatever each left out of its times.
+        any_steps = block.steps or not self.device.marks
+        if block.phase != WARM_UP and block.started is not None and any_steps:
             taken = self._times.block(now, block.steps)
             if taken is None:
                 self.plan.twice()
                 return
-            seconds, steps = taken
-            called = self.calls()
-            if not self.plan.counts_only:
-                every = self._times.queue.every()
-                if every > 1 and self.plan.waits_every(every):
-                    self.record.write("waits", every=every)
-                self.plan.timed(block.phase, seconds, steps)
-            at = {"p": block.phase, "b": block.index, "s": block.started}
-            self.record.write("block", **at, d=seconds, n=steps, own=self._own)
-            if called and block.phase == REAL:
-                self.record.write("calls", b=block.index, n=steps, calls=called)
+            if min(taken) > 0:
+                self._record_block(*taken)
         else:
             self.calls()  # those of steps that are not timed
             self._times.drop()
         self._phases.next()
+
+    def _record_block(self, seconds: float, steps: int) -> None:
+        block, called = self.plan.block, self.calls()
+        if not self.plan.counts_only:
+            every = self._times.queue.every()
+            if every > 1 and self.plan.waits_every(every):
+                self.record.write("waits", every=every)
+            self.plan.timed(block.phase, seconds, steps)
+        at = {"p": block.phase, "b": block.index, "s": block.started}
+        own = self._own * steps / block.steps
+        self.record.write("block", **at, d=seconds, n=steps, own=own)
+        if called and block.phase == REAL:
+            self.record.write("calls", b=block.index, n=block.steps, calls=called)
 
     def _complete(self) -> None:
         """All blocks are done: take the extra measurements, then end the run."""
@@ -407,7 +427,7 @@ class Driver(Driven):
         since, self._gap_from, self._at = self._gap_from, None, None
         self.ending = self._between_seen = False
         self._times.read()
-        return None if since is None else now - self.device.at(since)
+        return None if since is None else max(0.0, now - self.device.at(since))
 
     def _extras(self) -> list[Extra]:
         """What is measured last; several ranks leave out what they cannot do in step."""

@@ -175,6 +175,7 @@ class IteratorDriver(LoopDriver, Fed):
     def _reopen(self) -> bool:
         if self._dataset is None:
             return False
+        self.opens_again()
         self.process.off = True
         try:
             self._source = iter(self._dataset)

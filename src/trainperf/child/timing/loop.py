@@ -174,7 +174,11 @@ class Plan:
 
         Returns whether that is new; what was timed before is forgotten then.
         """
-        if steps == self.every or steps * self.step_estimate() > LONGEST_PERIOD_S:
+        if (
+            self._steps is not None
+            or steps == self.every
+            or steps * self.step_estimate() > LONGEST_PERIOD_S
+        ):
             return False
         self.every = steps
         self._times.clear()

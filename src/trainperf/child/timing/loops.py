@@ -75,6 +75,8 @@ class Loops(Framework):
             if seen is None and driver is None:  # opened anew for each batch
                 seen = self._asked.get(dataset)
             if seen is not None and self.updates > seen:
+                if driver is not None:
+                    driver.interrupted()
                 self.training.driver = made = self.iterator_driver(iterator)
                 return made.next(iterator, original)
             self._asked[dataset] = self.updates
@@ -100,6 +102,8 @@ class Loops(Framework):
         if driver is not None and driver.kind == "update":
             driver.updated(key)
         elif self.makes_batches():
+            if driver is not None:
+                driver.interrupted()
             self.training.driver = self.update_driver()
         self.update()
 

@@ -40,7 +40,6 @@ class RankPlan(Plan):
     ) -> None:
         super().__init__(clock, budget, steps, phases)
         self.begun = 0
-        self.sync: Callable[[], None] = lambda: None
         self._agreement = agreement
         self._leads = agreement.world.rank == 0
         self._settled_once = False
@@ -142,10 +141,9 @@ class RankPlan(Plan):
             self._take(schedule)
 
     def _timed(self) -> bool:
-        """Whether it is known how long a step takes, also where the loop does not wait for it.
+        """Whether it is known how long a step takes, also where not all are alike.
 
-        What the loop takes for the first steps it queues on a GPU, or for those between
-        two averages of the weights, can be a small part of that.
+        Steps between two averages of the weights can be a small part of that.
         """
         if self._agreement.asked or self.begun < 2:  # the first step compiles, allocates, tunes
             return self._agreement.asked
@@ -154,12 +152,9 @@ class RankPlan(Plan):
         enough = len(taken) >= TIMED_STEPS or (len(taken) >= 2 and sum(taken) >= TIMED_S)
         if begun and not enough and self.begun - begun < 4 * TIMED_STEPS:
             return False
-        began = self._clock()
-        self.sync()
-        queued = self._clock() - began
         self._timed_from = self.begun, len(self._durations)
         if taken and begun:
-            self._estimate = (sum(taken) + queued) / len(taken)
+            self._estimate = sum(taken) / len(taken)
         return begun > 0
 
     def _take(self, schedule: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ them is put off until the next pause.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ class StepTimes:
         self.queue = DeviceQueue()
         self._device = device
         self._record = record
-        self._unread: list[Callable[[], None]] = []
+        self._unread: deque[tuple[Mark, Callable[[], None]]] = deque()
         self._began: Mark | None = None
         self._aside: list[tuple[Mark, Mark]] = []
         self._shorter: tuple[float, int] | None = None
@@ -36,15 +37,15 @@ class StepTimes:
     def step(self, phase: str, block: int, began: Mark, ended: Mark, busy: float) -> None:
         """Record a step of a block; `busy` are the seconds within its own call."""
         self._steps += 1
-        self._tell(self._write_step, phase, block, began, ended, busy, self._steps)
+        self._tell(ended, self._write_step, phase, block, began, ended, busy, self._steps)
 
     def gap(self, began: Mark, ended: Mark) -> None:
         """Record what passed between two epochs."""
-        self._tell(self._write_gap, began, ended)
+        self._tell(ended, self._write_gap, began, ended)
 
     def epoch(self, at: Mark, reopened: bool = False) -> None:
         """Record that the input ran out, and whether it was opened again by us."""
-        self._tell(self._write_epoch, at, reopened)
+        self._tell(at, self._write_epoch, at, reopened)
 
     def taken(self, began: Mark, ended: Mark) -> float:
         """Seconds between two marks; waits until they have passed."""
@@ -52,9 +53,8 @@ class StepTimes:
 
     def read(self) -> None:
         """Record what was put off; waits until its marks have passed."""
-        unread, self._unread = self._unread, []
-        for write in unread:
-            write()
+        while self._unread:
+            self._unread.popleft()[1]()
 
     def begin(self, at: Mark) -> None:
         """A block begins."""
@@ -78,6 +78,7 @@ class StepTimes:
             ended = self._device.mark()
         self._device.wait()
         self.read()
+        self.queue.drained()
         seconds = self.taken(self._began, ended) - sum(self.taken(*one) for one in self._aside)
         self._began = None
         if self._device.marks:
@@ -95,10 +96,11 @@ class StepTimes:
 
     # -------------------------------------------------------------------- internal
 
-    def _tell(self, record: Callable[..., None], *args: Any) -> None:
-        self._unread.append(lambda: record(*args))
-        if not self._device.later:
-            self.read()
+    def _tell(self, after: Mark, record: Callable[..., None], *args: Any) -> None:
+        """Record once a mark has passed: now, at one of the next steps, or in the next pause."""
+        self._unread.append((after, lambda: record(*args)))
+        while self._unread and self._device.passed(self._unread[0][0]):
+            self._unread.popleft()[1]()
 
     def _write_step(
         self, phase: str, block: int, began: Mark, ended: Mark, busy: float, number: int
@@ -110,8 +112,8 @@ class StepTimes:
             self.queue.saw(number, first - began.host, last - ended.host, host_s)
 
     def _write_gap(self, began: Mark, ended: Mark) -> None:
-        at = self._device.at(began)
-        self._record.write("between", s=at, seconds=self._device.at(ended) - at)
+        at, seconds = self._device.at(began), self.taken(began, ended)
+        self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
 
     def _write_epoch(self, at: Mark, reopened: bool) -> None:
         told = {"reopened": True} if reopened else {}

@@ -45,8 +45,8 @@ class TorchDevice:
         """A time stamp behind the work queued so far; while a stream captures, the host's."""
         if not self.later or capturing():
             return Mark(self._clock())
-        if self._anchor is None:
-            self.wait()
+        if self._anchor is None or self._streams.keys() != (self._anchor.queued or {}).keys():
+            self.wait()  # once for each stream that is new
         return Mark(self._clock(), self._events(), self._anchor)
 
     def at(self, mark: Mark) -> float:
@@ -60,6 +60,10 @@ class TorchDevice:
             if key in since:
                 passed.append(mark.anchor.host + since[key].elapsed_time(event) / 1000)
         return max(passed) if len(passed) > 1 else mark.host
+
+    def passed(self, mark: Mark) -> bool:
+        """Whether all devices have passed it; waits for none."""
+        return all(event.query() for event in (mark.queued or {}).values())
 
     def wait(self) -> None:
         """Wait until all that was queued is done; nothing to do on the CPU.
@@ -82,6 +86,10 @@ class TorchDevice:
 
     def see_streams(self) -> None:
         """Weights are updated on the streams in use: what is queued on them is behind the marks."""
+        if not self.later or capturing():
+            return
+        if not self._indices:
+            self._indices = in_use()
         for index in self._indices:
             self._sees(index, _cuda().current_stream(index))
 

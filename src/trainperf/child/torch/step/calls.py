@@ -84,8 +84,10 @@ class Sum:
     steps: int = 0
 
 
-Known = list[tuple[Call, bool]]
-"""Calls of a step, each with whether it counted as a call in an earlier one."""
+Known = list[tuple[Call, bool, float]]
+"""Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
+MOST_SPANS = 1000
+"""So many marks of parts are kept before those that have passed are read."""
 
 
 class Ledger:
@@ -107,6 +109,10 @@ class Ledger:
         self._spans: list[tuple[Call, Mark, Mark]] = []
         self._unsettled: list[Callable[[], None]] = []
         self._at = Mark(0.0)
+
+    def begin(self) -> None:
+        """The first step begins: nothing before it is charged to a part."""
+        self._at = self._device.mark()
 
     def takes(self, part: str) -> bool:
         """Whether a call that begins now is a part of its own."""
@@ -146,13 +152,13 @@ class Ledger:
         With `kept` false nothing of it counts: something else than a step took place.
         """
         self._edge()
-        calls: Known = [(call, call.counted) for call in self._calls]
+        calls: Known = [(call, call.counted, call.seconds) for call in self._calls]
         spans, self._spans, self._calls = self._spans, [], []
         self.steps += kept
         self._unsettled.append(lambda: self._settle(began, ended, calls, spans, kept))
         self.open = [call for call in self.open if not call.counted]  # one that has raised
         for call in self.open:
-            call.counted = True
+            call.counted, call.seconds = True, 0.0
             self._calls.append(call)
         if not self._device.later:
             self.settle()
@@ -171,28 +177,42 @@ class Ledger:
         spans: list[tuple[Call, Mark, Mark]],
         kept: bool,
     ) -> None:
-        taken = {id(call): call.seconds for call, _ in calls}
+        taken = {id(call): seconds for call, _, seconds in calls}
         for call, first, last in spans:
-            taken[id(call)] = taken.get(id(call), 0.0) + self._device.at(last)
-            taken[id(call)] -= self._device.at(first)
+            taken[id(call)] = taken.get(id(call), 0.0) + self._between(first, last)
         first_at = began.host - SLACK_S
         if kept:
-            self.seconds += self._device.at(ended) - self._device.at(began)
+            self.seconds += self._between(began, ended)
             inside = [one for one in calls if one[0].began >= first_at or one[1]]
             _count(inside, taken, self.sums)
         _count([one for one in calls if one[0].began < first_at], taken, self.outside)
+
+    def _between(self, first: Mark, last: Mark) -> float:
+        return self._device.at(last) - self._device.at(first)
+
+    def _read_passed(self) -> None:
+        """Read the marks that have passed, as in a long evaluation between two steps."""
+        kept = []
+        for call, first, last in self._spans:
+            if self._device.passed(last):
+                call.seconds += self._between(first, last)
+            else:
+                kept.append((call, first, last))
+        self._spans = kept
 
     def _edge(self) -> Mark:
         now = self._device.mark()
         if self.open:
             self._spans.append((self.open[-1], self._at, now))
+            if len(self._spans) > MOST_SPANS:
+                self._read_passed()
         self._at = now
         return now
 
 
 def _count(calls: Known, taken: dict[int, float], sums: dict[Key, Sum]) -> None:
     seen = set()
-    for call, counted in calls:
+    for call, counted, _ in calls:
         if not call.part:
             continue
         one = sums.setdefault(call.key, Sum())

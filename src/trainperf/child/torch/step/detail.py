@@ -71,6 +71,7 @@ class Detail:
         self._hooks.on = True
         try:
             self._hooks.streams.computes()
+            self._ledger.begin()
             self._patch()
             self._dynamo.start()
             self._warnings.start()

@@ -47,7 +47,7 @@ class Streams:
         waits, awaited = one, event if stream is None else stream
         if not hasattr(one, "cuda_stream"):
             waits, awaited = self._cuda.current_stream() if stream is None else stream, one
-        if waits.cuda_stream not in self._computes.values():
+        if getattr(waits, "cuda_stream", None) not in self._computes.values():
             return False
         other = getattr(awaited, "cuda_stream", None)
         return bool(self.copied) if other is None else other in self.copied

@@ -110,6 +110,35 @@ def test_a_clock_that_keeps_some_time_ends_earlier_and_is_interrupted_as_well():
     assert early.over()
 
 
-def test_legs_that_start_in_turn_take_the_time_of_all():
+def test_legs_that_warm_up_in_turn_take_the_time_of_all():
     assert replace(costs(cores=8), in_turn=True).starting(4) == 4 * costs().starting(1)
     assert costs(cores=8).starting(4) == costs().starting(1)
+
+
+ON_A_DEVICE = replace(costs(cores=8), in_turn=True, before_device_s=7.0)
+
+
+def test_what_comes_before_the_device_is_passed_beside_each_other():
+    assert ON_A_DEVICE.starting(1) == costs().starting(1)
+    assert ON_A_DEVICE.starting(4) == 7.0 + 4 * 3.0
+    assert ON_A_DEVICE.starting(4, epochs=1) == 7.0 + 4 * 63.0
+    assert replace(ON_A_DEVICE, in_turn=False).starting(4) == costs(cores=8).starting(4)
+
+
+def test_before_the_device_legs_keep_each_other_from_few_cores():
+    assert replace(ON_A_DEVICE, cores=2.0).starting(4) == 2 * 7.0 + 4 * 3.0
+    assert replace(ON_A_DEVICE, cores=1.0).starting(4) == 4 * 10.0
+
+
+def test_one_after_another_every_process_imports_by_itself():
+    alone = replace(ON_A_DEVICE, together=False)
+    assert alone.trying(2) == costs(together=False).trying(2)
+
+
+@pytest.mark.parametrize(
+    ("one", "first_two"), [(costs(cores=8), 10.0), (ON_A_DEVICE, 13.0), (costs(cores=1), 20.0)]
+)
+def test_where_two_fit_the_script_and_its_control_start_together_and_others_alone(one, first_two):
+    two = replace(one, two=True)
+    assert two.starting(3) == 30.0
+    assert two.trying(3) == pytest.approx(first_two + 30.0 + one.comparing(4))

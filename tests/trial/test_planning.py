@@ -257,10 +257,10 @@ def test_one_after_another_where_two_legs_do_not_fit(subject):
 
 def test_where_only_two_legs_fit_they_take_turns_and_the_report_says_why(subject):
     made = planned(subject(PARALLEL, rss=12 * GIB))
-    assert (made.legs, made.costs.in_turn) == (2, True)
+    assert (made.legs, made.costs.two) == (2, True)
     assert made.how.two_legs == "the script takes 12.0 GiB of memory, and 32.0 GiB is free"
     roomy = planned(subject(PARALLEL, rss=8 * GIB))
-    assert (roomy.how.two_legs, roomy.costs.in_turn) == ("", False)
+    assert (roomy.how.two_legs, roomy.costs.two) == ("", False)
 
 
 def test_legs_on_a_gpu_warm_up_one_at_a_time(subject):
@@ -272,6 +272,48 @@ def test_legs_on_a_gpu_warm_up_one_at_a_time(subject):
     theirs = replace(on_gpu, recording=replace(on_gpu.recording, run=user))
     assert not planned(theirs).how.growth
     assert not planned(one).how.growth
+
+
+@pytest.fixture
+def on_gpu(subject, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+
+    def make(startup, seconds):
+        one = subject(PARALLEL, PREFETCH, seconds=seconds)
+        seen = replace(one.evidence, device=GPU, startup=startup)
+        return replace(one, evidence=seen)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("startup", "seconds"),
+    [
+        (StartUp(5.0, imports_s=4.0, setup_s=1.0), 45.0),
+        (StartUp(8.0, imports_s=4.0, setup_s=4.0), 60.0),
+        (StartUp(25.0, imports_s=4.0, setup_s=21.0), 100.0),
+        (StartUp(45.0, imports_s=4.0, setup_s=41.0), 120.0),
+    ],
+)
+def test_scripts_on_a_gpu_are_tried_in_usual_budgets(on_gpu, startup, seconds):
+    made = planned(on_gpu(startup, seconds))
+    assert (made.how.mode, len(made.chosen)) == ("side by side", 2)
+
+
+def test_a_script_that_traces_for_longer_than_the_budget_on_a_gpu_is_not_tried(on_gpu):
+    traced = StartUp(45.0, imports_s=4.0, setup_s=1.0, tracing_s=39.0, first_step_s=40.0)
+    made = planned(on_gpu(traced, 120.0))
+    assert (made.how.mode, made.chosen) == ("none", ())
+    assert planned(on_gpu(traced, made.how.budget_needed_s)).chosen
+
+
+def test_imports_are_no_part_of_what_legs_do_in_turn_on_a_gpu(on_gpu):
+    found = costs_of(on_gpu(StartUp(5.0, imports_s=4.0, setup_s=1.0), 180.0))
+    assert found.starting(3) == pytest.approx(4.0 + 3 * (1.0 + 2.0))
+    unknown = costs_of(on_gpu(StartUp(5.0), 180.0))
+    assert unknown.starting(3) == pytest.approx(3 * unknown.starting(1))
+    nested = costs_of(on_gpu(StartUp(5.0, imports_s=9.0), 180.0))  # one framework in another
+    assert nested.starting(3) == pytest.approx(5.0 + 3 * 2.0)
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):

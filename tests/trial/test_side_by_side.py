@@ -140,6 +140,19 @@ def test_values_race_and_the_loser_is_ended(tmp_path, monkeypatch):
     assert len(one.pairs) <= len(other.pairs)
 
 
+@pytest.mark.parametrize(
+    ("before", "three"), [(7.0, 7.0 + 3 * 3.0), (None, 10.0)], ids=["in turn", "beside"]
+)
+def test_later_legs_are_expected_to_start_as_the_first_one_did(
+    tmp_path, monkeypatch, before, three
+):
+    monkeypatch.setattr(SideBySide, "_at_once", 4)
+    with side_by_side(base_run(written(tmp_path, LOOP)), tmp_path) as engine:
+        assert engine._starting(3, 0) == engine._bench.costs.starting(3)
+        engine._base.ready_s, engine._base.before_device_s = 10.0, before
+        assert engine._starting(3, 0) == three
+
+
 def raised(what):
     if isinstance(what, Exception):
         raise what

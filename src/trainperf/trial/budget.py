@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainperf.model.run import Epoch
 from trainperf.trial.epochs import epochs_of_slice
@@ -28,8 +28,9 @@ class Costs:
     of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`
     how many legs can start at a time without slowing each other. Where legs do not live
     `together`, a candidate takes three processes, one after another. With an `epoch`,
-    each slice holds whole ones. Legs that start `in_turn` do not overlap: they warm up one at a
-    time on a device that they share, or there is room for one beside the unchanged script.
+    each slice holds whole ones. Legs that share a device warm up `in_turn` there, once each has
+    passed the first `before_device_s` of its start (imports) beside the others. With room for
+    `two`, the script and its control start beside each other, then each candidate by itself.
     """
 
     start_s: float
@@ -40,6 +41,8 @@ class Costs:
     epoch: Epoch | None = None
     apart: bool = False
     in_turn: bool = False
+    before_device_s: float = 0.0
+    two: bool = False
 
     @property
     def at_once(self) -> int:
@@ -48,9 +51,12 @@ class Costs:
         return max(1, int(self.cores)) if self.apart else max(2, int(self.cores) + 1)
 
     def starting(self, legs: int, epochs: int = 0) -> float:
-        """Seconds until so many legs, started together, have warmed up."""
+        """Seconds until so many legs have warmed up, started together where they fit."""
         one = self.start_s + epochs * (self.epoch_s or 0.0)
-        return one * (legs if self.in_turn else max(1.0, legs / max(1.0, self.cores)))
+        if self.two:
+            return legs * one
+        beside = self.before_device_s if self.in_turn else one
+        return beside * max(1.0, legs / max(1.0, self.cores)) + (one - beside) * legs
 
     def comparing(self, contests: int, pairs: int = MIN_PAIRS) -> float:
         """Seconds for so many contests of so many pairs each."""
@@ -60,7 +66,10 @@ class Costs:
         """Seconds for so many candidates beside the script and its control."""
         if not self.together:
             return (3 * candidates + 1) * (self.starting(1, epochs) + SLICES * self._slice_s)
-        return self.starting(candidates + 2, epochs) + self.comparing(candidates + 1)
+        starting = self.starting(candidates + 2, epochs)
+        if self.two:
+            starting = replace(self, two=False).starting(2) + self.starting(candidates, epochs)
+        return starting + self.comparing(candidates + 1)
 
     @property
     def _slice_s(self) -> float:

@@ -149,7 +149,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if how.mode == "side by side":
         how = replace(how, mode_reason=kind.said)
     how = replace(how, budget_needed_s=kind.budget_needed_s)
-    if not affordable(costs, clock.left, 1):
+    if not affordable(at_best(costs, subject.evidence), clock.left, 1):
         needed = budget_needed(spent, costs, len(chosen), _epochs(chosen))
         reason = f"out of budget: all would need --budget {needed:.0f}s"
         skipped += [one.skipped(reason) for one in chosen]
@@ -256,7 +256,8 @@ def costs_of(
     """What legs of this script take, from what its observed run took, or why nobody knows.
 
     Legs whose threads spin start `apart`, as they would keep each other from the cores. On a
-    device, and where there is room for `two` only, each starts when the one before it is ready.
+    device they import beside each other and then warm up one at a time; where there is room for
+    `two` only, each starts when the one before it is ready.
     """
     evidence = subject.evidence
     # Where they write into the same real folders, legs start one after another.
@@ -277,8 +278,23 @@ def costs_of(
         cores=max(1.0, cores / wants) if guarded else 1.0,
         together=together,
         apart=apart,
-        in_turn=two or evidence.device.kind != "CPU",
+        in_turn=evidence.device.kind != "CPU",
+        before_device_s=min(first, evidence.startup.imports_s or 0.0) if evidence.startup else 0.0,
+        two=two,
     )
+
+
+def at_best(costs: Costs, evidence: Evidence) -> Costs:
+    """The same where the script sets itself up before it uses its device, as most do.
+
+    Whether it does shows in its legs only, so no trial is refused on the guess that it does not.
+    """
+    startup = evidence.startup
+    if startup is None or startup.setup_s is None:
+        return costs
+    first_step_s = startup.to_first_step_s - startup.setup_s - costs.before_device_s
+    before = startup.to_first_step_s - max(0.0, first_step_s)
+    return replace(costs, before_device_s=before)
 
 
 def _epoch_is_long(costs: Costs, left: float) -> bool:

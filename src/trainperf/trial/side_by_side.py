@@ -215,11 +215,9 @@ class SideBySide:
         costs, ready, before = self._bench.costs, self._base.ready_s, self._base.before_device_s
         if ready is None:
             return costs.starting(legs, epochs)
-        together = replace(costs, in_turn=False, cores=float(self._at_once))
-        if before is None:  # nobody waits for a device
-            return replace(together, start_s=ready).starting(legs, epochs)
-        one_by_one = replace(costs, in_turn=True, start_s=ready - before)
-        return replace(together, start_s=before).starting(legs) + one_by_one.starting(legs, epochs)
+        in_turn = before is not None  # else nobody waits for a device
+        costs = replace(costs, start_s=ready, in_turn=in_turn, before_device_s=before or 0.0)
+        return replace(costs, cores=float(self._at_once)).starting(legs, epochs)
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
         ended = self._base.ready_s is not None and not self._base.alive and not self._base.failure

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from legs import LOOP, base_run, bench, changed, clock, written
+from legs import LOOP, base_run, bench, changed, clock, repeated, written
 from trainperf.trial import turns, warming
 from trainperf.trial.crowd import ALONE, FEWER, RAN_OUT, Crowd
 from trainperf.trial.legs.leg import LegFailed
@@ -170,6 +170,7 @@ train(step)
 )
 
 
+@repeated
 def test_one_leg_at_a_time_warms_up_on_its_device(tmp_path, monkeypatch):
     monkeypatch.setattr(SideBySide, "_at_once", 4)
     script = written(tmp_path, SHARED)

@@ -20,6 +20,8 @@ from gpu_kit import ROWS, TESTS, Place, copied
 
 OUT = "GPU_KIT_OUT"
 """The variable that names the folder for the summary."""
+ORDER = ("test_gpu_loops", "test_gpu_legs", "test_gpu_fixes", "test_gpu_graphs", "test_gpu_endings")
+"""What says most comes first: the kit may be cut short."""
 LOCK = Path("/tmp/trainperf-gpu-kit.lock")
 OUTCOMES: list[dict[str, Any]] = []
 
@@ -47,7 +49,8 @@ def _devices() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs more GPUs than are here, and all of the kit where it was not asked for."""
+    """Order the kit; skip what needs more GPUs, and all of it where it was not asked for."""
+    items.sort(key=lambda item: ORDER.index(item.path.stem) if item.path.stem in ORDER else -1)
     wanted = [(item, item.get_closest_marker("gpu")) for item in items]
     kit = [(item, mark) for item, mark in wanted if mark is not None]
     if not kit:
@@ -57,7 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
     devices = _devices()
     asked = "gpu" in (config.option.markexpr or "").replace("not gpu", "")
-    for item, _ in kit:
+    for item, mark in kit:
+        item.user_properties.append(("planned_s", mark.kwargs["seconds"]))
         needs = 2 if item.get_closest_marker("gpu2") else 1
         if devices < needs:
             there = "no GPU that PyTorch can use" if not devices else "one GPU"
@@ -73,7 +77,7 @@ PLANNED = pytest.StashKey[float]()
 def per_second() -> float:
     """Cycles of `torch.cuda._sleep` in a second, by CUDA's own events."""
     told = subprocess.run(
-        (sys.executable, "-c", CALIBRATE), capture_output=True, text=True, check=True
+        (sys.executable, "-c", CALIBRATE), capture_output=True, text=True, check=True, timeout=60
     )
     return float(told.stdout)
 
@@ -100,7 +104,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     said = str(report.longrepr)[-1500:] if report.outcome == "failed" else ""
     test = report.nodeid.rpartition("::")[2]
     took = round(report.duration, 1)
-    OUTCOMES.append({"test": test, "outcome": report.outcome, "seconds": took, "said": said})
+    planned = dict(report.user_properties).get("planned_s")
+    outcome = {"test": test, "outcome": report.outcome, "seconds": took, "planned_s": planned}
+    OUTCOMES.append({**outcome, "said": said})
     if os.environ.get(OUT) and report.outcome != "skipped":
         _write(Path(os.environ[OUT]))
 
@@ -115,7 +121,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _lines() -> list[str]:
-    ran = [f"{one['outcome']:8} {one['seconds']:6.1f} s  {one['test']}" for one in OUTCOMES]
+    ran = []
+    for one in OUTCOMES:
+        planned = "" if one["planned_s"] is None else f" of {one['planned_s']} s planned"
+        ran.append(f"{one['outcome']:8} {one['seconds']:6.1f} s{planned}  {one['test']}")
     return [*map(str, ROWS), "", *ran]
 
 

@@ -28,9 +28,11 @@ from trainperf.trial.side_by_side import SideBySide
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TESTS = Path(__file__).parents[1]
-STEPS = 200
-"""So many steps of a plain run are timed on a GPU."""
+STEPS = 40
+"""So many steps of a plain run are timed on a GPU at least, and three seconds of them."""
 EMULATED_STEPS = 60
+PLAIN_S = 10
+"""A plain run is planned to take so long on a GPU: half of it is the start."""
 LEGS = 4
 BESIDE_NEIGHBOURS = 0.03
 """Real time on the emulated device is that of a machine of CI: bands are wider by so much."""
@@ -53,6 +55,11 @@ def on_gpu(seconds: float) -> Callable[[Any], Any]:
     """Run a test on a GPU only: what it shows cannot be emulated."""
     cuda = pytest.param("cuda", marks=pytest.mark.gpu(seconds=seconds))
     return pytest.mark.parametrize("place", [cuda], indirect=True)
+
+
+def case(seconds: float, *values: Any, name: str) -> Any:
+    """One case of a test that runs on a GPU only, "place" the first of its parameters."""
+    return pytest.param("cuda", *values, marks=pytest.mark.gpu(seconds=seconds), id=f"cuda-{name}")
 
 
 def on_two(seconds: float) -> Callable[[Any], Any]:
@@ -114,7 +121,22 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**patient(), **self.environment}
+        files = {"KIT_MODES": str(self.modes), "KIT_LOSSES": str(self.losses)}
+        return {**patient(), **files, **self.environment}
+
+    @property
+    def modes(self) -> Path:
+        """Where `waits.py` writes: of its own folder, trainperf shows it a copy."""
+        return self.folder.parent / "modes.txt"
+
+    @property
+    def losses(self) -> Path:
+        """Where `graphs.py` writes, outside of its folder as well."""
+        return self.folder.parent / "losses.txt"
+
+    def probe_little(self) -> None:
+        """Leave the time of the budget to the trials: what this test shows takes no probes."""
+        self.environment["TRAINPERF_EXTRA"] = "2s"
 
     def row(self, what: str, expected: float, measured: float | None, allowed: float) -> None:
         """Note a figure, and fail the test where it is too far off."""

@@ -42,22 +42,24 @@ def all_gone(place: Place, mark: str, memory: int, shm: set[str]) -> None:
 
 
 @pytest.mark.timeout(120)
-@on_both(seconds=10)
+@on_both(seconds=20)
 def test_nothing_is_left_after_a_training_that_ends(place: Place, mark: str) -> None:
     with_a_worker(place)
     memory, shm = used(place), segments()
-    place.diagnosed("hidden.py", *WORDS, "--items", "300", "--epochs", "3",
-                    options=("--budget", "20s", "--no-trials"))  # fmt: skip
+    report = place.diagnosed("hidden.py", *WORDS, "--items", "60", "--epochs", "3",
+                             options=("--budget", "60s", "--no-trials"))  # fmt: skip
+    assert report["ending"] == "finished", report["ending"]
     all_gone(place, mark, memory, shm)
 
 
 @pytest.mark.timeout(120)
-@on_both(seconds=20)
+@on_both(seconds=25)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["ctrl_c", "kill_9"])
 def test_nothing_is_left_after_a_signal_in_the_trials(
     place: Place, mark: str, sent: signal.Signals
 ) -> None:
     with_a_worker(place)
+    place.probe_little()
     memory, shm = used(place), segments()
     process = place.started(
         sys.executable, "-m", "trainperf", "diagnose", "--budget", "60s",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from gpu_kit import Place, most_memory, on_both, on_gpu, read_losses_of
+from gpu_kit import Place, case, most_memory, on_both, read_losses_of
 
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.legs.leg import Leg as RunningLeg
@@ -13,18 +13,25 @@ from trainperf.trial.warming import warm_up
 
 PAUSE_S = 30.0
 
-FULL = [(0.20, (3, 4)), (0.40, (2,)), (0.60, (1,))]
-"""Shares of the card, and how many legs at once hold it."""
+
+FULL = [
+    case(60, 0.20, (3, 4), 60, name="20%"),
+    case(60, 0.40, (2,), 60, name="40%"),
+    case(80, 0.60, (1,), 80, name="60%"),
+]
+"""Shares of the card, how many legs at once hold it, and budgets: legs warm up in turn."""
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("share", "legs"), FULL)
-@on_gpu(seconds=18)
-def test_as_many_legs_as_the_card_holds(place: Place, share: float, legs: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("place", "share", "legs", "budget_s"), FULL, indirect=["place"])
+def test_as_many_legs_as_the_card_holds(
+    place: Place, share: float, legs: tuple[int, ...], budget_s: int
+) -> None:
+    place.probe_little()
     with most_memory() as most:
         report = place.diagnosed(
             "memory.py", "--share", f"{share}",
-            options=("--budget", "45s", "--only", "torch_workers"),
+            options=("--budget", f"{budget_s}s", "--only", "torch_workers"),
         )  # fmt: skip
     import torch
 
@@ -38,7 +45,7 @@ def test_as_many_legs_as_the_card_holds(place: Place, share: float, legs: tuple[
 
 
 @pytest.mark.timeout(200)
-@on_both(seconds=40)
+@on_both(seconds=45)
 def test_a_leg_paused_for_long_trains_as_one_that_was_not(place: Place) -> None:
     run = place.leg("hidden.py", "--item", "0", "--step", "0.02")
     names = ("paused", "unpaused")

@@ -14,7 +14,7 @@ data = TensorDataset(torch.randn(4_096, 16, device=DEVICE))
 slices = [slice(n, n + 64) for n in range(0, 4_096, 64)]
 loader = DataLoader(data, sampler=slices, batch_size=None)
 steps, total = Steps(options.steps), 0.0
-modes = os.open("modes.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+modes = os.open(os.environ["KIT_MODES"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 for epoch in range(100_000):
     for (x,) in loader:
         steps.tick()

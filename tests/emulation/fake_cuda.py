@@ -15,7 +15,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -29,6 +29,7 @@ class Cuda:
     def __init__(self, devices: int, depth: int, clock: Any, sleep: Any) -> None:
         self.devices = [Device(clock, sleep, depth) for _ in range(devices)]
         self.used = {0}
+        self.start: Callable[[], object] = lambda: None
         self.current = 0
         self.on = [device.default for device in self.devices]
         self.capturing = False
@@ -36,6 +37,8 @@ class Cuda:
     def launch(self, seconds: float, device: int | None = None) -> None:
         """Queue work on a device, the current one if none is named."""
         index = self.current if device is None else device
+        start, self.start = self.start, lambda: None
+        start()
         self.used.add(index)
         self.devices[index].launch(seconds, self.on[index])
 
@@ -181,6 +184,9 @@ def install(
     }
     for name, fake in fakes.items():
         put(torch.cuda, name, fake)
+    # As real work does where it is the first: a leg waits there until it is its turn. Itself it
+    # does nothing, as the emulated devices count as initialised.
+    cuda.start = lambda: torch.cuda._lazy_init()
     put(torch._C, "_cuda_hasPrimaryContext", lambda index: index in cuda.used)
     return cuda
 

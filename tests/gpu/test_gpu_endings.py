@@ -46,7 +46,7 @@ def all_gone(place: Place, mark: str, memory: int, shm: set[str]) -> None:
 def test_nothing_is_left_after_a_training_that_ends(place: Place, mark: str) -> None:
     with_a_worker(place)
     memory, shm = used(place), segments()
-    report = place.diagnosed("hidden.py", *WORDS, "--items", "60", "--epochs", "3",
+    report = place.diagnosed("hidden.py", *WORDS, "--until", "30",
                              options=("--budget", "60s", "--no-trials"))  # fmt: skip
     assert report["ending"] == "finished", report["ending"]
     all_gone(place, mark, memory, shm)

@@ -1,5 +1,6 @@
 """Items that are waited for, in front of a step that takes a known time on the device."""
 
+import sys
 import time
 
 import torch
@@ -12,6 +13,7 @@ parser.add_argument("--step", type=float, default=0.050)
 parser.add_argument("--workers", type=int, default=0)
 parser.add_argument("--items", type=int, default=1_000_000)
 parser.add_argument("--epochs", type=int, default=1_000)
+parser.add_argument("--until", type=int, default=0, help="end after so many steps")
 parser.add_argument("--persistent", action="store_true")
 options = parser.parse_args()
 
@@ -44,3 +46,5 @@ if __name__ == "__main__":
             optimizer.zero_grad()
             (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
             optimizer.step()
+            if options.until and steps.number >= options.until:
+                sys.exit()

@@ -63,9 +63,9 @@ class Steps:
 
     def tick(self):
         """To be called where a step begins."""
+        self.number += 1
         if not self.count:
             return
-        self.number += 1
         now = time.perf_counter()
         if self.number == 0:
             self.start = now

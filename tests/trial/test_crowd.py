@@ -149,7 +149,7 @@ SHARED = (
     LOOP
     + """
 from types import SimpleNamespace
-from _trainperf_child.timing.leg_warm_up import WarmUp
+from _trainperf_child.timing.legs.warm_up import WarmUp
 
 with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
     told = WarmUp(SimpleNamespace(settings=json.load(file)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainperf.child.timing.leg_words import MOST_RANKS
+from trainperf.child.timing.legs.words import MOST_RANKS
 from trainperf.model import Event
 from trainperf.run.event_files import training
 

@@ -9,7 +9,7 @@ import pytest
 
 from looping import STEP_S, Watcher, handed, phases
 from trainperf.child.timing import batches as plain
-from trainperf.child.timing.device_time import HostClock
+from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.iterator_driver import IteratorDriver
 from trainperf.child.timing.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops

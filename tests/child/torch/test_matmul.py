@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trainperf.child.tensorflow import matmul as tf_matmul
-from trainperf.child.timing import matmul
+from trainperf.child.timing.probing import matmul
 from trainperf.child.torch.built import matmul as torch_matmul
 
 pytestmark = pytest.mark.alone

@@ -5,7 +5,7 @@ import pytest
 from emulation.clock import MarkedClock
 from emulation.device import Device
 from fakes import Clock
-from trainperf.child.timing.device_time import HostClock, Mark
+from trainperf.child.timing.device.clock import HostClock, Mark
 from trainperf.child.torch.step.calls import Ledger
 
 

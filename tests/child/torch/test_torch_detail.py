@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from emulation import fake_cuda  # noqa: E402
 from fakes import FakeProcess  # noqa: E402
-from trainperf.child.timing.device_time import Mark  # noqa: E402
+from trainperf.child.timing.device.clock import Mark  # noqa: E402
 from trainperf.child.torch.device import TorchDevice  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402

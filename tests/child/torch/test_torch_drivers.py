@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
 
 from looping import STEP_S, Watcher, handed, phases  # noqa: E402
-from trainperf.child.timing.device_time import Mark  # noqa: E402
+from trainperf.child.timing.device.clock import Mark  # noqa: E402
 from trainperf.child.torch.drivers import LoaderDriver, TorchDriver  # noqa: E402
 from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 

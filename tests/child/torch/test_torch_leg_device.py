@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from trainperf.child.timing import leg_words
+from trainperf.child.timing.legs import words as leg_words
 from trainperf.model import Leg, Run
 from trainperf.run.spawn import BOOTSTRAP, prepare
 

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fakes import FakeProcess, Record  # noqa: E402
-from trainperf.child.timing import alternating  # noqa: E402
-from trainperf.child.timing.device_time import HostClock  # noqa: E402
+from trainperf.child.timing.device.clock import HostClock  # noqa: E402
+from trainperf.child.timing.probing import alternating  # noqa: E402
 from trainperf.child.torch.probes import forward_backward, passes, probes, updates  # noqa: E402
 from trainperf.child.torch.probes import probing as torch_probing  # noqa: E402
 

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fakes import Clock, FakeProcess  # noqa: E402
-from trainperf.child.timing.device_time import Mark  # noqa: E402
+from trainperf.child.timing.device.clock import Mark  # noqa: E402
 from trainperf.child.torch.step import hooks  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..timing import spare_memory
-from ..timing.alternating import alternate
+from ..timing.probing import spare_memory
+from ..timing.probing.alternating import alternate
 from . import batches
 
 if TYPE_CHECKING:

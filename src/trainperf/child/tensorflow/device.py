@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..timing.device_time import Mark
+from ..timing.device.clock import Mark
 
 KIND = "GPU"
 """The devices that run later than the host."""

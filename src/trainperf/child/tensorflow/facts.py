@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..timing import gpu_build
+from ..timing.probing import gpu_build
 from . import batches as tf_batches
 from . import debug_modes, models, pydatasets
 from . import devices as tf_devices

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..timing import matmul
 from ..timing.driven import Extra
+from ..timing.probing import matmul
 
 WHAT = "a large matrix product"
 _DTYPES = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..timing import spare_memory
-from ..timing.alternating import CALLS, alternate
 from ..timing.budget import Budget
 from ..timing.completing import PROBES, lacks
+from ..timing.probing import spare_memory
+from ..timing.probing.alternating import CALLS, alternate
 from . import batches
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..process.process import Process
     from ..process.recorder import Recorder
     from ..reads.files import FileReads
-    from .device_time import DeviceClock
+    from .device.clock import DeviceClock
     from .tracer import Tracer
 
 

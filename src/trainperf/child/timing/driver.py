@@ -15,11 +15,11 @@ from ..job import ranks
 from ..process.stacks import StackSampler
 from . import completing, cycles, other_loops, tracing
 from .budget import Budget
-from .device_time import DeviceClock, HostClock, Mark
+from .device.clock import DeviceClock, HostClock, Mark
+from .device.step_times import StepTimes
 from .driven import Driven
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
-from .step_times import StepTimes
 
 if TYPE_CHECKING:
     from ..job.ranks import World
@@ -99,7 +99,7 @@ class Driver(Driven):
             from .schedule import RankPlan
 
             return RankPlan(*limits, self.world.agreement(self.kind))
-        from . import leg
+        from .legs import leg
 
         plan = leg.Slices(self.training, settings["leg"])
         plan.epochs = lambda: self.epochs_ended

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .device_time import DeviceClock
+    from .device.clock import DeviceClock
     from .driven import Driven, Exchange, Extra, Fed
     from .tracer import Tracer
 

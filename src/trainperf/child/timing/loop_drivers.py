@@ -11,7 +11,7 @@ from .driver import Driver
 from .loop import REAL, RESIDENT
 
 if TYPE_CHECKING:
-    from .device_time import DeviceClock
+    from .device.clock import DeviceClock
     from .driven import Exchange, Extra
     from .framework import Framework
     from .loops import Loops

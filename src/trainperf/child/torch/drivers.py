@@ -11,7 +11,7 @@ from . import batches
 from .loader import digest, loaders
 
 if TYPE_CHECKING:
-    from ..timing.device_time import Mark
+    from ..timing.device.clock import Mark
     from ..timing.driven import Extra
     from ..timing.loops import Loops
 

@@ -6,7 +6,7 @@ import statistics
 import sys
 from typing import Any
 
-from ..timing import gpu_build
+from ..timing.probing import gpu_build
 from . import batches as torch_batches
 from . import memory as gpu_memory
 from .built import flags, gpus, models, optimizers

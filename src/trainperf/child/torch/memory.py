@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..timing import spare_memory
+from ..timing.probing import spare_memory
 
 
 def record(driver: Any) -> None:

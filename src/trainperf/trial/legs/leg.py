@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from trainperf.child.timing import leg_words as words
+from trainperf.child.timing.legs import words
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Run
 from trainperf.run.event_files import EventFiles

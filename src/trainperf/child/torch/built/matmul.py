@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...timing import matmul
 from ...timing.driven import Extra
+from ...timing.probing import matmul
 from . import models
 
 WHAT = "a large matrix product"

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...timing import spare_memory
-from ...timing.alternating import CALLS
+from ...timing.probing import spare_memory
+from ...timing.probing.alternating import CALLS
 from .. import batches, memory
 from .passes import NotOffered, Pass, mapped
 from .probing import Probing

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...timing.alternating import PROBE_S
+from ...timing.probing.alternating import PROBE_S
 from . import forward_backward, larger_batch, updates
 from .passes import NotNeeded, NotOffered
 from .probing import Probing, text

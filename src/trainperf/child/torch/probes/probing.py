@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...timing.alternating import CALLS, PROBE_S, alternate
 from ...timing.budget import Budget
+from ...timing.probing.alternating import CALLS, PROBE_S, alternate
 from .passes import NotOffered, Pass
 
 if TYPE_CHECKING:

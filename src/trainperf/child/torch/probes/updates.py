@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...timing.alternating import CALLS
+from ...timing.probing.alternating import CALLS
 from .. import memory
 from .passes import NotNeeded, NotOffered
 from .probing import Probing

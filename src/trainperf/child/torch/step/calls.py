@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from ...process import frames
-from ...timing.device_time import DeviceClock, Mark
+from ...timing.device.clock import DeviceClock, Mark
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""

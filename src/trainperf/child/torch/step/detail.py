@@ -21,7 +21,7 @@ from .streams import Streams
 from .syncs import SyncWarnings
 
 if TYPE_CHECKING:
-    from ...timing.device_time import Mark
+    from ...timing.device.clock import Mark
     from ...timing.loops import Loops
 
 COMPILED = 3

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .device_queue import DeviceQueue
-from .device_time import DeviceClock, Mark
+from .clock import DeviceClock, Mark
+from .queued import DeviceQueue
 
 if TYPE_CHECKING:
-    from ..process.recorder import Recorder
+    from ...process.recorder import Recorder
 
 
 class StepTimes:

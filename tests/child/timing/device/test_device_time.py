@@ -17,8 +17,8 @@ from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
 from fakes import Clock
 from looping import Watcher
-from trainperf.child.timing.device_queue import DeviceQueue
-from trainperf.child.timing.device_time import HostClock, seconds_of
+from trainperf.child.timing.device.clock import HostClock, seconds_of
+from trainperf.child.timing.device.queued import DeviceQueue
 from trainperf.child.timing.iterator_driver import IteratorDriver
 from trainperf.child.timing.loops import Loops
 from trainperf.evidence.events import Observed

@@ -1,6 +1,6 @@
 """Memory that is left: the machine's or the container's, whichever is less."""
 
-from trainperf.child.timing import spare_memory
+from trainperf.child.timing.probing import spare_memory
 
 
 def test_a_container_without_a_limit_or_files_says_nothing(tmp_path):

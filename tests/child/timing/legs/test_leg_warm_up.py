@@ -7,8 +7,8 @@ import pytest
 
 from fakes import FakeProcess
 from trainperf.child.tensorflow import hooks as tf_hooks
-from trainperf.child.timing import leg_words as leg
-from trainperf.child.timing.leg_warm_up import WarmUp
+from trainperf.child.timing.legs import words as leg
+from trainperf.child.timing.legs.warm_up import WarmUp
 from trainperf.child.torch import hooks as torch_hooks
 
 

@@ -18,14 +18,15 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .leg_words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
-from .loop import REAL, WARM_UP, Block
+from ..loop import REAL, WARM_UP, Block
+from .words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
 
 if TYPE_CHECKING:
-    from .losses import Losses
-    from .training import Training
+    from ...job.ranks import World
+    from ...process.process import Process
+    from ..losses import Losses
 
 SETTLED_WITHIN = 0.25
 LONGEST_WARM_UP_S = 5.0
@@ -36,6 +37,15 @@ WARM_UP_OF_RANKS = 12
 ASK_AGAIN_S = 0.0005
 
 
+class Leg(Protocol):
+    """The training of a process, as far as its slices ask for it."""
+
+    process: Process
+    world: World | None
+    losses: Losses | None
+    retries: Callable[[], int]
+
+
 class Slices:
     """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
 
@@ -44,7 +54,7 @@ class Slices:
     counts_only = True
     queues = False
 
-    def __init__(self, training: Training, settings: dict[str, Any]) -> None:
+    def __init__(self, training: Leg, settings: dict[str, Any]) -> None:
         process = training.process
         self._training = training
         self._process = process

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .device_time import seconds_of
-from .estimating import FEWEST, estimate
+from ..device.clock import seconds_of
+from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from ..driven import Driven
 
 BLOCKS = 6
 PROBE_S = 1.2

@@ -3,9 +3,9 @@
 import itertools
 from types import SimpleNamespace
 
-from trainperf.child.timing import alternating
-from trainperf.child.timing.alternating import BLOCKS, alternate
-from trainperf.child.timing.device_time import HostClock
+from trainperf.child.timing.device.clock import HostClock
+from trainperf.child.timing.probing import alternating
+from trainperf.child.timing.probing.alternating import BLOCKS, alternate
 
 
 def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=1):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fakes import FakeProcess
-from trainperf.child.timing import leg
+from trainperf.child.timing.legs import leg
 
 
 @pytest.fixture

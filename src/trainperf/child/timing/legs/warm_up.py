@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .leg_words import COMPILES, DEVICE, GO, Words
+from .words import COMPILES, DEVICE, GO, Words
 
 if TYPE_CHECKING:
-    from ..process.process import Process
+    from ...process.process import Process
 
 ASK_AGAIN_S = 0.005
 

@@ -1,0 +1,1 @@
+"""Device time: marks behind queued work, and what is read from them."""

@@ -94,9 +94,12 @@ def test_a_loop_over_a_loader(tmp_path):
     assert any("Slow.__getitem__" in one["name"] for one in by_track[lines])
 
 
-def test_a_loop_of_which_only_the_updates_are_seen(tmp_path):
+def test_a_loop_of_which_only_the_updates_are_seen_is_not_traced_and_says_why(tmp_path):
     pytest.importorskip("torch")
-    check(*run(TORCH_LOOPS / "get_batch.py", tmp_path), tmp_path)
+    recording, trace = run(TORCH_LOOPS / "get_batch.py", tmp_path)
+    assert recording.ending is Ending.MEASURED
+    assert trace.steps == 0
+    assert "Optimizer.step" in trace.reason
 
 
 def test_fit_and_its_profile(tmp_path):

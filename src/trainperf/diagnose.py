@@ -23,11 +23,13 @@ from trainperf.model import (
     Patch,
     Recording,
     Run,
+    Training,
 )
 from trainperf.patch.patch import added_lines, build_patch
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after
 from trainperf.report.assemble.diagnosis import assemble, without_loop
+from trainperf.report.assemble.training import with_changes
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
@@ -201,6 +203,7 @@ def _proven(
         trying=tried.trying,
         stack=tried.stack,
         cost=cost_after(first.cost, tried.stack),
+        training=_whole(first.training, tried),
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
@@ -211,6 +214,14 @@ def _proven(
             *rank.exceeded(findings, tried.trials),
         ),
     )
+
+
+def _whole(before: Training | None, tried: Tried) -> Training | None:
+    """The whole training with what was kept."""
+    if before is None:
+        return None
+    kept = tried.stack.fixes if tried.stack is not None else ()
+    return with_changes(before, tried.stack, all(by_id()[one].lasting for one in kept))
 
 
 def _passing(tried: Tried) -> Iterator[str]:

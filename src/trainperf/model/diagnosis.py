@@ -21,6 +21,7 @@ from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Training
 from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
@@ -218,3 +219,4 @@ class Diagnosis:
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
+    training: Training | None = None  # None: no loop was seen

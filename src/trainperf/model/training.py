@@ -7,6 +7,8 @@ from typing import Literal
 
 from trainperf.model.basics import Site
 
+Part = Literal["start", "steps", "between", "once"]
+
 
 @dataclass(frozen=True)
 class Length:
@@ -29,10 +31,11 @@ class Length:
 class Item:
     """A line of the ledger: what it is, how often it comes, and its seconds in all.
 
-    `after_s` is with the kept changes; what they were not seen to change stays as it is.
-    `measured` says whether the change of it was measured.
+    `part` says where it stands: in the start, up to the first step; in the steps; between them;
+    or among what the kept changes cost once. `after_s` is with these, None where there are none.
     """
 
+    part: Part
     name: str
     count: int
     now_s: float

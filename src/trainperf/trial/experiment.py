@@ -15,6 +15,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Leg,
+    Length,
     Outcome,
     Patch,
     Ratio,
@@ -28,7 +29,7 @@ from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
-from trainperf.trial.outcome import Baseline, Measured
+from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
@@ -123,7 +124,9 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     late = [one for one in measured if one.late]
     budget = subject.deadline - subject.began
     needed = None if not late or clock.interrupted() else _needed(planned, spent, budget)
-    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed))
+    length = subject.evidence.length_
+    steps = length.steps if isinstance(length, Length) else None
+    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
     for name, drop in stacked.dropped.items():
@@ -189,6 +192,7 @@ def _stack(
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
+    held = 0.0
     if leg is not None and leg.epoch is not None:  # its steps hold the start of the input
         held = leg.epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
         between = max(0.0, (between or 0.0) - held)
@@ -206,7 +210,17 @@ def _stack(
         after_samples_per_s=batch / after if batch else None,
         before_epoch_s=steps * before + between if steps and between is not None else None,
         after_epoch_s=steps * after + between if steps and between is not None else None,
+        once_seconds=_once(stacked, baseline),
+        held_s=held,
     )
+
+
+def _once(stacked: Stacked, baseline: Baseline) -> float | None:
+    """What the stack costs once, compared with the unchanged script; 0 within starts' spread."""
+    if stacked.start is None or baseline.start is None or stacked.ratio is None:
+        return None
+    more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)
+    return more if abs(more) >= max(ONE_OFF_S, baseline.start_spread_s) else 0.0
 
 
 def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:

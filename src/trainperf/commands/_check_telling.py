@@ -10,7 +10,7 @@ import click
 
 from trainperf import check as checking
 from trainperf import compare
-from trainperf.check import Baseline, Checked, Runs, Wanted
+from trainperf.check import Baseline, Checked, Criteria, Runs
 from trainperf.commands import outputs, session
 from trainperf.commands._shared import console
 from trainperf.commands.outputs import Output
@@ -27,7 +27,7 @@ class Question:
 
     saved: Baseline
     against: Compared
-    wanted: Wanted
+    wanted: Criteria
     strict: bool
     update: bool
 

@@ -63,7 +63,7 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 assert len(tf.config.list_logical_devices("CPU")) == 2  # the other worker's as well
 device.KIND = "CPU"
 clock = device.TensorFlowDevice(time.monotonic)
-assert (clock.later, clock.marks) == (True, False)
+assert (clock.asynchronous, clock.marks) == (True, False)
 with strategy.scope():
     weights = tf.Variable(1.0)
 strategy.run(lambda: weights.assign_add(1.0))
@@ -106,7 +106,7 @@ def test_times_of_a_gpu_are_from_two_lengths_in_turn(monkeypatch):
     monkeypatch.setattr(device, "KIND", "CPU")
     tf.constant(1.0)  # the devices are set up
     clock = device.TensorFlowDevice(time.monotonic)
-    assert (clock.later, clock.marks) == (True, False)
+    assert (clock.asynchronous, clock.marks) == (True, False)
     assert clock.mark().queued is None
     assert "two lengths" in clock.name
 
@@ -116,4 +116,4 @@ def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch)
 
     monkeypatch.setattr(context.context(), "_initialized", False)
     monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind: pytest.fail(kind))
-    assert not device.TensorFlowDevice(time.monotonic).later
+    assert not device.TensorFlowDevice(time.monotonic).asynchronous

@@ -32,7 +32,7 @@ def test_without_a_gpu_marks_are_the_hosts_and_nothing_waits():
     device.wait()
     mark = device.mark()
     assert not torch.cuda.is_initialized()
-    assert not device.later
+    assert not device.asynchronous
     assert mark.queued is None
     assert before <= device.at(mark) <= time.monotonic()
 

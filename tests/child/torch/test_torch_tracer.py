@@ -46,7 +46,7 @@ def traced(one: Any, model: Any, x: Any, steps: int = 2) -> int:
         one.step_begins(number)
         step(model, x)
         one.step_ends()
-    one.aside()
+    one.trace_passes()
     return int(one.stop())
 
 
@@ -132,7 +132,7 @@ def test_a_rank_runs_no_model_by_itself(tmp_path):
 def test_where_no_step_was_traced_the_passes_are_by_themselves():
     model = mlp()
     one = tracer(model, torch.ones(3, 4))
-    one.instead()
+    one.trace_passes_alone()
     assert [event["e"] for event in one._driver.record.events] == ["torch_trace"]
 
 

@@ -21,27 +21,27 @@ class TensorFlowDevice:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._later: bool | None = None
+        self._asynchronous: bool | None = None
 
     @property
     def name(self) -> str:
         """Whose clock the times are from."""
-        return "the host's clock, from two lengths in turn" if self.later else "the host's clock"
+        return "the host's clock" + (", from two lengths in turn" if self.asynchronous else "")
 
     @property
-    def later(self) -> bool:
+    def asynchronous(self) -> bool:
         """Whether a GPU is in use; asked once TensorFlow has set its devices up."""
-        if self._later is None:
+        if self._asynchronous is None:
             context: Any = sys.modules.get("tensorflow.python.eager.context")
             if context is None or not context.context()._initialized:
                 return False
-            self._later = bool(context.context().list_logical_devices(KIND))
-        return self._later
+            self._asynchronous = bool(context.context().list_logical_devices(KIND))
+        return self._asynchronous
 
     @property
     def marks(self) -> bool:
         """Not on a GPU."""
-        return not self.later
+        return not self.asynchronous
 
     def mark(self) -> Mark:
         """The moment, on the host's clock."""
@@ -61,7 +61,7 @@ class TensorFlowDevice:
         `tf.test.experimental.sync_devices` visits the devices of other workers as well, and
         fails there: a process of a `MultiWorkerMirroredStrategy` lists them all.
         """
-        if not self.later:
+        if not self.asynchronous:
             return
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops

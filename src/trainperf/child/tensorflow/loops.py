@@ -19,7 +19,7 @@ from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
 

@@ -163,7 +163,7 @@ class Plan:
         """Take note of a block that is complete: its steps took so many seconds in all."""
         self._times.setdefault(phase, []).append(seconds / steps)
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the block once more, with twice its steps."""
         block = self.block
         block.min_steps = block.max_steps = 2 * block.steps

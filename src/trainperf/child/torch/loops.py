@@ -14,7 +14,7 @@ from .device import TorchDevice
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps

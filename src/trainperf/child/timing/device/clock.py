@@ -42,7 +42,7 @@ class DeviceClock(Protocol):
         """Whose clock the times are from."""
 
     @property
-    def later(self) -> bool:
+    def asynchronous(self) -> bool:
         """Whether the devices may run later than the host."""
 
     @property
@@ -66,7 +66,7 @@ class HostClock:
     """The host's own clock, for devices that have done their work when a call returns."""
 
     name = "the host's clock"
-    later = False
+    asynchronous = False
     marks = True
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -94,7 +94,7 @@ def seconds_of(device: DeviceClock, calls: int, run: Callable[[], object]) -> fl
     One more goes before them where work is queued, so that the pipeline runs; without marks
     twice as many follow.
     """
-    if not device.later:
+    if not device.asynchronous:
         return _between(device, calls, run)
     if device.marks:
         run()

@@ -60,7 +60,7 @@ class TorchTracer:
         if step is not None:
             step.__exit__(None, None, None)
 
-    def aside(self) -> None:
+    def trace_passes(self) -> None:
         """Have the model's passes traced as well; several ranks leave them out."""
         if self._driver.world is not None:
             return
@@ -90,7 +90,7 @@ class TorchTracer:
         note = "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
         return {"events": file, "mark": MARK, "notes": [note] if unseen else []}
 
-    def instead(self) -> None:
+    def trace_passes_alone(self) -> None:
         """Trace the passes alone, as without `--trace`."""
         trace.record(self._driver, time.monotonic() + PASSES_S)
 

@@ -29,7 +29,7 @@ class TorchDriver(LoopDriver):
     def _extras(self) -> list[Extra]:
         """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
         if self.world is not None:
-            from .step.trace import WHAT
+            from .step.pass_trace import WHAT
 
             self.record.write("missing", what=WHAT, reason=ALONE)
         return super()._extras()

@@ -1,4 +1,4 @@
-"""The devices that a PyTorch loop uses, and their clock."""
+"""The clock of the CUDA devices that a PyTorch loop uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANCHOR_S = 2.0
 """Events tell the time since another in single precision: it is no older, so as to keep µs."""
 
 
-class TorchDevice:
+class TorchClock:
     """All CUDA devices that this process has a context on; the CPU has nothing queued.
 
     Marks are CUDA events on the default stream of each device, and on each other stream on which

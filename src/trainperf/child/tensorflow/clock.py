@@ -1,4 +1,4 @@
-"""The devices that a TensorFlow loop uses."""
+"""The clock of the GPUs that a TensorFlow loop uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..timing.device.clock import Mark
+from ..timing.device.clock import HostClock
 
 KIND = "GPU"
-"""The devices that run later than the host."""
+"""The type of the devices whose work is queued."""
 
 
-class TensorFlowDevice:
+class TensorFlowClock(HostClock):
     """The GPUs of this process; the CPU has nothing queued.
 
     TensorFlow has no events in Python: a mark is the host's own, and times are taken from two
@@ -20,13 +20,13 @@ class TensorFlowDevice:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._asynchronous: bool | None = None
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from."""
-        return "the host's clock" + (", from two lengths in turn" if self.asynchronous else "")
+        """Whose clock the times are from, and how."""
+        return super().name + (", from two lengths in turn" if self.asynchronous else "")
 
     @property
     def asynchronous(self) -> bool:
@@ -42,18 +42,6 @@ class TensorFlowDevice:
     def marks(self) -> bool:
         """Not on a GPU."""
         return not self.asynchronous
-
-    def mark(self) -> Mark:
-        """The moment, on the host's clock."""
-        return Mark(self._clock())
-
-    def at(self, mark: Mark) -> float:
-        """When it was."""
-        return mark.host
-
-    def passed(self, mark: Mark) -> bool:
-        """Always: it is the host's."""
-        return True
 
     def wait(self) -> None:
         """Wait until they have done what was queued; nothing to do on the CPU.

@@ -90,6 +90,7 @@ def loop(observed: Observed) -> Loop:
         pydataset_random=facts.get("pydataset_random"),
         clock=str(observed.start.get("clock") or ""),
         waits_every=observed.waits_every,
+        batches_per_step=int(facts.get("batches_per_step") or 1),
     )
 
 

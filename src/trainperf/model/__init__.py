@@ -72,6 +72,7 @@ from trainperf.model.torch import (
     Trace,
 )
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -112,8 +113,10 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "Item",
     "LayerFacts",
     "Leg",
+    "Length",
     "Limits",
     "Link",
     "Loader",
@@ -170,6 +173,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "TraceFile",
+    "Training",
     "Trial",
     "Trials",
     "Verdict",

@@ -270,7 +270,8 @@ class Loop:
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
     `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
-    waits for its devices at every `waits_every`-th step, as far as was seen.
+    waits for its devices at every `waits_every`-th step, as far as was seen; a step takes
+    `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
     kind: Literal["fit", "iterator", "call", "update"]
@@ -293,6 +294,7 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batches_per_step: int = 1
 
 
 @dataclass(frozen=True)

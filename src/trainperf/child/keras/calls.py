@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..process import frames
+from ..process import frames, turns
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 
@@ -87,7 +87,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             result = original(self, *args, **kwargs)
             driver = loops.training.driver
             if driver is not None and driver.cycles is not None:
-                driver.cycles.fit_ended(frames.loop_around(own=False)[1])
+                driver.cycles.fit_ended(turns.loop_around(own=False)[1])
             elif driver is not None and driver.ending:
                 loops.process.finish()  # what stands after the training must not run
             elif driver is not None and driver.kind == "fit":

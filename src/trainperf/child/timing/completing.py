@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from . import length
 from .budget import Budget
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def describe(driver: DrivenLoop) -> None:
     """Record what the loop is: all blocks are done."""
     driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
+    length.record(driver)
 
 
 def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:

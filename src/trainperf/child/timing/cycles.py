@@ -9,7 +9,7 @@ from __future__ import annotations
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import turns
 from ..process.stacks import StackSampler
 from .budget import Budget
 
@@ -136,7 +136,7 @@ def wanted(driver: DrivenLoop) -> Cycles | None:
     limit = settings.get("cycle_s")
     if driver.kind != "fit" or not limit or settings.get("leg") is not None:
         return None
-    loop, sure = frames.loop_around(own=False)
+    loop, sure = turns.loop_around(own=False)
     if loop is None:
         return None
     left = Budget.of(driver).end - driver.clock()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import turns
 from .draining import Exhausted
 from .driven_loop import DrivenIterator
 from .loop import INPUT, REAL, RESIDENT
@@ -152,7 +152,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
 
     def can_end(self) -> bool:
         """Only where another epoch surely follows: what stands after training must not run."""
-        sure = frames.another_turn()
+        sure = turns.another_turn()
         if not sure:
             self.record.write(
                 "missing",

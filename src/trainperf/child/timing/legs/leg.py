@@ -237,4 +237,5 @@ def describe(driver: Any) -> None:
         # Opening the input again is what a slice of whole epochs is there to time: the
         # step that follows it is one like the others.
         driver.reopened = lambda: None
-    driver.record.write("leg", steps_per_call=calls)
+    warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
+    driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PROBES = "probes"
 USUAL_S = 10.0
-"""What the stages or the probes take of a script that is not slow."""
+"""Seconds of the stages, or of the probes, of a script that is not slow."""
 
 
 def describe(driver: DrivenLoop) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Extra = tuple[str, Callable[[float], None]]
-"""What is measured once all blocks are done, by its name; it is given its deadline."""
+"""A measurement behind all blocks: its name, and its function, which is given a deadline."""
 
 
 class Exchange(Protocol):

@@ -44,7 +44,7 @@ SLOW_STEP_S = 1.5
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 6.0
-"""What these take, where steps are not too slow for it."""
+"""Seconds that these take, where steps are not too slow for it."""
 OVERRUN = 3
 """They may take so many times as long, whatever is left for measuring."""
 MOST_ROUNDS = 100

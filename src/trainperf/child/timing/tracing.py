@@ -28,9 +28,9 @@ STEPS = 5
 STEPS_S = 5.0
 """So many steps are traced, or as many as go into so many seconds: one at least."""
 MOST_EVENTS = 300_000
-"""What a trace may hold, so that its file can be opened: about 80 MB of JSON."""
+"""Events that a process may trace, so that its file can be opened: about 80 MB of JSON."""
 GRACE_S = 10.0
-"""What reading and writing a trace may take, beside its steps."""
+"""Seconds that reading and writing a trace may take, beside its steps."""
 
 
 class NotTraced(Exception):  # noqa: N818 - names an outcome

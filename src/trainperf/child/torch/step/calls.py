@@ -29,7 +29,7 @@ EVALUATION = "evaluation"
 SCALER = "scaler.step"
 """`GradScaler.step`: it takes time, but the update is the optimizer's step in it."""
 TEXT = ("format", "print")
-"""What a tensor is asked for where it goes into text."""
+"""The calls by which a tensor goes into text."""
 
 
 class Place(NamedTuple):

@@ -12,7 +12,7 @@ from .source import enclosing, goes_into_text
 
 Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
-"""What reads whether gradients overflowed: that is what a scaler is there for."""
+"""Calls that read whether gradients overflowed, which is a scaler's task."""
 COPIES = ("to", "cuda", "copy_")
 """Methods of a tensor that copy it to another device; the others of "transfer" wait for that."""
 

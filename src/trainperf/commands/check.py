@@ -179,7 +179,6 @@ def _runs(
     """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import check as checking
     from trainperf.commands import outputs, session
-    from trainperf.commands._check_telling import aside
     from trainperf.commands.exit_status import exit_status
 
     cores = inspected(target.cwd).cores
@@ -207,7 +206,7 @@ def _runs(
         print_report(runs.ended, settings)
         click.echo(
             f"nothing was checked: {_ended(runs.ended)}",
-            err=aside(outputs.parse(settings.output_format)),
+            err=outputs.takes_stdout(outputs.parse(settings.output_format)),
         )
         status = exit_status(runs.ended, replace(settings, fail_on="none"))
         sys.exit(status or NOT_TIMED)

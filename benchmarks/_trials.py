@@ -26,7 +26,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 MOST_LEGS = 10
 START_S = 15.0
-"""What a leg may need to warm up; it only sets when one that does not arrive is given up."""
+"""Seconds for a leg to warm up: one that does not arrive is given up only then."""
 
 
 def parser(doc: str, runs: int, of_what: str) -> argparse.ArgumentParser:

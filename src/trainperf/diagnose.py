@@ -12,7 +12,7 @@ from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id, detect_all, possible_all
-from trainperf.machine import after_run, caught_up, inspect_machine
+from trainperf.machine import after_run, inspect_machine, with_late_answers
 from trainperf.model import (
     Diagnosis,
     Event,
@@ -78,8 +78,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         run = replace(request.run, began=began, trials=request.trials)
         recording = launch(run, request.folder, on_event, interrupted)
         try:
-            machine = caught_up(machine)
-            recording = after_run.looked_at(recording, machine, interrupted)
+            machine = with_late_answers(machine)
+            recording = after_run.probe_storage(recording, machine, interrupted)
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(recording, machine, error, began), recording

@@ -86,7 +86,8 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     3 the script failed.
     """
     from trainperf import ranks
-    from trainperf.commands import exiting, session
+    from trainperf.commands import session
+    from trainperf.commands.exit_status import exit_status
 
     asked = given(flags)
     settings = read_settings(asked)
@@ -108,7 +109,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
-    sys.exit(exiting.exit_status(diagnosis, settings))
+    sys.exit(exit_status(diagnosis, settings))
 
 
 @cli.command(short_help="Show a saved run again.")
@@ -152,7 +153,8 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
 
     Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
     """
-    from trainperf.commands import exiting, session
+    from trainperf.commands import session
+    from trainperf.commands.exit_status import exit_status
 
     if as_json:
         flags["output_format"] = ("json", *flags["output_format"])
@@ -167,7 +169,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
-    sys.exit(exiting.exit_status(diagnosis, settings))
+    sys.exit(exit_status(diagnosis, settings))
 
 
 @cli.command(short_help="Write the fixes of a saved run into your files.")
@@ -221,13 +223,13 @@ def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: boo
     Exit status of the self-test: 0 the measuring holds here, 1 it does not, 2 it could not
     be told.
     """
-    from trainperf.commands import doctoring
+    from trainperf.commands import doctor
 
     if self_test:
-        sys.exit(doctoring.self_test(framework, json, quiet, console))
+        sys.exit(doctor.self_test(framework, json, quiet, console))
     if framework is not None or json is not None:
         raise click.UsageError("--framework and --json belong to --self-test")
-    doctoring.examine(console())
+    doctor.examine(console())
 
 
 for _command in (check, compare, lint, sagemaker):

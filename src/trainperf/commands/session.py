@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REPORT = "diagnosis.json"
 RECORDING = "recording.json"
 USUAL_S = 15.0
-"""What timing a loop, its stages and its probes take where the machine is quiet."""
+"""Seconds for timing a loop, its stages and its probes on a quiet machine."""
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,20 @@ KINDS: dict[str, SpentOn] = {
     "evaluate": "evaluation",
     "test_on_batch": "evaluation",
 }
-"""What a call is made for, by the name of the method."""
+"""The kind of work of a call, by the name of the method."""
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
 
 LEAST_SHARE = 0.01
-"""What takes less of a turn is not worth a line."""
+"""The share of a turn below which work gets no line."""
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
 
 
 _Part = tuple[SpentOn, float, str, float | None, Site | None]
-"""What for, seconds in a turn, the name, calls in a turn, and where."""
+"""Kind of work, seconds in a turn, name, calls in a turn, place."""
 
 
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:

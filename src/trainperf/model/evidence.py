@@ -104,14 +104,6 @@ class Evidence:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
         return taken(self.facts.get(name, Missing(f"{name} is not known")))
 
-    @property
-    def contention(self) -> float | None:
-        """Of the time that the script's threads could run, what others kept them from it.
-
-        A share, while the real step was timed; None where the kernel does not count it.
-        """
-        return next((use.waited for use in self.use if use.phase == "real"), None)
-
     def phase(self, name: str) -> PhaseUse:
         """Return how busy the machine was in phase `name`; raises `NotMeasured`."""
         for use in self.use:

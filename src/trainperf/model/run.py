@@ -114,7 +114,6 @@ class GpuSample:
     power_w: float | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None  # None: the driver does not say
-    temperature_c: int | None = None
     pcie_rx_bytes_s: float | None = None
     pcie_tx_bytes_s: float | None = None
     processes: int | None = None  # compute processes on the card, ours among them
@@ -142,8 +141,6 @@ class HostSample:
     processes: int
     threads: int
     read_bytes_s: float | None = None
-    write_bytes_s: float | None = None
-    net_recv_bytes_s: float | None = None  # whole machine
     others_cores: float | None = None  # None: not told, as are the next two
     threads_running: float | None = None
     threads_waiting: float | None = None

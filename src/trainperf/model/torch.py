@@ -16,7 +16,7 @@ Part = Literal[
 
 
 HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core: two readings of the
+"""The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 

@@ -1,4 +1,4 @@
-"""What is planted, one after the other, and diagnosed as any script is."""
+"""The experiments of the self-test: causes planted and diagnosed as in any script."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from trainperf.trial.planning import SEED, WARM_UP_STEPS
 from trainperf.trial.side_by_side import SideBySide
 
 MOST_S = 110.0
-"""What all of it may take."""
+"""Seconds that all experiments may take."""
 HIDDEN_S = 30.0
 AFTER_S = 15.0
-"""What the starvation leaves of it: a plain run of its repair, and a moment for the A/A."""
+"""Seconds kept behind the starvation: for a plain run of its repair, and some for the A/A."""
 LEAST_S = 15.0
 LEGS = 3
 """The script, its control, and the one with a faster loader."""

@@ -12,8 +12,8 @@ from trainperf.source.arguments import keyword, positional
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool")
-"""What an option's `type=` may be: argparse converts no default that is not a string, but
-another function of the user's may refuse the number."""
+"""Values of an option's `type=` that are known: argparse converts no default that is not a string,
+but another function of the user's may refuse the number."""
 
 OWN = ("self", "cls")
 BINDS = (ast.Store, ast.Del)

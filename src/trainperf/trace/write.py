@@ -16,7 +16,7 @@ import trainperf
 from trainperf import store
 from trainperf.model import Event, Recording, TraceFile
 from trainperf.model.words import count
-from trainperf.trace import left, tracks
+from trainperf.trace import tracer_files, tracks
 from trainperf.trace.events import Clock, TraceEvent, in_order
 
 WHAT = "a trace of a few steps"
@@ -106,21 +106,21 @@ class _Trace:
             self.notes += [f"{said}{note}" for note in steps.get("notes", ())]
             try:
                 found = self._of_the_tracer(steps, clock, said)
-            except left.Unreadable as error:
+            except tracer_files.Unreadable as error:
                 self.notes.append(f"{said}the tracer's own events are not in it: {error}")
                 continue
-            self._events += left.numbered(found, rank) if several else found
+            self._events += tracer_files.numbered(found, rank) if several else found
         self._events += tracks.of_machine(self.recording.samples, clock)
 
     def _of_the_tracer(self, steps: Event, clock: Clock, said: str) -> list[TraceEvent]:
         if not steps.get("events"):
             return []
-        trace = left.read(Path(steps["events"]))
+        trace = tracer_files.read(Path(steps["events"]))
         if len(self.traced) == 1:
-            self._head = {key: trace[key] for key in left.KEPT if key in trace}
-        events = left.on_our_clock(trace["traceEvents"], steps, clock)
-        most = left.MOST_EVENTS // len(self.traced)
-        found, kept = left.fitting(events, steps, most, clock)
+            self._head = {key: trace[key] for key in tracer_files.KEPT if key in trace}
+        events = tracer_files.on_our_clock(trace["traceEvents"], steps, clock)
+        most = tracer_files.MOST_EVENTS // len(self.traced)
+        found, kept = tracer_files.fitting(events, steps, most, clock)
         if kept < len(steps["steps"]):
             self.notes.append(
                 f"{said}the tracer saw {len(events):,} events, more than fit; kept are those of "

@@ -10,7 +10,7 @@ from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 
 VALIDATION = "_use_cached_eval_dataset"
-"""What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
+"""An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
 
 
 def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ..process import turns
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
 
 
-def record(driver: Driven) -> None:
+def record(driver: DrivenLoop) -> None:
     """Record the loops that hold the step under way, and what a trainer says of its length."""
     try:
         driver.record.write("length", loops=turns.around(), trainer=_trainer(sys._getframe(1)))

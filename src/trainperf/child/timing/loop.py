@@ -44,7 +44,7 @@ SLOW_STEP_S = 1.5
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 6.0
-"""What these take, where steps are not too slow for it."""
+"""Seconds that these take, where steps are not too slow for it."""
 OVERRUN = 3
 """They may take so many times as long, whatever is left for measuring."""
 MOST_ROUNDS = 100
@@ -163,7 +163,7 @@ class Plan:
         """Take note of a block that is complete: its steps took so many seconds in all."""
         self._times.setdefault(phase, []).append(seconds / steps)
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the block once more, with twice its steps."""
         block = self.block
         block.min_steps = block.max_steps = 2 * block.steps

@@ -19,7 +19,7 @@ PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 """Where the batch size stands among the positional arguments of the calls that take it."""
 
 KERAS_DEFAULT = 32
-"""What `fit` makes batches of where it is not told (Keras 2 and 3)."""
+"""The batch size of `fit` without an argument (Keras 2 and 3)."""
 
 ARRAYS = ("numpy", "tensors")
 """Inputs of `fit` that it batches itself."""

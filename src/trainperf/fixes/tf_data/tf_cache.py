@@ -36,8 +36,8 @@ WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", 
 BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
 WORKS = {"map", "flat_map", "interleave"}
 DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
-"""What gives the same elements in every epoch, if its function does. Not listed, so a
-cache never stands behind it: generators, `repeat`, and what draws random numbers."""
+"""Stages with the same elements in every epoch, if their function gives the same. Not listed, so
+a cache never stands behind it: generators, `repeat`, and what draws random numbers."""
 
 _FITS: dict[str, Any] = {
     "function": LOAD,

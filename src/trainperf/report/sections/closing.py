@@ -15,7 +15,7 @@ from trainperf.report.sections.findings import HELD_UP
 from trainperf.report.sections.training import change
 
 FULL = "every section of this report"
-"""What a short report leaves to `--full`."""
+"""The rest of a short report, which `--full` prints."""
 
 MOST = 4
 """How many things that were not measured a short report names."""

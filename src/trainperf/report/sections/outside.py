@@ -18,7 +18,7 @@ TURNS = {
     "evaluation": "From one evaluation to the next",
     "step": "One step",
 }
-"""What a turn is."""
+"""The name of each kind of turn."""
 
 WHATS = {
     "evaluation": "evaluation",
@@ -29,12 +29,12 @@ WHATS = {
     "epoch end": "the ends of its epochs",
     "other": "other work",
 }
-"""What time is spent on."""
+"""The name of each kind of work in a turn."""
 
 HEADER = ("spent on", "in", "where", "calls", "time", "share")
 
 Row = tuple[str, str, str, str, float, float]
-"""What for, its name, the place, the calls, seconds and share of a turn."""
+"""Kind of work, name, place, calls, seconds, share of a turn."""
 
 
 def outside(diagnosis: Diagnosis, page: Page) -> None:

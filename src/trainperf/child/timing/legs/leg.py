@@ -157,7 +157,7 @@ class Slices:
         self._work += work
         return block.started is not None and block.steps >= block.max_steps
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the slice once more, with twice its steps; both make one."""
         block = self.block
         steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)

@@ -16,8 +16,7 @@ torch = pytest.importorskip("torch")
 from looping import Record  # noqa: E402
 from trainperf.child.torch.loops import TorchLoops  # noqa: E402
 from trainperf.child.torch.probes import probes  # noqa: E402
-from trainperf.child.torch.step import trace  # noqa: E402
-from trainperf.child.torch.step import traced as torch_traced  # noqa: E402
+from trainperf.child.torch.step import operator_times, pass_trace  # noqa: E402
 
 
 def mlp() -> Any:
@@ -36,7 +35,7 @@ def driver(model: Any = None, *args: Any) -> Any:
 def traced(model: Any = None, *args: Any, seconds: float = 300.0) -> dict[str, Any]:
     """The one event that tracing records."""
     one = driver(model, *args)
-    trace.record(one, time.monotonic() + seconds)
+    pass_trace.record(one, time.monotonic() + seconds)
     [event] = one.record.events
     return dict(event)
 
@@ -59,7 +58,7 @@ def test_too_little_time_is_a_reason():
 
 
 def test_a_pass_that_takes_long_is_not_traced(monkeypatch):
-    monkeypatch.setattr(trace, "TRACE_S", 1e-6)
+    monkeypatch.setattr(pass_trace, "TRACE_S", 1e-6)
     assert "too long to be traced" in reason(traced(mlp(), torch.ones(3, 4)))
 
 
@@ -80,14 +79,14 @@ def test_a_tracer_that_cannot_start_is_a_reason(monkeypatch):
 
 def test_a_device_that_the_tracer_is_not_asked_about_is_a_reason():
     one = SimpleNamespace(device="mps", once=0.001)
-    with pytest.raises(trace.NotOffered, match="mps"):
-        trace._trace(driver(), one)
+    with pytest.raises(pass_trace.NotOffered, match="mps"):
+        pass_trace._trace(driver(), one)
 
 
 def test_a_gpu_on_which_no_kernel_was_seen_is_a_reason(monkeypatch):
-    monkeypatch.setattr(trace, "_events", lambda *_: [])
-    with pytest.raises(trace.NotOffered, match="CUPTI is missing, or not permitted"):
-        trace._trace(driver(), SimpleNamespace(device="cuda", once=0.001))
+    monkeypatch.setattr(pass_trace, "_events", lambda *_: [])
+    with pytest.raises(pass_trace.NotOffered, match="CUPTI is missing, or not permitted"):
+        pass_trace._trace(driver(), SimpleNamespace(device="cuda", once=0.001))
 
 
 def test_weights_and_environment_and_tracer_are_as_they_were(monkeypatch):
@@ -110,7 +109,7 @@ def test_the_operators_of_forward_and_backward_are_found():
     assert names["aten::addmm"] == 2  # of each Linear one
     assert names["aten::mm"] == 3  # backward: weights of both, inputs of the second
     assert event["device"] == "cpu"
-    assert event["passes"] == trace.PASSES
+    assert event["passes"] == pass_trace.PASSES
     assert event["gap_s"] is None
     assert event["tensor_core_s"] is None
 
@@ -120,7 +119,7 @@ def test_the_operators_take_no_longer_than_the_pass():
     listed = [one["seconds"] for one in event["operators"]]
     assert listed == sorted(listed, reverse=True)
     assert 0 < sum(listed) + event["others_s"] <= event["seconds"]
-    assert len(listed) == torch_traced.OPERATORS
+    assert len(listed) == operator_times.OPERATORS
     assert event["kernels"] > 0
 
 
@@ -131,19 +130,19 @@ def test_a_slower_pass_is_traced_fewer_times(monkeypatch):
         asked.append(passes)
         return []
 
-    monkeypatch.setattr(trace, "_events", events)
+    monkeypatch.setattr(pass_trace, "_events", events)
     for once in (0.4, 0.3, 0.001):
-        with pytest.raises(trace.NotOffered, match="recorded nothing"):
-            trace._trace(driver(), SimpleNamespace(device="cpu", once=once))
+        with pytest.raises(pass_trace.NotOffered, match="recorded nothing"):
+            pass_trace._trace(driver(), SimpleNamespace(device="cpu", once=once))
     assert asked == [2, 3, 4]  # the first of them is not read
 
 
 def test_the_names_of_amds_kernels_say_nothing_of_tensor_cores(monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.4")
-    monkeypatch.setattr(trace, "Traced", lambda *_, **__: Gpu())
-    monkeypatch.setattr(trace, "_events", lambda *_: [])
+    monkeypatch.setattr(pass_trace, "OperatorTimes", lambda *_, **__: Gpu())
+    monkeypatch.setattr(pass_trace, "_events", lambda *_: [])
     one = SimpleNamespace(device="cuda", once=0.001)
-    assert trace._trace(driver(), one) == {"gap_s": 0.1, "tensor_core_s": None}
+    assert pass_trace._trace(driver(), one) == {"gap_s": 0.1, "tensor_core_s": None}
 
 
 class Gpu:
@@ -155,14 +154,14 @@ class Gpu:
 
 def test_the_step_is_traced_when_the_probes_are_over(monkeypatch):
     ends: dict[str, float] = {}
-    for module in (probes, trace):
+    for module in (probes, pass_trace):
         monkeypatch.setattr(
             module, "record", lambda _, end, module=module: ends.update({module.__name__: end})
         )
     loops: Any = SimpleNamespace(process=SimpleNamespace(settings={}))
     TorchLoops.probes(loops, driver(), 10.0)
-    assert list(ends) == [probes.__name__, trace.__name__]
-    assert ends[probes.__name__] < ends[trace.__name__] == 10.0
+    assert list(ends) == [probes.__name__, pass_trace.__name__]
+    assert ends[probes.__name__] < ends[pass_trace.__name__] == 10.0
     loops.process.settings["trace"] = True
     ends.clear()
     TorchLoops.probes(loops, driver(), 10.0)
@@ -173,7 +172,7 @@ SCRIPT = """
 import os, tempfile, time
 from types import SimpleNamespace
 import torch
-from trainperf.child.torch.step import trace as torch_trace
+from trainperf.child.torch.step import pass_trace as torch_trace
 
 files = set(os.listdir(tempfile.gettempdir()))
 model = torch.nn.Linear(4, 4)

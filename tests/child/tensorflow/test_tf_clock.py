@@ -12,7 +12,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from trainperf.child.tensorflow import device  # noqa: E402
+from trainperf.child.tensorflow import clock as tf_clock  # noqa: E402
 
 REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
 """Begins like the own one, which is task 0."""
@@ -21,7 +21,7 @@ REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
 def test_another_workers_devices_are_not_waited_for(monkeypatch):
     own = tf.config.list_logical_devices("CPU")
     visited = []
-    monkeypatch.setattr(device, "KIND", "CPU")
+    monkeypatch.setattr(tf_clock, "KIND", "CPU")
     from tensorflow.python.eager import context
 
     both = [*own, SimpleNamespace(name=REMOTE)]
@@ -30,7 +30,7 @@ def test_another_workers_devices_are_not_waited_for(monkeypatch):
 
     device_of = ops.device
     monkeypatch.setattr(ops, "device", lambda name: visited.append(name) or device_of(name))
-    device.TensorFlowDevice(time.monotonic).wait()
+    tf_clock.TensorFlowClock(time.monotonic).wait()
     assert visited == [one.name for one in own]
 
 
@@ -38,7 +38,7 @@ def test_without_a_gpu_there_is_nothing_to_wait_for(monkeypatch):
     from tensorflow.python.ops import gen_sync_ops
 
     monkeypatch.setattr(gen_sync_ops, "SyncDevice", lambda: pytest.fail("nothing is queued"))
-    device.TensorFlowDevice(time.monotonic).wait()
+    tf_clock.TensorFlowClock(time.monotonic).wait()
 
 
 @pytest.mark.parametrize("shape", [dict, tuple])
@@ -57,13 +57,13 @@ os.environ["TF_CONFIG"] = json.dumps(
     {"cluster": {"worker": WORKERS}, "task": {"type": "worker", "index": INDEX}}
 )
 import tensorflow as tf
-from trainperf.child.tensorflow import device
+from trainperf.child.tensorflow import clock as tf_clock
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 assert len(tf.config.list_logical_devices("CPU")) == 2  # the other worker's as well
-device.KIND = "CPU"
-clock = device.TensorFlowDevice(time.monotonic)
-assert (clock.later, clock.marks) == (True, False)
+tf_clock.KIND = "CPU"
+clock = tf_clock.TensorFlowClock(time.monotonic)
+assert (clock.asynchronous, clock.marks) == (True, False)
 with strategy.scope():
     weights = tf.Variable(1.0)
 strategy.run(lambda: weights.assign_add(1.0))
@@ -103,10 +103,10 @@ def free_ports(count: int) -> list[int]:
 
 def test_times_of_a_gpu_are_from_two_lengths_in_turn(monkeypatch):
     """Without events a mark is the host's: what fills and drains the queue must cancel."""
-    monkeypatch.setattr(device, "KIND", "CPU")
+    monkeypatch.setattr(tf_clock, "KIND", "CPU")
     tf.constant(1.0)  # the devices are set up
-    clock = device.TensorFlowDevice(time.monotonic)
-    assert (clock.later, clock.marks) == (True, False)
+    clock = tf_clock.TensorFlowClock(time.monotonic)
+    assert (clock.asynchronous, clock.marks) == (True, False)
     assert clock.mark().queued is None
     assert "two lengths" in clock.name
 
@@ -116,4 +116,4 @@ def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch)
 
     monkeypatch.setattr(context.context(), "_initialized", False)
     monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind: pytest.fail(kind))
-    assert not device.TensorFlowDevice(time.monotonic).later
+    assert not tf_clock.TensorFlowClock(time.monotonic).asynchronous

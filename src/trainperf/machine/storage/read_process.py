@@ -27,7 +27,7 @@ DEADLINE_S = 15.0
 
 POLL_S = 0.1
 
-_CODE = "from trainperf.machine.storage.reads_apart import serve; serve()"
+_CODE = "from trainperf.machine.storage.read_process import serve; serve()"
 
 _WHERE = str(Path(trainperf.__file__).parent.parent)
 

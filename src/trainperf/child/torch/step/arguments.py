@@ -23,7 +23,7 @@ class Forward(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class Seen:
+class CallArguments:
     """Settings and arguments of the calls, by place or by id.
 
     A model whose forward is in evaluation mode, and whose output is derived before any

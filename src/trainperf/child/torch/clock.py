@@ -1,4 +1,4 @@
-"""The devices that a PyTorch loop uses, and their clock."""
+"""The clock of the CUDA devices that a PyTorch loop uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANCHOR_S = 2.0
 """Events tell the time since another in single precision: it is no older, so as to keep µs."""
 
 
-class TorchDevice:
+class TorchClock:
     """All CUDA devices that this process has a context on; the CPU has nothing queued.
 
     Marks are CUDA events on the default stream of each device, and on each other stream on which
@@ -34,16 +34,16 @@ class TorchDevice:
     @property
     def name(self) -> str:
         """Whose clock the times are from."""
-        return "CUDA events" if self.later else "the host's clock"
+        return "CUDA events" if self.asynchronous else "the host's clock"
 
     @property
-    def later(self) -> bool:
+    def asynchronous(self) -> bool:
         """Whether CUDA is in use."""
         return bool(_cuda().is_initialized())
 
     def mark(self) -> Mark:
         """A time stamp behind the work queued so far; while a stream captures, the host's."""
-        if not self.later or capturing():
+        if not self.asynchronous or capturing():
             return Mark(self._clock())
         if self._anchor is None or self._streams.keys() != (self._anchor.queued or {}).keys():
             self.wait()  # once for each stream that is new
@@ -72,7 +72,7 @@ class TorchDevice:
         `cuda:1`, or with a model on several, queues work elsewhere. While a stream captures
         nothing may wait: it would end the capture.
         """
-        if not self.later or capturing():
+        if not self.asynchronous or capturing():
             return
         self._indices = in_use()
         for index in self._indices:
@@ -86,7 +86,7 @@ class TorchDevice:
 
     def see_streams(self) -> None:
         """Weights are updated on the streams in use: what is queued on them is behind the marks."""
-        if not self.later or capturing():
+        if not self.asynchronous or capturing():
             return
         if not self._indices:
             self._indices = in_use()

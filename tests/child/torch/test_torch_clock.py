@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from emulation import fake_cuda  # noqa: E402
 from fakes import Clock  # noqa: E402
-from trainperf.child.torch.device import TorchDevice  # noqa: E402
+from trainperf.child.torch.clock import TorchClock  # noqa: E402
 
 
 @pytest.fixture
@@ -27,19 +27,19 @@ def cuda(monkeypatch, clock):
 
 
 def test_without_a_gpu_marks_are_the_hosts_and_nothing_waits():
-    device = TorchDevice(time.monotonic)
+    device = TorchClock(time.monotonic)
     before = time.monotonic()
     device.wait()
     mark = device.mark()
     assert not torch.cuda.is_initialized()
-    assert not device.later
+    assert not device.asynchronous
     assert mark.queued is None
     assert before <= device.at(mark) <= time.monotonic()
 
 
 def test_every_gpu_that_is_used_is_waited_for(cuda, clock):
     cuda.launch(0.5, device=2)
-    TorchDevice(clock).wait()
+    TorchClock(clock).wait()
     assert clock.now == pytest.approx(1000.5)
 
 
@@ -48,7 +48,7 @@ def test_no_gpu_that_is_not_used_is_asked(cuda, clock, monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda index: asked.append(index) or STREAM)
     cuda.used = {1}
-    TorchDevice(clock).wait()
+    TorchClock(clock).wait()
     assert set(asked) == {1}
 
 
@@ -59,12 +59,12 @@ def test_a_pytorch_that_does_not_tell_waits_for_the_current_one(cuda, clock, mon
     monkeypatch.delattr(torch._C, "_cuda_hasPrimaryContext")
     cuda.current = 1
     cuda.launch(0.5)
-    TorchDevice(clock).wait()
+    TorchClock(clock).wait()
     assert clock.now == pytest.approx(1000.5)
 
 
 def test_a_mark_passes_when_the_work_before_it_is_done(cuda, clock):
-    device = TorchDevice(clock)
+    device = TorchClock(clock)
     device.wait()
     first = device.mark()
     cuda.launch(0.2)
@@ -76,7 +76,7 @@ def test_a_mark_passes_when_the_work_before_it_is_done(cuda, clock):
 
 def test_of_two_devices_the_later_one_says_when(cuda, clock):
     cuda.launch(0.1, device=1)
-    device = TorchDevice(clock)
+    device = TorchClock(clock)
     first = device.mark()
     cuda.launch(0.2)
     cuda.launch(0.7, device=1)
@@ -84,7 +84,7 @@ def test_of_two_devices_the_later_one_says_when(cuda, clock):
 
 
 def test_a_stream_on_which_weights_are_updated_is_timed(cuda, clock):
-    device = TorchDevice(clock)
+    device = TorchClock(clock)
     device.mark()
     side = cuda.devices[0].stream()
     with cuda.stream(side):
@@ -96,7 +96,7 @@ def test_a_stream_on_which_weights_are_updated_is_timed(cuda, clock):
 
 
 def test_while_a_stream_captures_nothing_waits_and_nothing_is_queued(cuda, clock, monkeypatch):
-    device = TorchDevice(clock)
+    device = TorchClock(clock)
     device.wait()
     cuda.launch(0.3)
     cuda.capturing = True
@@ -108,7 +108,7 @@ def test_while_a_stream_captures_nothing_waits_and_nothing_is_queued(cuda, clock
 
 def test_long_runs_keep_their_precision(cuda, clock):
     """Events tell milliseconds since another in single precision."""
-    device = TorchDevice(clock)
+    device = TorchClock(clock)
     device.wait()
     clock.tick(100_000.0)
     device.wait()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Extra = tuple[str, Callable[[float], None]]
-"""What is measured once all blocks are done, by its name; it is given its deadline."""
+"""A measurement behind all blocks: its name, and its function, which is given a deadline."""
 
 
 class Exchange(Protocol):
@@ -44,7 +44,7 @@ class FitCycles(Protocol):
         """It returned; whether it surely is called again."""
 
 
-class Driven:
+class DrivenLoop:
     """A loop under way; subclasses say of their kind of loop what does not hold for most.
 
     `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
@@ -118,7 +118,7 @@ class Driven:
         """Facts about the loop that are known once it runs."""
         return {}
 
-    def told_world(self) -> dict[str, Any] | None:
+    def framework_world(self) -> dict[str, Any] | None:
         """This process's place in its job as the framework tells it, None where it does not."""
         return None
 
@@ -171,7 +171,7 @@ class Driven:
         """What comes between epochs was seen."""
 
 
-class Fed(Driven):
+class DrivenIterator(DrivenLoop):
     """A loop under way that takes its batches from an iterator."""
 
     def owns(self, iterator: Any) -> bool:

@@ -53,7 +53,7 @@ LEFT = re.compile(
 Interval = tuple[int, int]
 
 
-class Traced:
+class OperatorTimes:
     """The events of a few passes, in nanoseconds; the first `leave_out` are not read.
 
     On a CPU an operator's time is its own, without that of the operators it calls; on a

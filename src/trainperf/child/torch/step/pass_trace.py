@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...timing.budget import Budget
 from ..probes.passes import NotOffered, Pass
 from ..probes.probing import Probing, text
-from .traced import PASS, Traced
+from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:
     from ...timing.loop_drivers import LoopDriver
@@ -80,7 +80,7 @@ def _passes(one: Pass) -> int:
 
 def found(events: list[Any], one: Pass) -> dict[str, Any]:
     """The fields of the event `torch_trace`, of the passes among what was traced."""
-    traced = Traced(events, one.device, leave_out=1)
+    traced = OperatorTimes(events, one.device, leave_out=1)
     if one.device == "cuda" and not traced.kernels:
         raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
     if not traced.windows:

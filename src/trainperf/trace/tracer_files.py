@@ -1,4 +1,4 @@
-"""What a framework's tracer left of one process: read, on trainperf's clock, no more than fits."""
+"""The file of a framework's tracer in one process: read, moved to trainperf's clock, cut to fit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainperf.model import Event
 from trainperf.trace.events import Clock, TraceEvent, thread
 
 MOST_EVENTS = 400_000
-"""What one file may hold of all processes together."""
+"""Events that one file may hold, those of all processes together."""
 MOST_BYTES = 400 * 1024**2
 """A file of the tracer's that is larger is not read."""
 KEPT = ("schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
-"""What other tools read of a trace besides its events."""
+"""Keys of a trace that other tools read besides its events."""
 
 
 class Unreadable(Exception):  # noqa: N818 - names an outcome

@@ -1,4 +1,4 @@
-"""The devices that a TensorFlow loop uses."""
+"""The clock of the GPUs that a TensorFlow loop uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..timing.device.clock import Mark
+from ..timing.device.clock import HostClock
 
 KIND = "GPU"
-"""The devices that run later than the host."""
+"""The type of the devices whose work is queued."""
 
 
-class TensorFlowDevice:
+class TensorFlowClock(HostClock):
     """The GPUs of this process; the CPU has nothing queued.
 
     TensorFlow has no events in Python: a mark is the host's own, and times are taken from two
@@ -20,40 +20,28 @@ class TensorFlowDevice:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._later: bool | None = None
+        super().__init__(clock)
+        self._asynchronous: bool | None = None
 
     @property
     def name(self) -> str:
-        """Whose clock the times are from."""
-        return "the host's clock, from two lengths in turn" if self.later else "the host's clock"
+        """Whose clock the times are from, and how."""
+        return super().name + (", from two lengths in turn" if self.asynchronous else "")
 
     @property
-    def later(self) -> bool:
+    def asynchronous(self) -> bool:
         """Whether a GPU is in use; asked once TensorFlow has set its devices up."""
-        if self._later is None:
+        if self._asynchronous is None:
             context: Any = sys.modules.get("tensorflow.python.eager.context")
             if context is None or not context.context()._initialized:
                 return False
-            self._later = bool(context.context().list_logical_devices(KIND))
-        return self._later
+            self._asynchronous = bool(context.context().list_logical_devices(KIND))
+        return self._asynchronous
 
     @property
     def marks(self) -> bool:
         """Not on a GPU."""
-        return not self.later
-
-    def mark(self) -> Mark:
-        """The moment, on the host's clock."""
-        return Mark(self._clock())
-
-    def at(self, mark: Mark) -> float:
-        """When it was."""
-        return mark.host
-
-    def passed(self, mark: Mark) -> bool:
-        """Always: it is the host's."""
-        return True
+        return not self.asynchronous
 
     def wait(self) -> None:
         """Wait until they have done what was queued; nothing to do on the CPU.
@@ -61,7 +49,7 @@ class TensorFlowDevice:
         `tf.test.experimental.sync_devices` visits the devices of other workers as well, and
         fails there: a process of a `MultiWorkerMirroredStrategy` lists them all.
         """
-        if not self.later:
+        if not self.asynchronous:
             return
         from tensorflow.python.eager import context
         from tensorflow.python.framework import ops

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.torch.step.traced import (
+from trainperf.child.torch.step.operator_times import (
     ENGINE,
     OPERATORS,
     PASS,
     TENSOR_CORES,
-    Traced,
+    OperatorTimes,
     is_fusable,
 )
 
@@ -98,7 +98,7 @@ def test_an_operator_has_its_own_time_without_that_of_those_it_calls():
         Seen("aten::addmm", 150, 240),
         Seen("aten::addmm", 500, 100),
     ]
-    event = Traced(events, "cpu").event()
+    event = OperatorTimes(events, "cpu").event()
     assert named(event) == {
         "aten::addmm": (2, 340),
         "aten::linear": (1, 40),
@@ -117,22 +117,24 @@ def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_librarie
         *(Seen("MulBackward0", 710, 20), Seen("torch::autograd::AccumulateGrad", 800, 5)),
         *(Seen(f"aten::op{number}", 900 + number, 1) for number in range(OPERATORS)),
     ]
-    assert Traced(events, "cpu").event()["fusable_s"] == pytest.approx((50 + OPERATORS) * 1e-6)
+    assert OperatorTimes(events, "cpu").event()["fusable_s"] == pytest.approx(
+        (50 + OPERATORS) * 1e-6
+    )
 
 
 def test_what_the_engine_does_around_a_node_belongs_to_the_node():
     events = [a_pass(0), Seen(f"{ENGINE}MmBackward0", 10, 50), Seen("MmBackward0", 20, 30)]
-    assert named(Traced(events, "cpu").event()) == {"MmBackward0": (1, 50)}
+    assert named(OperatorTimes(events, "cpu").event()) == {"MmBackward0": (1, 50)}
 
 
 def test_threads_do_not_nest_in_each_other():
     events = [a_pass(0), Seen("a", 10, 100), Seen("b", 20, 50, thread=2)]
-    assert named(Traced(events, "cpu").event()) == {"a": (1, 100), "b": (1, 50)}
+    assert named(OperatorTimes(events, "cpu").event()) == {"a": (1, 100), "b": (1, 50)}
 
 
 def test_an_operator_that_begins_where_another_ends_is_not_called_by_it():
     events = [a_pass(0), Seen("a", 10, 10), Seen("b", 20, 10)]
-    assert Traced(events, "cpu").event()["kernels"] == 2
+    assert OperatorTimes(events, "cpu").event()["kernels"] == 2
 
 
 def test_passes_are_averaged_and_those_left_out_are_not_read():
@@ -141,7 +143,7 @@ def test_passes_are_averaged_and_those_left_out_are_not_read():
         *(a_pass(2000), Seen("a", 2010, 100)),
         *(a_pass(4000), Seen("a", 4010, 300), Seen("between", 5500, 50)),
     ]
-    event = Traced(reversed(events), "cpu", leave_out=1).event()
+    event = OperatorTimes(reversed(events), "cpu", leave_out=1).event()
     assert event["passes"] == 2
     assert named(event) == {"a": (1, 200)}
 
@@ -154,12 +156,12 @@ def test_what_is_no_operator_has_no_row():
         Seen("[user] region", 5, 900, "user_annotation"),
         Seen("cudaLaunchKernel", 12, 2, "cuda_runtime", by=7),
     ]
-    assert named(Traced(events, "cpu").event()) == {"a": (1, 10)}
+    assert named(OperatorTimes(events, "cpu").event()) == {"a": (1, 10)}
 
 
 def test_the_operators_without_a_name_of_their_own_are_summed():
     events = [a_pass(0), *(Seen(f"op{at}", 10 * at, at) for at in range(1, OPERATORS + 3))]
-    event = Traced(events, "cpu").event()
+    event = OperatorTimes(events, "cpu").event()
     assert len(event["operators"]) == OPERATORS
     assert event["others_s"] == pytest.approx((1 + 2) * 1e-6)
 
@@ -187,56 +189,56 @@ def gpu(kind: type[Seen] = Seen) -> list[Seen]:
 
 @pytest.mark.parametrize("kind", [Seen, Older])
 def test_an_operator_on_a_gpu_has_the_time_of_what_it_started(kind):
-    event = Traced(gpu(kind), "cuda").event()
+    event = OperatorTimes(gpu(kind), "cuda").event()
     assert named(event) == {"aten::mm": (1, 120), "aten::add_": (1, 80)}
     assert event["kernels"] == 3
 
 
 def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass():
-    event = Traced(gpu(), "cuda").event()
+    event = OperatorTimes(gpu(), "cuda").event()
     assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
 
 
 def test_the_time_that_compiling_may_save_is_that_of_kernels_beside_the_products():
     """Neither the copy of the same operator, nor a kernel that no operator started."""
     events = [*gpu(), Seen("triton_poi_fused_add_0", 400, 70, "kernel")]
-    assert Traced(events, "cuda").event()["fusable_s"] == pytest.approx(50e-6)
+    assert OperatorTimes(events, "cuda").event()["fusable_s"] == pytest.approx(50e-6)
 
 
 def test_kernels_that_overlap_leave_no_gap():
     kernels = [Seen("a", 100, 200, "kernel"), Seen("b", 150, 20, "kernel")]
     kernels += [Seen("c", 290, 50, "kernel")]
-    assert Traced([a_pass(0), *kernels], "cuda").event()["gap_s"] == 0.0
+    assert OperatorTimes([a_pass(0), *kernels], "cuda").event()["gap_s"] == 0.0
 
 
 def test_gpus_that_take_turns_are_told_from_gpus_that_work_at_once():
     def on(*spans):
         kernels = [Seen("k", at, long, "kernel", device=device) for device, at, long in spans]
-        event = Traced([a_pass(0), *kernels], "cuda").event()
+        event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
         return [round(each * 1e6) for each in (*event["device_s"], event["together_s"])]
 
     assert on((0, 100, 50)) == [50, 0]
     assert on((0, 100, 50), (0, 120, 50)) == [70, 0]  # two streams of one GPU
     assert on((0, 100, 50), (1, 150, 30), (0, 200, 10)) == [60, 30, 0]
     assert on((0, 100, 50), (1, 130, 50)) == [50, 50, 20]
-    nothing = Traced([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
+    nothing = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
     assert (nothing["device_s"], nothing["together_s"]) == ([], 0.0)
 
 
 def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():
-    assert Traced(gpu(), "cuda").event()["tensor_core_s"] == pytest.approx(100e-6)
+    assert OperatorTimes(gpu(), "cuda").event()["tensor_core_s"] == pytest.approx(100e-6)
 
 
 def test_a_kernel_that_no_operator_started_stands_under_its_own_name():
     kernels = [Seen("mine" * 100, 100, 20, "kernel"), Seen("mine" * 100, 140, 20, "kernel")]
-    event = Traced([a_pass(0), *kernels], "cuda").event()
+    event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
     [(name, found)] = named(event).items()
     assert name == ("mine" * 100)[:120]
     assert found == (2, 40)
 
 
 def test_a_pass_without_any_kernel_has_no_gap():
-    event = Traced([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
+    event = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
     assert (event["gap_s"], event["kernels"], event["operators"]) == (0.0, 0, [])
 
 

@@ -23,18 +23,18 @@ from trainperf.model import (
     Patch,
     Recording,
     Run,
-    Training,
 )
 from trainperf.patch.patch import added_lines, build_patch
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after
 from trainperf.report.assemble.diagnosis import assemble, without_loop
-from trainperf.report.assemble.training import with_changes
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
+from trainperf.trial.budget import Clock
+from trainperf.whole_training import confirm, ledger
 
 LOOK_S = 0.5
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
@@ -48,7 +48,8 @@ class Request:
     one after another, `allow_semantic` that those that change the experiment may be kept;
     `only` are the ids of those to be tried, all if it is empty.
     `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
-    of its instances.
+    of its instances. `full_run_s` is what plain runs of the whole script may take beyond the
+    budget.
     """
 
     run: Run
@@ -59,6 +60,7 @@ class Request:
     allow_semantic: bool = False
     only: tuple[str, ...] = ()
     price_per_hour: float | None = None
+    full_run_s: float = 0.0
 
     def inspect(self) -> Machine:
         """The machine as it is now."""
@@ -91,7 +93,12 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
-    diagnosis = first if tried is None else _proven(first, evidence, hidden, tried)
+        if tried is None:
+            return replace(first, seconds=time.monotonic() - began), recording
+        until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
+        clock, folder = Clock(until, interrupted), request.folder
+        tried, whole = confirm(tried, first.training, request.run, folder, clock, on_event)
+    diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -112,6 +119,7 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
+        training=ledger(evidence),
         practices=rank.practices(found),
         ignored=asked.ignored,
         notes=(
@@ -203,7 +211,6 @@ def _proven(
         trying=tried.trying,
         stack=tried.stack,
         cost=cost_after(first.cost, tried.stack),
-        training=_whole(first.training, tried),
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
@@ -214,14 +221,6 @@ def _proven(
             *rank.exceeded(findings, tried.trials),
         ),
     )
-
-
-def _whole(before: Training | None, tried: Tried) -> Training | None:
-    """The whole training with what was kept."""
-    if before is None:
-        return None
-    kept = tried.stack.fixes if tried.stack is not None else ()
-    return with_changes(before, tried.stack, all(by_id()[one].lasting for one in kept))
 
 
 def _passing(tried: Tried) -> Iterator[str]:

@@ -48,6 +48,8 @@ def cli() -> None:
 @click.option("--only", multiple=True, metavar="FIX", help="Try no fix but this one, by its id.")
 @click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--full-run", metavar="TIME", help="What plain runs of the whole script, with the "
+              "patch and without, may take beyond the budget.")  # fmt: skip
 @click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
               "for the cost of an epoch.")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")

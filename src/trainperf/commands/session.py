@@ -141,6 +141,7 @@ def run(
             allow_semantic=settings.allow_semantic,
             only=settings.only,
             price_per_hour=settings.price_per_hour,
+            full_run_s=settings.full_run_s,
         )
         for sentence in guarding.said(guarded) if first else ():
             progress.note(sentence)

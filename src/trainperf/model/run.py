@@ -61,7 +61,8 @@ class Run:
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
     `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
-    the framework's own tracer when all else was timed.
+    the framework's own tracer when all else was timed. A `plain` run is not observed: only its
+    `sources` are laid over.
     """
 
     command: tuple[str, ...]
@@ -82,6 +83,7 @@ class Run:
     board: str | None = None
     devices: int | None = None
     trace: bool = False
+    plain: bool = False
 
 
 class Ending(StrEnum):

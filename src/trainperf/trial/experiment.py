@@ -41,6 +41,7 @@ Engine = SideBySide | OneAfterAnother
 @dataclass(frozen=True)
 class Tried:
     """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
+    `sources` are the files that it changes, by path, as it leaves them.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
     `choices` are the findings of kept fixes that could be made in several ways, by id,
@@ -52,6 +53,7 @@ class Tried:
     control: Control | None = None
     stack: Stack | None = None
     patch: Patch | None = None
+    sources: Mapping[str, bytes] = field(default_factory=dict)
     own_s: float | None = None
     step_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
@@ -131,7 +133,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
-    baseline = engine.baseline()
+    baseline, written = engine.baseline(), edits.write(stacked.fixes)
     return Tried(
         trying=Trials(
             planned.how.mode,
@@ -141,7 +143,8 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
         stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg),
-        patch=edits.write(stacked.fixes).patch,
+        patch=written.patch,
+        sources=written.contents,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
         choices=sorted_out.choices,

@@ -38,7 +38,6 @@ from trainperf.report.assemble.seen import framework_seen
 from trainperf.report.assemble.stages import stages
 from trainperf.report.assemble.timeline import timeline
 from trainperf.report.assemble.times import times
-from trainperf.report.assemble.training import training
 
 
 def assemble(
@@ -66,7 +65,6 @@ def assemble(
         times=times(evidence),
         startup=evidence.startup,
         between_epochs=evidence.between_epochs,
-        training=training(evidence),
         outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
         stages=stages(evidence),
         step_parts=step_parts(evidence),

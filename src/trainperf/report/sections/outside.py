@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Diagnosis, Outside, Spent
 from trainperf.model import words as units
+from trainperf.model.outside import SPENT_ON
 from trainperf.report.document import Page, Words
 from trainperf.report.places import place
 
@@ -19,17 +20,6 @@ TURNS = {
     "step": "One step",
 }
 """The name of each kind of turn."""
-
-WHATS = {
-    "evaluation": "evaluation",
-    "prediction": "prediction",
-    "saving": "saving",
-    "callbacks": "callbacks",
-    "opening": "opening the input",
-    "epoch end": "the ends of its epochs",
-    "other": "other work",
-}
-"""The name of each kind of work in a turn."""
 
 HEADER = ("spent on", "in", "where", "calls", "time", "share")
 
@@ -84,4 +74,4 @@ def rows(turn: Outside, cwd: str) -> list[Row]:
 def _row(one: Spent, cwd: str) -> Row:
     calls = "" if one.calls is None else units.number(one.calls)
     where = "" if one.where is None else place(one.where, cwd)
-    return WHATS[one.what], one.name, where, calls, one.seconds, one.share
+    return SPENT_ON[one.what], one.name, where, calls, one.seconds, one.share

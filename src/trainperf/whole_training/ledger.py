@@ -17,8 +17,8 @@ from trainperf.model import (
     StartUp,
     Training,
 )
+from trainperf.model.outside import SPENT_ON
 from trainperf.model.training import Part
-from trainperf.report.sections.outside import WHATS
 
 STEPS = "training steps"
 ONCE = "what the changes cost once"
@@ -27,7 +27,7 @@ START = "start, to the first step"
 REST = "else between epochs"
 
 
-def training(evidence: Evidence) -> Training:
+def ledger(evidence: Evidence) -> Training:
     """Return the training as it is configured, from what was measured; nothing is changed."""
     length, real = evidence.length_, evidence.times.real_
     if isinstance(length, Missing):
@@ -117,7 +117,7 @@ def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
 
 def _in_turns(turn: Outside, many: int) -> Iterator[Item]:
     for one in turn.spent:
-        name = WHATS[one.what]
+        name = SPENT_ON[one.what]
         if one.name and one.name not in name:
             name = f"{name} ({one.name})"
         yield Item("between", name, many, many * one.seconds, where=one.where)

@@ -19,6 +19,10 @@ MOST_BYTES = 400 * 1024**2
 """A file of the tracer's that is larger is not read."""
 KEPT = ("schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
 """Keys of a trace that other tools read besides its events."""
+MARKS = 999_999_999
+"""The number of a thread which no process has."""
+GPU_MARK = "gpu_user_annotation"
+"""Kineto shows marks on the GPU as well, when the kernels ran that were started in them."""
 
 
 class Unreadable(Exception):  # noqa: N818 - names an outcome
@@ -87,12 +91,6 @@ def _marks_apart(events: list[TraceEvent], names: Container[str]) -> list[TraceE
 
 def _end(event: TraceEvent) -> float:
     return float(event["ts"] + event.get("dur", 0.0))
-
-
-MARKS = 999_999_999
-"""The number of a thread which no process has."""
-GPU_MARK = "gpu_user_annotation"
-"""Kineto shows marks on the GPU as well, when the kernels ran that were started in them."""
 
 
 def _formed(event: dict[str, Any]) -> bool:

@@ -14,13 +14,12 @@ import msgspec
 
 import trainperf
 from trainperf import store
+from trainperf.child.timing.tracing import WHAT
 from trainperf.model import Event, Recording, TraceFile
 from trainperf.model.words import count
 from trainperf.trace import tracer_files, tracks
 from trainperf.trace.events import Clock, TraceEvent, in_order
 
-WHAT = "a trace of a few steps"
-"""As the observed process calls it where it says why there is none."""
 LEVEL = 5
 """Of the compression: a trace of 80 MB takes two seconds, to a twentieth of its size."""
 
@@ -129,7 +128,7 @@ class _Trace:
         return found
 
     def whole(self) -> dict[str, Any]:
-        """What is written."""
+        """The trace as the file has it."""
         return {
             "displayTimeUnit": "ms",
             **self._head,
@@ -159,7 +158,7 @@ class _Trace:
 
 
 def _steps(events: Sequence[Event]) -> Event | None:
-    """What a process says of the steps that it traced."""
+    """The steps that a process traced."""
     return next((one for one in events if one["e"] == "traced_steps" and one["steps"]), None)
 
 

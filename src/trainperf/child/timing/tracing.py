@@ -55,7 +55,7 @@ def begin(driver: DrivenLoop) -> Tracing | None:
 
 
 def _agreed(driver: DrivenLoop) -> list[str]:
-    """What the steps that follow are for, the same on all ranks of a job."""
+    """The roles of the steps that follow, the same on all ranks of a job."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
     settle = 0 if driver.plan.slow else SETTLE_STEPS

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from .words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ...process.process import Process
     from ..losses import Losses
 
-SETTLED_WITHIN = 0.25
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
 the last step in which something was compiled."""
@@ -217,11 +217,7 @@ class Slices:
             return False
         if self._clock() - self._began > LONGEST_WARM_UP_S:
             return True
-        last = self._durations[-4:]
-        if len(last) < 4:
-            return False
-        middle = statistics.median(last)
-        return all(abs(one - middle) <= SETTLED_WITHIN * middle for one in last)
+        return steady(self._durations)
 
 
 def describe(driver: Any) -> None:

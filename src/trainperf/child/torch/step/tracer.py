@@ -20,9 +20,9 @@ PASSES_S = 10.0
 
 
 class TorchTracer:
-    """Kineto, as `torch.profiler` uses it, with the passes of `trace` behind the steps.
+    """Kineto, as `torch.profiler` uses it, with the passes of `pass_trace` behind the steps.
 
-    So the figures of `torch_trace` are read from the very trace that is written.
+    So the figures of those passes are read from the very trace that is written.
     """
 
     def __init__(self, driver: LoopDriver) -> None:

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.source.module import Module
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Source:
             return text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise CannotRewrite(f"{self.name} is in {self.encoding}: {error}") from error
+
+    @cached_property
+    def module(self) -> Module:
+        """The file with its names resolved."""
+        return Module(self.tree, self.text)
 
     # ------------------------------------------------------------------ offsets
 

@@ -163,7 +163,8 @@ def test_two_arguments_come_into_one_dictionary(tmp_path):
     script, site = project_of(files), site_in(files)
     set_argument(script, site, Wanted("num_workers", "2", 5), seen)
     set_argument(script, site, Wanted("pin_memory", "True", 7), seen)
-    assert 'how = {"num_workers": 2, "pin_memory": True}\n' in script.sources()["/project/train.py"]
+    text = script.sources()["/project/train.py"]
+    assert "how = {'num_workers': 2, 'pin_memory': True}\n" in text
 
 
 def test_a_choice_of_two_that_become_the_same_is_one_no_more():

@@ -133,7 +133,10 @@ def _origins(
     call = script.source(site.file).call(site)
     trace = Tracer(project)
     ran = Ran(seen.arguments, seen.defaults)
-    found = live(trace, project.files[0], call, wanted.name, wanted.position, ran)
+    file = project.file(script.path(site.file))
+    if file is None:
+        raise CannotRewrite(f"{site.file} cannot be read")
+    found = live(trace, file, call, wanted.name, wanted.position, ran)
     for each in found:
         if isinstance(each, Origin):
             if shared and literal(each.node) is None:

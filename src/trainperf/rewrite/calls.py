@@ -112,8 +112,10 @@ def _entries(source: Source, node: ast.Dict, added: Sequence[Added]) -> Iterator
 
 
 def _quote(source: Source, node: ast.Dict) -> str:
-    keys = [each for each in node.keys if isinstance(each, ast.Constant)]
-    return "'" if keys and source.text_of(keys[-1]).startswith("'") else '"'
+    """Return the quotes of a dictionary's keys, else those that the file has more of."""
+    keys = [source.text_of(each)[:1] for each in node.keys if isinstance(each, ast.Constant)]
+    used = keys or [each.string[:1] for each in source.tokens if each.string[:1] in "\"'"]
+    return "'" if used.count("'") > used.count('"') else '"'
 
 
 def _passing(source: Source, change: CallChange) -> Iterator[Insert]:

@@ -14,7 +14,7 @@ from trainperf.rewrite.edited import EditedFile
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.module import Module
 from trainperf.source.origins.project import Project
-from trainperf.source.text import Function, Source
+from trainperf.source.text import Function, Source, parsed
 
 Reader = Callable[[str], bytes]
 
@@ -62,13 +62,7 @@ class Reading:
 
     def project(self, start: Sequence[str]) -> Project:
         """Return the user's files as they import each other, reached from `start`."""
-        return Project(self._module, [self._path(name) for name in start])
-
-    def _module(self, path: str) -> Module | None:
-        try:
-            return self._file(path).source.module
-        except CannotRewrite:
-            return None
+        return Project(_Files(self), [self.path(name) for name in start])
 
     def definition(self, site: Site) -> Function:
         """Return the function whose head is at `site`, to be read and never changed."""
@@ -99,18 +93,46 @@ class Reading:
             raise CannotRewrite(f"no method is called in {source.name}:{site.line}")
         return source.site(call.func.value, site)
 
+    def data(self, name: str) -> bytes:
+        """Return the bytes of a file of the user's."""
+        path = self.path(name)
+        real = os.path.realpath(path)
+        if real in self._files:
+            return self._files[real].source.data
+        check_users(real, self.root)
+        try:
+            return self._read(path)
+        except OSError as error:
+            raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
+
     def _file(self, name: str) -> EditedFile:
-        path = self._path(name)
+        path = self.path(name)
         real = os.path.realpath(path)
         if real not in self._files:
-            check_users(real, self.root)
-            try:
-                data = self._read(path)
-            except OSError as error:
-                raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
-            source = Source(os.path.relpath(real, self.root), data)
+            data = self.data(name)
+            source = parsed(os.path.relpath(real, self.root), data)
             self._files[real] = EditedFile(path, source)
         return self._files[real]
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Return the absolute path of a file."""
         return os.path.abspath(os.path.join(self.root, name))
+
+
+class _Files:
+    """The files that may be read, for what follows names through them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def data(self, path: str) -> bytes | None:
+        try:
+            return self._reading.data(path)
+        except CannotRewrite:
+            return None
+
+    def module(self, path: str) -> Module | None:
+        try:
+            return self._reading.source(path).module
+        except CannotRewrite:
+            return None

@@ -99,10 +99,11 @@ def _told(values: Sequence[Value], name: str, ran: Ran) -> list[Origin | Left]:
             return [Origin(*only.node, now)]
     if not found and option and type(now) is not bool:
         raise Elsewhere(f"{option} sets {name}: change it in the command")
-    if not found:
+    if not found and known(values) == list(values):
         raise CannotRewrite(f"no literal behind {name} is what it was in the run")
     # What is worked out from a number that is not 0, and gave the same, left it as it is.
-    other = [e for e in values if isinstance(e, Unknown) and not (e.derived and now)]
+    untold = [each for each in values if isinstance(each, Unknown)]
+    other = [each for each in untold if not (found and each.derived and now)]
     if other:
         raise _no(other[0], name)
     return list(_distinct(found))

@@ -29,7 +29,7 @@ def parsed(files: tuple[File, ...]) -> Held | None:
         for call in file.module.methods("set_defaults"):
             _set_defaults(file, call, entries)
             if any(each.arg is None for each in call.keywords):
-                opened = Unknown("the options' defaults are set from elsewhere")
+                opened = Unknown("the options' defaults are set from elsewhere", derived=True)
     if opened is not None:  # any of them may be what that is
         entries = {name: (*values, opened) for name, values in entries.items()}
     return Held({**entries}, opened) if added else None

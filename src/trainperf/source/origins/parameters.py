@@ -94,11 +94,28 @@ def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]
     found: list[Node | Value] = []
     for at, call in calls:
         node = given(file, function, parameter, call)
-        if node is None and default is not None:
-            found.append((file, default))
+        left: Node | Unknown = _NOT_GIVEN if default is None else (file, default)
+        if isinstance(node, ast.expr):
+            found.append((at, node))
+        elif isinstance(node, Unknown):
+            found.append(node)
         else:
-            found.append((at, node) if isinstance(node, ast.expr) else node or _NOT_GIVEN)
+            found += _among_keywords(trace, at, call, parameter.arg, left)
     return list(dict.fromkeys(found))
+
+
+def _among_keywords(
+    trace: Tracing, at: File, call: ast.Call, name: str, left: Node | Unknown
+) -> list[Node | Value]:
+    """Return what the `**keywords` of a call give a parameter, `left` where they do not."""
+    states: tuple[Held, ...] = (Held(),)
+    for each in call.keywords:
+        if each.arg is None:
+            states = merged(states, trace.objects(at, each.value))
+    found: list[Node | Value] = []
+    for state in states:
+        found += state.entries.get(name, (state.open or left,))
+    return found
 
 
 _NOT_GIVEN = Unknown("a call does not give it")
@@ -133,8 +150,6 @@ def given(
             return Unknown(f"{parameter.arg} may be among *arguments")
         if place < len(call.args):
             return call.args[place]
-    if any(each.arg is None for each in call.keywords):
-        return Unknown(f"{parameter.arg} may be among **keywords")
     return None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -12,63 +13,87 @@ from trainperf.source.module import Module
 from trainperf.source.origins.values import File, Held, Value, last_name
 from trainperf.source.scopes import FUNCTIONS, Function
 
-MOST_FILES = 100
-"""No more files than this are read to find who calls a function."""
+MOST_FILES = 300
+"""No more files than this are looked through for who calls a function."""
 
 DEEPEST = 6
 """A name is followed through so many files that import it from each other."""
 
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*|[^\n#]*)|import[ \t]+([^\n#]+))", re.M
+)
+
+OWN = ("self", "cls")
 Definition = tuple[File, Function | ast.ClassDef]
+
+
+class Files(Protocol):
+    """The user's files, by their absolute paths."""
+
+    def data(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None where there is none that may be read."""
+
+    def module(self, path: str) -> Module | None:
+        """Return a file as it is parsed, None where it cannot be."""
 
 
 class Project:
     """Files of the user's, by the names under which they import each other.
 
-    `load` returns a file by its absolute path, None where there is none that may be read.
-    `start` are the files that everything is reached from.
+    `start` are the files that everything is reached from. A file is parsed only where a word
+    that is looked for stands in it.
     """
 
-    def __init__(self, load: Callable[[str], Module | None], start: Sequence[str]) -> None:
-        self._load = load
+    def __init__(self, files: Files, start: Sequence[str]) -> None:
+        self._user = files
         self._start = tuple(dict.fromkeys(start))
+        self._data: dict[str, bytes | None] = {}
         self._files: dict[str, File | None] = {}
 
     def file(self, path: str) -> File | None:
         """Return a file by its path, parsed once."""
         if path not in self._files:
-            module = self._load(path)
+            module = self._user.module(path) if self._there(path) else None
             self._files[path] = None if module is None else File(path, module)
         return self._files[path]
 
+    def holding(self, *words: str) -> Iterator[File]:
+        """Yield the files, of all that are imported, in which one of some words stands."""
+        for path in self._paths:
+            data = self._data[path] or b""
+            file = self.file(path) if any(word.encode() in data for word in words) else None
+            if file is not None:
+                yield file
+
     @cached_property
-    def files(self) -> tuple[File, ...]:
+    def _paths(self) -> tuple[str, ...]:
         """All files that the first ones import, and those that these import."""
-        found: dict[str, File] = {}
+        found: dict[str, None] = {}
         left = list(self._start)
         while left and len(found) < MOST_FILES:
             path = left.pop(0)
-            file = None if path in found else self.file(path)
-            if file is not None:
-                found[path] = file
-                left += [each for each in self._imported(file) if each not in found]
-        return tuple(found.values())
+            if path not in found and self._there(path):
+                found[path] = None
+                left += [each for each in self._imported(path) if each not in found]
+        return tuple(found)
 
-    def _imported(self, file: File) -> Iterator[str]:
-        for node in file.module.nodes:
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                folder = "." * node.level + (node.module or "")
-                joined = folder if folder.endswith(".") else f"{folder}."
-                names = [folder, *(f"{joined}{alias.name}" for alias in node.names)]
-            for name in names:
-                path = file_of(name, file.path, self._there) if name.strip(".") else None
-                if path is not None:
-                    yield path
+    def _imported(self, path: str) -> Iterator[str]:
+        for folder, inside, whole in _IMPORTS.findall(self._data[path] or b""):
+            base = folder.decode()
+            joined = base if base.endswith(".") or not base else f"{base}."
+            names = [base] if base else []
+            for each in re.split(r"[\s(),;]+", (inside or whole).decode(errors="replace")):
+                if re.fullmatch(r"[\w.]+", each):
+                    names.append(f"{joined}{each}")
+            for name in dict.fromkeys(names):
+                file = file_of(name, path, self._there) if name.strip(".") else None
+                if file is not None:
+                    yield file
 
     def _there(self, path: str) -> bool:
-        return self.file(path) is not None
+        if path not in self._data:
+            self._data[path] = self._user.data(path)
+        return self._data[path] is not None
 
     def bound(self, name: str, path: str, depth: int = 0) -> tuple[File, str] | None:
         """Return the file that binds what the file `path` imports as `name`, and its name there.
@@ -100,12 +125,23 @@ class Project:
             return found[0], target
         return None
 
+    def method(self, file: File, node: ast.expr) -> Definition | None:
+        """Return the method of a class, or of the class around, that `A.f` or `self.f` names."""
+        if not isinstance(node, ast.Attribute):
+            return None
+        owner = file.module.scope(node).owner() if last_name(node.value) in OWN else None
+        found = (file, owner.node) if owner is not None else self.defined(file, node.value)
+        for each in getattr(found[1], "body", ()) if found is not None else ():
+            if isinstance(each, FUNCTIONS) and each.name == node.attr and found is not None:
+                return found[0], each
+        return None
+
     def calls_of(self, wanted: Definition) -> list[tuple[File, ast.Call]]:
         """Return the calls of a function or class, those of a method by its name alone."""
         owner, node = wanted
         method = isinstance(owner.module.parent(node), ast.ClassDef)
         found = []
-        for file in dict.fromkeys((owner, *self.files)):
+        for file in dict.fromkeys((owner, *self.holding(node.name))):
             for call in file.module.nodes:
                 if not isinstance(call, ast.Call):
                     continue
@@ -123,7 +159,8 @@ class Project:
 
     def named_alike(self, name: str) -> int:
         """How many functions of these files have this name."""
-        return sum(each.name == name for file in self.files for each in file.module.functions)
+        files = self.holding(f"def {name}")
+        return sum(each.name == name for file in files for each in file.module.functions)
 
 
 class Tracing(Protocol):

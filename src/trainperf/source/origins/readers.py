@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.errors import CannotRewrite
+from trainperf.source.origins.dictionaries import MAKERS
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.values import File, last_name
 
@@ -39,6 +40,8 @@ def _variable(file: File, node: ast.AST) -> ast.Name | None:
             return first if isinstance(first, ast.Name) and not own else None
         if isinstance(each, ast.stmt | ast.arguments | ast.Lambda):
             return None
+        if isinstance(each, ast.Call) and last_name(each.func) not in MAKERS:
+            return None
     return None
 
 
@@ -65,7 +68,7 @@ def _loads(project: Project, file: File, variable: ast.Name) -> Iterator[tuple[F
             continue
         if node.id == variable.id and file.module.bindings(node) is bound:
             yield file, node
-    for other in project.files if top else ():
+    for other in project.holding(variable.id) if top else ():
         for node in other.module.nodes if other is not file else ():
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 found = other.module.bindings(node) or ()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from trainperf.source.origins import dictionaries, parameters
 from trainperf.source.origins.classes import held
 from trainperf.source.origins.options import PARSES, parsed
-from trainperf.source.origins.project import Project
+from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
     File,
     Held,
@@ -128,11 +128,26 @@ class Tracer:
                     yield Unknown(f"{name} is worked out from itself", derived=True)
                 else:
                     yield file, each.value
-            elif isinstance(each.node, ast.Assign) and _known_args(each.node.value):
-                yield file, each.node.value
+            elif isinstance(each.node, ast.Assign) and each.kind == "other":
+                yield self._unpacked(file, name, each.node)
             else:
                 derived = isinstance(each.node, ast.AugAssign)
                 yield Unknown(f"{name} is worked out", derived=derived)
+
+    def _unpacked(self, file: File, name: str, node: ast.Assign) -> Unknown | Node:
+        """Return what a function gives a name that takes up a part of what it returns."""
+        (target, *_), call = node.targets, node.value
+        if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
+            return Unknown(f"{name} is worked out")
+        place = [last_name(each) for each in target.elts].index(name)
+        if last_name(call.func) == "parse_known_args" and place == 0:
+            return file, call
+        found = self.project.defined(file, call.func)
+        last = found[1].body[-1] if found is not None else None
+        parts = last.value if isinstance(last, ast.Return) else None
+        if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
+            return Unknown(f"{name} is worked out")
+        return found[0], parts.elts[place]
 
     def _imported(
         self, file: File, origin: str, name: str
@@ -157,18 +172,21 @@ class Tracer:
     # -------------------------------------------------------- attributes, entries
 
     def _attribute(self, file: File, node: ast.Attribute) -> Sequence[Value]:
+        outside: list[Value] = []
+        for each in self._set_from_outside(file, node):
+            outside += self.values(*each) if isinstance(each, tuple) else (each,)
         dotted = file.module.name(node)
         bound = self.project.bound(dotted, file.path) if dotted and "." in dotted else None
-        if bound is not None:
-            found: list[Value] = []
-            for each in self._bound(bound[0], bound[1], bound[0].top(bound[1])):
-                whole = not isinstance(each, Unknown) and isinstance(each[1], ast.expr)
-                found += self.values(*each) if whole else (Unknown("it is worked out"),)  # type: ignore
-            return [*found, *self._set_from_outside(node.attr, file)]
-        return [
-            *self._of(file, node.value, node.attr, None),
-            *self._set_from_outside(node.attr, file),
-        ]
+        found: list[Value] = []
+        if bound is None:
+            found += self._of(file, node.value, node.attr, None)
+        else:
+            for one in self._bound(bound[0], bound[1], bound[0].top(bound[1])):
+                whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
+                found += self.values(*one) if whole else unknown("it is worked out")  # type: ignore
+        if outside:  # what an object lacks at first is given to it there
+            found = [each for each in found if each != _lacks(node.attr)]
+        return [*found, *outside]
 
     def _entry(
         self, file: File, base: ast.expr, key: ast.expr, default: ast.expr | None
@@ -191,7 +209,7 @@ class Tracer:
             elif default is not None:
                 found += self.values(file, default)
             else:
-                found.append(Unknown(f"{ast.unparse(base)} has no {name} in these files"))
+                found.append(_lacks(name))
         return found
 
     def of_entry(self, held: Held, name: str) -> Sequence[Value]:
@@ -201,25 +219,25 @@ class Tracer:
             found += self.values(*each) if isinstance(each, tuple) else (each,)
         return found
 
-    def _set_from_outside(self, name: str, file: File) -> Iterator[Value]:
+    def _set_from_outside(self, file: File, node: ast.Attribute) -> Iterator[Node | Unknown]:
         """Yield what an attribute of any object but `self` is set to, wherever that is."""
-        for each in dict.fromkeys((file, *self.project.files)):
-            for node in each.module.nodes:
-                if isinstance(node, ast.Call) and last_name(node.func) == "setattr" and node.args:
-                    fixed = literal(node.args[1]) if len(node.args) == 3 else None
-                    if fixed is None or fixed[0] == name:
-                        yield Unknown(f"{name} may be set by setattr")
-                if not isinstance(node, ast.Attribute) or node.attr != name:
+        name, base = node.attr, last_name(node.value)
+        for each in dict.fromkeys((file, *self.project.holding(f".{name}", "setattr"))):
+            for call in each.module.calls("setattr"):
+                fixed = literal(call.args[1]) if len(call.args) == 3 else None
+                if call.args and last_name(call.args[0]) == base and fixed in (None, (name,)):
+                    yield Unknown(f"{name} may be set by setattr")
+            for other in each.module.nodes:
+                if not isinstance(other, ast.Attribute) or other.attr != name:
                     continue
-                if isinstance(node.ctx, ast.Load) or last_name(node.value) in ("self", "cls"):
+                if isinstance(other.ctx, ast.Load) or last_name(other.value) in OWN:
                     continue
-                around = each.module.parent(node)
-                if isinstance(around, ast.Assign) and len(around.targets) == 1:
-                    derived = _reads(around.value, name)
-                    if not derived and around.targets[0] is node:
-                        yield from self.values(each, around.value)
-                        continue
-                    yield Unknown(f"{name} is worked out from itself", derived=derived)
+                around = each.module.parent(other)
+                if isinstance(around, ast.Assign) and around.targets == [other]:
+                    if _reads(around.value, name):
+                        yield Unknown(f"{name} is worked out from itself", derived=True)
+                    else:
+                        yield each, around.value
                 else:
                     derived = isinstance(around, ast.AugAssign)
                     yield Unknown(f"{name} is set in another place as well", derived=derived)
@@ -243,11 +261,15 @@ class Tracer:
         if isinstance(node, ast.IfExp):
             return (*self.objects(file, node.body), *self.objects(file, node.orelse))
         if isinstance(node, ast.Name):
-            if node.id in ("self", "cls"):
+            if node.id in OWN:
                 return [self._self(file, node)]
             return self._named(file, node)
         if isinstance(node, ast.Attribute):
-            return self._inside(file, node.value, node.attr)
+            found = list(self._inside(file, node.value, node.attr))
+            for each in self._set_from_outside(file, node):
+                more = self.objects(*each) if isinstance(each, tuple) else (Held(open=each),)
+                found = [one for one in found if one.open != _lacks(node.attr)] + list(more)
+            return found
         if isinstance(node, ast.Subscript) and literal(node.slice) is not None:
             return self._inside(file, node.value, str(ast.literal_eval(node.slice)))
         if isinstance(node, ast.Call):
@@ -285,19 +307,20 @@ class Tracer:
                 whole = isinstance(each, tuple)
                 found += self.objects(*each) if whole else (Held(open=each),)  # type: ignore
             if name not in outer.entries:
-                found.append(Held(open=outer.open or Unknown(f"nothing is known of {name}")))
+                found.append(Held(open=outer.open or _lacks(name)))
         return found
 
     def _made(self, file: File, call: ast.Call) -> Sequence[Held]:
         """Return what the object that a call returns may hold."""
         called = last_name(call.func)
-        defined = self.project.defined(file, call.func)
+        project = self.project
+        defined = project.defined(file, call.func) or project.method(file, call.func)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
             return [held(self.project, defined, [(file, call)])]
         if defined is not None and isinstance(defined[1], FUNCTIONS):
             return self._returned(*defined)
         if called in PARSES:
-            options = parsed((file,)) or parsed(self.project.files)
+            options = parsed((file,)) or parsed(tuple(self.project.holding("add_argument")))
             return [options or Held(open=Unknown("the options are added elsewhere"))]
         if called in OF_CLASSES and call.args:
             return [self._of_command(each) for each in self.objects(file, call.args[0])]
@@ -332,6 +355,10 @@ class Tracer:
         return replace(held, entries=entries)
 
 
+def _lacks(name: str) -> Unknown:
+    return Unknown(f"nothing in these files gives {name}")
+
+
 def _mentions(node: ast.expr, name: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
@@ -348,7 +375,3 @@ def _asks_the_machine(file: File, node: ast.expr) -> bool:
             if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
                 return False
     return True
-
-
-def _known_args(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == "parse_known_args"

@@ -81,6 +81,16 @@ class Script(Reading):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.passing(name, value))
 
+    def add_entry(self, file: str, display: ast.Dict | ast.Call, name: str, value: str) -> None:
+        """Put `name` into a dictionary of `file` that is written out, or into a call."""
+        check_expression(value)
+        self._change_call(self._file(file), display, lambda change: change.plus(name, value))
+
+    def replace_node(self, file: str, node: ast.expr, value: str) -> None:
+        """Put the expression `value` in place of a node of the syntax tree of `file`."""
+        check_expression(value)
+        self._replace(self._file(file), node, value)
+
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""
         file = self._file(site.file)
@@ -329,7 +339,10 @@ class Script(Reading):
             self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
-        self, file: EditedFile, call: ast.Call, change: Callable[[CallChange], CallChange]
+        self,
+        file: EditedFile,
+        call: ast.Call | ast.Dict,
+        change: Callable[[CallChange], CallChange],
     ) -> None:
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))

@@ -185,7 +185,7 @@ class PinMemory(Fix):
             advice="Give the loader `pin_memory=True` and `.to(device)` `non_blocking=True`.",
             snippet="loader = DataLoader(dataset, ..., pin_memory=True)\n"
             "images = images.to(device, non_blocking=True)",
-            data=seen_in_run(evidence, False),
+            data=seen_in_run(evidence),
             rewritable=None if loader.where is not None else False,
         )
 

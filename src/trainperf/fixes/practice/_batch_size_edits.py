@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import option_given
 from trainperf.model import Evidence
+from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -58,33 +58,21 @@ def enlarge(script: Script, site: Site, data: Mapping[str, Any]) -> None:
         raise CannotRewrite(f"the batches are made by {called or 'something'}")
     now, place = int(data[NAME]), PLACES[called]
     given = script.argument(site, place, NAME)
-    if given is None:
-        _by_default(script, site, called, now, times)
-        return
-    text = script.expression(given)
-    if text.isdigit():
+    text = "" if given is None else script.expression(given)
+    if given is not None and text.isdigit():
         script.replace_call(given, str(times * int(text)))
         return
-    literal = _literal_behind(script, site, place, data)
-    if literal is not None:
-        script.replace_call(literal, str(times * now))
+    wanted = Wanted(NAME, str(times * now), place)
+    try:
+        set_at_origin(script, site, wanted, Seen.of({**data, "now": now}, NAME, {}), shared=True)
         return
+    except CannotRewrite:
+        if given is None:
+            _by_default(script, site, called, now, times)
+            return
     node = ast.parse(text, mode="eval").body
     plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
-
-
-def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, Any]) -> Site | None:
-    """Where the literal stands that the run had its batch size from; None if from elsewhere."""
-    try:
-        where, found = script.origin(site, place, NAME, shared=True)
-    except CannotRewrite:
-        return None
-    now, times = int(data[NAME]), int(data["samples_per_step"])
-    used = type(found.value) is int and found.value == now
-    allowed = found.choices is None or times * now in found.choices
-    given = option_given(data.get("given") or (), found.options)
-    return where if used and allowed and not given else None
 
 
 def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:

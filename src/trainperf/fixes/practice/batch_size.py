@@ -19,6 +19,7 @@ from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.fixes.dataloader._edits import options_given
 from trainperf.fixes.practice._batch_size_edits import chosen, enlarge
+from trainperf.fixes.practice._batch_size_words import adjusted
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Measure, PhaseUse, Probe
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ class LargerBatch(Fix):
 
     ## What changes
     Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes. Twice and four times
-    are tried where the size is written in the script.
+    are half as many updates in it, so the course of training changes.
 
     ## When not to
     - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and
@@ -251,7 +251,7 @@ ds = ds.batch(2 * args.batch_size)
             bound_basis=basis,
             where=(where,) if where else (),
             advice=f"Try a batch of {larger} samples, with the learning rate adjusted, and compare "
-            "the accuracy reached.",
+            f"the accuracy reached. {adjusted(evidence, size, LARGER)}",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
             rewritable=made is not None and made[0].exact,
             data=_data(evidence, made[1]) if made else {},
@@ -267,7 +267,7 @@ def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     return {
         "batch_size": size,
         "given": options_given(evidence),
-        "variants": [{"samples_per_step": times} for times in LARGER],
+        "variants": [{"batch": times * size, "samples_per_step": times} for times in LARGER],
         "samples_per_step": LARGER[0],
     }
 

@@ -12,8 +12,9 @@ from trainperf.report.places import places
 
 HEADING = "These would change the experiment"
 IN_NO_PATCH = (
-    "Measured beside the script as it is, each alone. They are in no patch and in no figure but "
-    "these: whether the training is as good with them is yours to compare."
+    "Measured beside the script as it is, each alone; in no patch, and in no figure but these. "
+    "Whether it trains as well with them is yours to compare. `--allow-semantic` measures them "
+    "together with the rest, and lets them into the patch."
 )
 AS_IT_IS = "as it is"
 CHANGED = "changed"

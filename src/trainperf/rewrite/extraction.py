@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_strings
+from trainperf.rewrite.imports import block_end
 from trainperf.rewrite.statements import first_line
 from trainperf.rewrite.wrapping import Around, indentation, siblings
 from trainperf.source.text import Source
@@ -67,3 +68,18 @@ def _empty_above(source: Source, place: int) -> int:
             break
         count += 1
     return count
+
+
+def below_imports(source: Source, text: str) -> list[Edit]:
+    """Put a function below the imports at the top of a module, two lines from what surrounds it."""
+    from_top = block_end(source.tree)
+    step = indentation(source)
+    lines = text.strip("\n").replace("    ", step).split("\n")
+    new = source.newline
+    below = source.tree.body[from_top : from_top + 1]
+    place = source.next_line(source.span(source.tree.body[from_top - 1])[1]) if from_top else 0
+    gap = source.text[place : first_line(source, below[0])] if below else ""
+    behind = new * max(0, GAP - gap.count("\n")) if below else ""
+    lead = "" if source.text[:place].endswith("\n") or not place else new
+    body = lead + (GAP * new if place else "") + "".join(each + new for each in lines) + behind
+    return [Insert(place, body, Rank.AFTER_STATEMENT, (place, place))]

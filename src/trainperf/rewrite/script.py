@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import extraction, imports, layout, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, loops, statements, wrapping
 from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
@@ -248,6 +248,29 @@ class Script(Reading):
         around = (file.source.around(first), file.source.around(last))
         self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
+    def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
+        """Turn the `for` loop at `site` into a function of each item, and a call of that.
+
+        `for x in xs: …` becomes `def name(x): …` and `call`, in which `{}` stands for `xs`;
+        `item` is what an item is called that the loop takes apart.
+        """
+        file = self._file(site.file)
+        loop = loops.at(file.source, site)
+        self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
+
+    def loop_begins_in_generator(
+        self, site: Site, taken: int, name: str, results: Sequence[str], call: str
+    ) -> None:
+        """Move the `for` loop at `site`, with `taken` statements of it, into a generator.
+
+        The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
+        which yields `results`.
+        """
+        file = self._file(site.file)
+        loop = loops.at(file.source, site)
+        edits = loops.beginning_into_generator(file.source, loop, taken, name, results, call)
+        self._edit(file, edits)
+
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
         found = self._file(file)
@@ -257,6 +280,15 @@ class Script(Reading):
         rank = Rank.IMPORT if own else Rank.AFTER_STATEMENT
         gap = place > 0 and not own
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
+
+    def insert_function(self, file: str, function: str) -> None:
+        """Put a function of its own below the imports at the top of `file`, once.
+
+        Its modules are asked for with `module_name` before.
+        """
+        names_imported(function)  # refuses what is no statement
+        found = self._file(file)
+        self._edit(found, extraction.below_imports(found.source, function))
 
     def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
         """Put `statement` right after the import of `module` at the top of `file`."""

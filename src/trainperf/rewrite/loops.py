@@ -13,6 +13,8 @@ from trainperf.source.iterations import of_own_loop
 from trainperf.source.text import Source
 
 Plain = ast.For
+Part = tuple[int, int]
+"""The statements of a body from the first index up to the second."""
 
 
 def at(source: Source, site: Site) -> Plain:
@@ -61,37 +63,37 @@ def body_into_function(source: Source, loop: Plain, name: str, item: str, call: 
     return edits
 
 
-def beginning_into_generator(
-    source: Source, loop: Plain, taken: int, name: str, results: Sequence[str], call: str
+def part_into_generator(
+    source: Source, loop: Plain, part: Part, name: str, results: Sequence[str], call: str
 ) -> list[Edit]:
-    """Move a loop with the first `taken` statements of its body into a generator above it.
+    """Move a loop's head, with the statements `part` of its body, into a generator above it.
 
     The generator yields `results`; the loop goes over `call` of it, in which `{}` stands for
-    the call of the generator, and does the rest.
+    the call of the generator, and does the others, in their order.
     """
     indent, step = _indents(source, loop)
     start = source.line_start(source.span(loop)[0])
-    last = source.span(loop.body[taken - 1])[1]
-    if source.indent(source.span(loop.body[0])[0]) is None or not source.ends_line(last):
+    first, last = loop.body[part[0]], loop.body[part[1] - 1]
+    inner = source.indent(source.span(loop.body[0])[0])
+    stop = source.next_line(source.span(last)[1])
+    if inner is None or not source.ends_line(source.span(last)[1]):
         raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
-    stop = source.next_line(last)
-    lines_within_strings(source.text[start:stop])  # raises
-    inner = source.indent(source.span(loop.body[0])[0]) or ""
-    listed = ", ".join(results)
-    new = source.newline
+    if lines_within_strings(source.text[start:stop]):
+        raise CannotRewrite(f"a string goes over lines in {source.name}:{loop.lineno}")
+    lead = (source.line_start(source.start(loop.body[0])), source.line_start(source.start(first)))
+    new, listed = source.newline, ", ".join(results)
     head = f"{indent}def {name}():{new}"
-    if (
-        start
-        and source.text[source.line_start(start - 1) : start].strip()
-        and not _first(source, loop)
-    ):
+    above = source.text[source.line_start(start - 1) : start] if start else ""
+    if above.strip() and not _first(source, loop):
         head = new + head
-    extra = inner.removeprefix(indent) or step
     text = (
-        f"{indent}{step}{extra}yield {listed}{new}{new}"
+        f"{step}{inner}yield {listed}{new}{new}"
         f"{indent}for {listed} in {call.replace('{}', f'{name}()')}:{new}"
+        f"{source.text[slice(*lead)]}"
     )
+    edits: list[Edit] = [Replace(lead, "")] if lead[0] < lead[1] else []
     return [
+        *edits,
         Indent((start, stop), head, indent, step),
         Insert(stop, text, Rank.AFTER_STATEMENT, (stop, stop)),
     ]

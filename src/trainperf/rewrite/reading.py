@@ -87,6 +87,10 @@ class Reading:
         """Return the syntax tree of a file, to be read and never changed."""
         return self._file(file).source.tree
 
+    def site_of(self, near: Site, node: ast.expr) -> Site:
+        """Return where an expression stands that is part of the file of another site."""
+        return self._file(near.file).source.site(node, near)
+
     def names(self, file: str) -> set[str]:
         """Return every name that a file binds or reads, wherever it stands."""
         found: set[str] = set()

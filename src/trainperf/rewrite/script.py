@@ -258,17 +258,17 @@ class Script(Reading):
         loop = loops.at(file.source, site)
         self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
 
-    def loop_begins_in_generator(
-        self, site: Site, taken: int, name: str, results: Sequence[str], call: str
+    def loop_part_into_generator(
+        self, site: Site, part: tuple[int, int], name: str, results: Sequence[str], call: str
     ) -> None:
-        """Move the `for` loop at `site`, with `taken` statements of it, into a generator.
+        """Move the `for` loop at `site`, with the statements `part` of it, into a generator.
 
         The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
         which yields `results`.
         """
         file = self._file(site.file)
         loop = loops.at(file.source, site)
-        edits = loops.beginning_into_generator(file.source, loop, taken, name, results, call)
+        edits = loops.part_into_generator(file.source, loop, part, name, results, call)
         self._edit(file, edits)
 
     def insert_after_imports(self, file: str, statement: str) -> None:

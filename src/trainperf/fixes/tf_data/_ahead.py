@@ -22,7 +22,7 @@ def in_parallel(function, items, calls):
         while ahead:
             yield from ahead.popleft().result()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 '''
 
 AHEAD_OF = '''\
@@ -36,7 +36,7 @@ def ahead_of(items, count=4):
             ahead.append(pool.submit(next, items, end))
             yield item
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 '''
 
 

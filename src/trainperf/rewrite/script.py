@@ -148,6 +148,22 @@ class Script(Reading):
         calls = file.source.call(site), file.source.call(ahead_of)
         self._edit(file, layout.move_call(file.source, *calls))
 
+    def move_call_behind(self, site: Site, behind: Site) -> None:
+        """Move the last call of the chain at `site` behind another call, of its statement or not.
+
+        `x = x.a()` goes where nothing else would be left of it.
+        """
+        file, other = self._file(site.file), self._file(behind.file)
+        call = file.source.call(site)
+        text, edits = layout.drop_call(file.source, call)
+        if file.source is not other.source:
+            raise CannotRewrite("the two calls stand in different files")
+        node, block = file.source.statement(site)
+        alone = isinstance(node, ast.Assign) and node.value is call
+        if alone and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            edits = statements.removal(file.source, (node, block), file.edits)
+        self._edit(file, [*edits, *layout.append(file.source, file.source.call(behind), text)])
+
     # ------------------------------------------------------------------ statements
 
     def swap_statements(self, one: Site, other: Site) -> None:

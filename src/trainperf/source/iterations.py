@@ -214,14 +214,14 @@ def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset
 # ------------------------------------------------------------------- what is shared
 
 
-def changes_shared(module: Module, body: Sequence[ast.stmt]) -> str:
+def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str] = ()) -> str:
     """Return the source of something that a body changes, or reads on from, beyond an iteration.
 
     A list that it fills, an attribute, an open file. '' where there is none. Functions of the
     file are followed; what libraries do is taken to be fit for threads, as NumPy, Pillow and
-    OpenCV are, random generators of NumPy and Python included.
+    OpenCV are, random generators of NumPy and Python included. `given` is its own as well.
     """
-    return _changes(module, body, made_here(body), DEPTH, set())
+    return _changes(module, body, made_here(body) | set(given), DEPTH, set())
 
 
 def _changes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -18,10 +17,9 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.tf_data._elementwise import elementwise
 from trainperf.fixes.tf_data._input_cases import fed, starved
+from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.fixes.tf_data._moves import move_behind
 from trainperf.model import Equivalence, Evidence, Finding, Function, Site, Stage
-from trainperf.source.bodies import function_of
-from trainperf.source.module import Module
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -168,9 +166,9 @@ class VectorisedMap(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the map behind the batch, where its function may as well have batches."""
-        mapped, batch = sorted(finding.where, key=lambda site: (site.end_line, site.end_col))
-        _check(script, mapped)
-        move_behind(script, mapped, batch)
+        first, batch = sorted(finding.where, key=lambda site: (site.end_line, site.end_col))
+        _check(script, first)
+        move_behind(script, first, batch)
 
 
 def _cheap(stage: Stage) -> bool:
@@ -191,14 +189,6 @@ def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
 
 def _check(script: Script, site: Site) -> None:
     """Refuse a function that may not do the same to a batch as to each of its samples."""
-    module = Module(script.module(site.file), "")
-    place = script.argument(site, 0, "map_func")
-    if place is None:
-        raise CannotRewrite("the function is not written out in the call")
-    wanted = ast.dump(ast.parse(f"({script.expression(place)})", mode="eval").body)
-    for node in module.nodes:
-        if isinstance(node, ast.expr) and node.lineno == place.line and ast.dump(node) == wanted:
-            function = function_of(module, node)
-            if function is not None and elementwise(module, function):
-                return
-    raise CannotRewrite("the function may not do the same to a batch as to each sample")
+    module, function = mapped(script, site)
+    if function is None or not elementwise(module, function):
+        raise CannotRewrite("the function may not do the same to a batch as to each sample")

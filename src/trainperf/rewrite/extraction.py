@@ -7,7 +7,7 @@ from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_st
 from trainperf.rewrite.imports import block_end
 from trainperf.rewrite.statements import first_line
 from trainperf.rewrite.wrapping import Around, indentation, siblings
-from trainperf.source.text import Source
+from trainperf.source.text import Function, Source
 
 GAP = 2
 """Empty lines around a function at the top of a module."""
@@ -42,6 +42,22 @@ def into_function(
         before = ""
     insert = Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
     return [insert, Replace((start, end), indent + call)]
+
+
+def split(source: Source, around: Around, result: str, head: str) -> list[Edit]:
+    """End a function ahead of a statement of its body, and put what follows under `head`."""
+    statement, block = around[-1]
+    owner = next((node for node, _ in reversed(around[:-1])), None)
+    if not isinstance(owner, Function) or block is not owner.body:
+        raise CannotRewrite(f"{source.name}:{statement.lineno} is no statement of a function")
+    inner = source.indent(source.start(statement))
+    outer = source.indent(source.span(owner)[0])
+    if inner is None or outer is None:
+        raise CannotRewrite(f"the statement in {source.name}:{statement.lineno} shares its line")
+    place, new = _with_comments(source, first_line(source, statement)), source.newline
+    gap = new * (1 if outer else GAP)
+    text = f"{inner}{result}{new}{gap}{outer}{head}{new}"
+    return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
 
 
 def _with_comments(source: Source, start: int) -> int:

@@ -287,6 +287,15 @@ class Script(Reading):
         edits = loops.part_into_generator(file.source, loop, part, name, results, call)
         self._edit(file, edits)
 
+    def split_function(self, site: Site, result: str, head: str) -> None:
+        """End a function ahead of the statement at `site` with `result`; the rest is under `head`.
+
+        `head` is the line `def …:` of a function of its own, as far indented as the first.
+        """
+        file = self._file(site.file)
+        names_imported(f"{head}\n    {result}")  # refuses what is no statement
+        self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
+
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
         found = self._file(file)

@@ -148,6 +148,14 @@ class Script(Reading):
         calls = file.source.call(site), file.source.call(ahead_of)
         self._edit(file, layout.move_call(file.source, *calls))
 
+    def replace_last_call(self, site: Site, call: str) -> None:
+        """Put `call`, such as `.cache()`, in place of the last call of the chain at `site`."""
+        check_expression(f"_{call}")
+        file = self._file(site.file)
+        node = file.source.call(site)
+        _, gone = layout.drop_call(file.source, node)
+        self._edit(file, [*gone, *layout.append(file.source, node, call)])
+
     def move_call_behind(self, site: Site, behind: Site) -> None:
         """Move the last call of the chain at `site` behind another call, of its statement or not.
 

@@ -15,6 +15,7 @@ from trainperf.model import (
     LayerFacts,
     Loop,
     ModelFacts,
+    PaddedPlace,
     Padding,
     Retracing,
     Site,
@@ -272,5 +273,11 @@ def padding(observed: Observed) -> Padding | None:
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
+            place=_padded_place(event.get("place")),
+            masked=event.get("masked"),
         )
     return None
+
+
+def _padded_place(seen: dict[str, Any] | None) -> PaddedPlace | None:
+    return None if not seen else PaddedPlace(**{**seen, "along": tuple(seen["along"])})

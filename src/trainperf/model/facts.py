@@ -243,12 +243,30 @@ class Retracing:
 
 
 @dataclass(frozen=True)
+class PaddedPlace:
+    """Where in a batch its padded sequences are: in `batch[at]`, padded with `value`.
+
+    `kind` is "tensor" where the batch is that tensor itself, or "list", "tuple", "dict". `along`
+    are the members that hold something for each step of them, `at` among them. Sequences of
+    `features` have a vector for each step, and end with zeros.
+    """
+
+    kind: str
+    at: int | str
+    along: tuple[int | str, ...]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
     `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
     mean padded length would be if the sequences seen were batched by length,
-    `longest_length` if each batch were padded to its own longest; None if not known.
+    `longest_length` if each batch were padded to its own longest; None if not known. `place` says
+    where in a batch its sequences are, and `masked` whether the model gave the same without their
+    padding; None where that is not known.
     """
 
     mean_length: float
@@ -257,6 +275,8 @@ class Padding:
     sequences: int
     where: Site | None = None
     longest_length: float | None = None
+    place: PaddedPlace | None = None
+    masked: bool | None = None
 
 
 @dataclass(frozen=True)

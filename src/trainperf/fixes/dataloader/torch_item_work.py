@@ -41,6 +41,18 @@ torch.save(prepared, "prepared.pt")
 def __getitem__(self, index):
     return augment(self.prepared[index])"""
 
+KEPT = """\
+@made_once  # keeps what it returned for an index
+def prepared(self, index):
+    return resize(decode(self.files[index]))
+
+def __getitem__(self, index):
+    return augment(self.prepared(index))"""
+
+COLLATE_ADVICE = "Collate with one array operation for the whole batch."
+ITEMS_ADVICE = "Prepare once what is the same in every epoch; do the rest for whole batches."
+KEEP_ADVICE = "Make what is the same in every epoch once, and keep it."
+
 FOR_COLLATE = """\
 def collate(samples):
     # one array operation for the batch, no loop over its elements
@@ -145,10 +157,8 @@ class ItemWork(Fix):
             bound=bound,
             bound_basis="items and collating cost nothing",
             where=() if place is None else (place,),
-            advice="Collate with one array operation for the whole batch."
-            if collating
-            else "Prepare once what is the same in every epoch; do the rest for whole batches.",
-            snippet=FOR_COLLATE if collating else FOR_ITEMS,
+            advice=COLLATE_ADVICE if collating else KEEP_ADVICE if kept else ITEMS_ADVICE,
+            snippet=FOR_COLLATE if collating else KEPT if kept else FOR_ITEMS,
             data=kept,
             equivalence=Equivalence.EXACT if kept else None,
             rewritable=bool(kept),

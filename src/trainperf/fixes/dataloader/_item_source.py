@@ -29,6 +29,12 @@ KNOWN = (
 )  # fmt: skip
 """Modules whose functions give the same for the same arguments, those named as random aside."""
 
+SAMPLERS = tuple(
+    f"torch.utils.data.{name}"
+    for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
+"""Objects that draw when they are gone through, not when they are made."""
+
 HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
 """Names of what an object holds that may be called: it makes the same of the same."""
 
@@ -61,12 +67,16 @@ def repeats(module: Module, node: ast.AST, seen: frozenset[int] = frozenset()) -
 
 
 def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
-    if isinstance(call.func, ast.Name) and call.func.id == "super":
-        return False  # has no meaning outside the class
     own = function_of(module, call.func)
     if own is not None:
         return id(own) in seen or repeats(module, own, seen | {id(own)})
+    made = module.definition(call.func)
+    if isinstance(made, ast.ClassDef):
+        inits = [n for n in made.body if isinstance(n, FUNCTIONS) and n.name == "__init__"]
+        return all(repeats(module, each, seen | {id(each)}) for each in inits)
     name = module.name(call.func)
+    if name in SAMPLERS:
+        return True
     last = (name or ast.unparse(call.func)).rpartition(".")[2]
     if RANDOM.search(last) and not (name or "").startswith("torchvision.transforms."):
         return False
@@ -89,6 +99,8 @@ def _leaves(statement: ast.stmt) -> bool:
         if isinstance(node, ast.Nonlocal | ast.ClassDef | ast.NamedExpr | ast.Delete):
             return True
         if isinstance(node, ast.Attribute) and _private(node.attr):
+            return True
+        if isinstance(node, ast.Name) and node.id == "super":  # has no meaning outside the class
             return True
         if _changes_self(node):
             return True

@@ -69,9 +69,10 @@ class Loader:
 
     `batches` is its length, None if it has none. `built` counts how many were built at
     this place while observed, `item` is the head of the user's `__getitem__` or
-    `__iter__`. `random` says that making items drew from a global random stream, `shared_state`
+    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
+    items made a second time were the same, and drew on no generator at all, `shared_state`
     why worker processes cannot simply take the dataset over (an open file, a lock, what
-    cannot be pickled), "" if nothing stands against it; both None where not looked at.
+    cannot be pickled), "" if nothing stands against it; all None where not looked at.
     `item_threads` is how many threads making items used at most.
     """
 
@@ -94,6 +95,7 @@ class Loader:
     sampler: str = ""
     built: int = 1
     random: bool | None = None
+    repeats: bool | None = None
     shared_state: str | None = None
     item_threads: int | None = None
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import tokenize
+from itertools import islice
+from keyword import iskeyword
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
@@ -66,6 +69,23 @@ def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:
         Insert(span[0], before, Rank.BEFORE_EXPRESSION, span),
         Insert(span[1], after, Rank.AFTER_EXPRESSION, span),
     ]
+
+
+def bracketed(source: Source, node: ast.expr) -> Span:
+    """Return the extent of an expression with the brackets that only hold it together."""
+    start, end = source.span(node)
+    before, after = (
+        list(islice(source.tokens_before(start), 2)),
+        next(source.tokens_from(end), None),
+    )
+    if not before or after is None or (before[0].string, after.string) != ("(", ")"):
+        return start, end
+    owner = before[1] if len(before) > 1 else None
+    called = owner is not None and (
+        owner.string in (")", "]")
+        or (owner.type in (tokenize.NAME, tokenize.STRING) and not iskeyword(owner.string))
+    )
+    return (start, end) if called else (before[0].start, after.end)
 
 
 def swap_calls(source: Source, outer: ast.expr) -> list[Edit]:

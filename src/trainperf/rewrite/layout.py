@@ -88,6 +88,26 @@ def bracketed(source: Source, node: ast.expr) -> Span:
     return (start, end) if called else (before[0].start, after.end)
 
 
+def numbered(source: Source, iterated: ast.expr, name: str) -> list[Edit]:
+    """Count the turns of the `for` loop over an expression: `for name, x in enumerate(…)`."""
+    loops = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.For) and node.iter is iterated
+    ]
+    if len(loops) != 1:
+        raise CannotRewrite("no `for` loop goes over what stands there")
+    target = loops[0].target
+    start, end = source.span(target)
+    bare = isinstance(target, ast.Tuple) and not source.text[start:end].startswith("(")
+    opened, closed = ("(", ")") if bare else ("", "")
+    return [
+        Insert(start, f"{name}, {opened}", Rank.BEFORE_EXPRESSION, (start, end)),
+        Insert(end, closed, Rank.AFTER_EXPRESSION, (start, end)),
+        *wrap(source, iterated, "enumerate({})"),
+    ]
+
+
 def swap_calls(source: Source, outer: ast.expr) -> list[Edit]:
     """Exchange the last two calls of a chain; what stands between them stays."""
     inner = outer.func.value if _is_method_call(outer) else None  # type: ignore[attr-defined]

@@ -141,6 +141,12 @@ class Script(Reading):
             return
         self._replace(file, node, value)
 
+    def number_turns(self, site: Site, name: str) -> None:
+        """Count the turns of the `for` loop over the expression at `site`, from 0, as `name`."""
+        check_expression(name)
+        file = self._file(site.file)
+        self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
+
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)

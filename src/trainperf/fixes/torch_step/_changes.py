@@ -64,10 +64,36 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         found = source.calls_in(loop, function.name)
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
-    step = source.counter(loop)
+    step = counted(script, loop, anchor)
     for _, call in found:
         call_site = source.site_of(script, call, anchor)
         script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
+
+
+COUNTERS = ("step", "batch_index", "turn", "step_index")
+
+
+def counted(script: Script, loop: source.Loop, near: Site) -> str:
+    """Return what counts the turns of a loop; one that has no counter is numbered.
+
+    Raises `CannotRewrite` where that cannot be.
+    """
+    try:
+        return source.counter(loop)
+    except CannotRewrite:
+        if not isinstance(loop, ast.For) or called_by(loop) in ("enumerate", "range"):
+            raise
+    taken = {node.id for node in ast.walk(script.module(near.file)) if isinstance(node, ast.Name)}
+    name = next((each for each in COUNTERS if each not in taken), None)
+    if name is None:
+        raise CannotRewrite("the loop has no counter of its steps, and no name is free for one")
+    script.number_turns(source.site_of(script, loop.iter, near), name)
+    return name
+
+
+def called_by(loop: ast.For) -> str:
+    """The name of what gives a loop its items, '' where that is no call."""
+    return source.called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
 
 
 def does_more(tree: ast.Module, function: Function) -> str:

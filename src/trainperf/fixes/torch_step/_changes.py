@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.source.statements import Function, keeps_state, root, walk
+from trainperf.source.statements import Function, called, keeps_state, root, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -93,7 +93,7 @@ def counted(script: Script, loop: source.Loop, near: Site) -> str:
 
 def called_by(loop: ast.For) -> str:
     """The name of what gives a loop its items, '' where that is no call."""
-    return source.called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
+    return called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
 
 
 def does_more(tree: ast.Module, function: Function) -> str:
@@ -116,7 +116,7 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
             return f"it has {ast.unparse(node)}"
         if not isinstance(node, ast.Call):
             continue
-        name = source.called(node)
+        name = called(node)
         if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
             return f"it calls {ast.unparse(node.func)}()"
         if name in seen or root(node.func) not in (name, "self"):
@@ -131,4 +131,4 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
 
 def trains(body: Iterable[ast.stmt]) -> bool:
     """Say whether statements call a backward or an update."""
-    return any(isinstance(node, ast.Call) and source.called(node) in TRAINS for node in walk(body))
+    return any(isinstance(node, ast.Call) and called(node) in TRAINS for node in walk(body))

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
 from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import WRITERS
-from trainperf.source.statements import Function
+from trainperf.source.statements import Function, called
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -70,14 +70,14 @@ def _reads_loss(call: ast.expr) -> bool:
 def _counts(call: ast.expr) -> bool:
     """Whether it is `(a == b).sum().item()` or `torch.sum(a == b).item()`: a whole number."""
     summed = _item_of(call)
-    if not isinstance(summed, ast.Call) or source.called(summed) != "sum" or summed.keywords:
+    if not isinstance(summed, ast.Call) or called(summed) != "sum" or summed.keywords:
         return False
     args = list(summed.args)
     if isinstance(summed.func, ast.Attribute) and ast.unparse(summed.func.value) != "torch":
         args = [summed.func.value, *args]
     return len(args) == 1 and (
         isinstance(args[0], ast.Compare)
-        or (isinstance(args[0], ast.Call) and source.called(args[0]) == "eq")
+        or (isinstance(args[0], ast.Call) and called(args[0]) == "eq")
     )
 
 
@@ -128,8 +128,8 @@ def _uses_of(script: Script, site: Site, name: str) -> list[Use]:
             raise CannotRewrite(f"{read.id} is used in a function of its own")
         strings = [index for index, each in enumerate(parents) if isinstance(each, ast.JoinedStr)]
         inside = parents[strings[-1] :] if strings else ()
-        called = [each for each in inside if isinstance(each, ast.Call)]
-        if any(source.called(each) not in OF_TENSORS for each in called):
+        calls = [each for each in inside if isinstance(each, ast.Call)]
+        if any(called(each) not in OF_TENSORS for each in calls):
             raise CannotRewrite(f"{read.id} is used by a call within a text")
     return uses
 
@@ -158,7 +158,7 @@ def _show_seldom(
     """Show a sum every so many steps, where its statement does nothing else with it."""
     statement = [each for each in parents if isinstance(each, ast.stmt)][-1]
     shows = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-    if not shows or source.called(statement.value) not in WRITERS:  # type: ignore[attr-defined]
+    if not shows or called(statement.value) not in WRITERS:  # type: ignore[attr-defined]
         raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
     shown = source.site_of(script, statement.value, site)  # type: ignore[attr-defined]
     log_seldom(script, shown, site, every)
@@ -173,7 +173,7 @@ def _appended(statement: ast.stmt, call: ast.expr) -> bool:
         return False
     added = statement.value
     plain = isinstance(added.func, ast.Attribute) and isinstance(added.func.value, ast.Name)
-    if not plain or source.called(added) != "append" or len(added.args) != 1:
+    if not plain or called(added) != "append" or len(added.args) != 1:
         return False
     return ast.dump(added.args[0]) == ast.dump(call)
 
@@ -220,7 +220,7 @@ def _as_numbers(use: Use) -> tuple[str, bool] | None:
         if above.attr not in ("append", "clear"):
             raise CannotRewrite(f"{name.id}.{above.attr} is used, in line {name.lineno}")
         return None
-    if isinstance(above, ast.Call) and source.called(above) == "len":
+    if isinstance(above, ast.Call) and called(above) == "len":
         return None
     if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
         return "float({})", True

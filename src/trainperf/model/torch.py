@@ -130,8 +130,8 @@ class TorchModel:
     """An outermost `nn.Module` that the loop calls.
 
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
-    its submodules by class. `attention` is the head of a `forward` of the user's that
-    seems to compute attention by hand. `graph_calls` is how many kernels one forward
+    its submodules by class. `attentions` are the heads of the user's functions that
+    seem to compute attention by hand. `graph_calls` is how many kernels one forward
     starts, None if not counted. `shapes` is how many different input shapes were seen.
     """
 
@@ -146,7 +146,7 @@ class TorchModel:
     dtypes: tuple[str, ...] = ()
     channels_last: bool | None = None
     image_input: bool = False  # its first argument has four dimensions
-    attention: Site | None = None
+    attentions: tuple[Site, ...] = ()
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False

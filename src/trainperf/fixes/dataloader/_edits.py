@@ -67,6 +67,12 @@ def set_setting(
     set_argument(script, site, wanted, Seen.of(data, name, DEFAULTS))
 
 
+def written(script: Script, site: Site, name: str) -> str | None:
+    """Return the source of a setting in the call at `site`, None if it is left out."""
+    argument = script.argument(site, POSITIONS[name], name)
+    return None if argument is None else script.expression(argument)
+
+
 def check_call(script: Script, site: Site) -> None:
     """Raise `CannotRewrite` unless the call at `site` is one of `DataLoader` itself.
 

@@ -24,13 +24,14 @@ class Framework:
 
 @dataclass(frozen=True)
 class Device:
-    """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
+    """The device of the training: "CPU", or "GPU" with its name and how many it uses.
 
+    "" where the run ended before that was known.
     `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
     `of_others` are those that other processes of the job use on this host, as NVML counts.
     """
 
-    kind: Literal["CPU", "GPU"]
+    kind: Literal["CPU", "GPU", ""]
     name: str
     count: int
     gpus: tuple[CudaDevice, ...] = ()

@@ -26,7 +26,7 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import added_lines, build_patch
 from trainperf.report import ignored
-from trainperf.report.assemble import cost_after
+from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
@@ -194,6 +194,9 @@ def _proven(
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = (*first.findings, *(one for one in hidden if one.id in kept))
     shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
+    apart = {one.fix for one, _ in tried.apart}
+    others = (one for one in (*first.findings, *hidden) if one.id in apart)
+    changing = pasteable((tried.choices.get(one.id, one) for one in others), first.cwd)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -214,6 +217,13 @@ def _proven(
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
+        experiment_changes=experiment_changes(
+            tried.apart,
+            {one.id: one for one in changing},
+            tried.trials,
+            tried.step_s,
+            evidence.loop.batch_size,
+        ),
         notes=(
             *first.notes,
             *rank.spinning(evidence, tried.trying, tried.step_s),

@@ -273,5 +273,7 @@ def padding(observed: Observed) -> Padding | None:
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
+            quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
+            leaf=event.get("leaf", 0),
         )
     return None

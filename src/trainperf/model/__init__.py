@@ -22,6 +22,7 @@ from trainperf.model.diagnosis import (
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
+from trainperf.model.experiments import ExperimentChange, ExperimentWay
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
@@ -103,6 +104,8 @@ __all__ = [
     "Event",
     "Evidence",
     "Exchange",
+    "ExperimentChange",
+    "ExperimentWay",
     "Finding",
     "Framework",
     "Function",

@@ -8,6 +8,7 @@ from typing import Literal
 from trainperf.model.basics import Site
 from trainperf.model.check import Check
 from trainperf.model.container import ContainerUse
+from trainperf.model.experiments import ExperimentChange
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.instance import Cost
@@ -220,3 +221,4 @@ class Diagnosis:
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
     training: Training | None = None  # None: no loop was seen
+    experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training

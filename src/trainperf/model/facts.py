@@ -250,6 +250,8 @@ class Padding:
     `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
+    `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
+    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
     """
 
     mean_length: float
@@ -258,6 +260,8 @@ class Padding:
     sequences: int
     where: Site | None = None
     longest_length: float | None = None
+    quartiles: tuple[int, ...] = ()
+    leaf: int = 0
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from trainperf.run.caches import filled
 from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
+from trainperf.trial.experiments import of_another
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
@@ -44,8 +45,9 @@ class Tried:
     `sources` are the files that it changes, by path, as it leaves them.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
-    `choices` are the findings of kept fixes that could be made in several ways, by id,
-    with the best way.
+    `choices` are the findings of fixes that pay and could be made in several ways, by id,
+    with the best way. `apart` are the trials of fixes that pay and make another experiment of the
+    script, each with the patch that holds this fix alone.
     """
 
     trying: Trials
@@ -57,6 +59,7 @@ class Tried:
     own_s: float | None = None
     step_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
+    apart: tuple[tuple[Trial, Patch], ...] = ()
 
 
 def try_fixes(
@@ -134,6 +137,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline, written = engine.baseline(), edits.write(stacked.fixes)
+    apart = of_another(found.values(), measured, planned.chosen, baseline)
     return Tried(
         trying=Trials(
             planned.how.mode,
@@ -148,6 +152,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         own_s=baseline.own_s,
         step_s=baseline.step_s,
         choices=sorted_out.choices,
+        apart=tuple((one, edits.write((one.fix,)).patch) for one in apart),
     )
 
 

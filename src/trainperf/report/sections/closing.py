@@ -11,6 +11,7 @@ from trainperf.report import ignored as ignoring
 from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
+from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.findings import HELD_UP
 from trainperf.report.sections.training import change
 
@@ -76,11 +77,17 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
     """Print the commands that lead on."""
     patch = diagnosis.patch
     if patch is not None:
-        _list("Not in the patch", patch.skipped, page)
+        _list("Not in the patch", left_out(diagnosis), page)
         _environment(patch, page)
     if then := commands(diagnosis, saved, patch_file):
         page.heading("Next")
         page.add(Commands(tuple(then)))
+
+
+def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
+    """What the patch lacks, and why; without that which has a section of its own."""
+    skipped = diagnosis.patch.skipped if diagnosis.patch is not None else ()
+    return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
 
 def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
@@ -270,14 +277,10 @@ def _pays(stack: Stack) -> str:
 
 
 def _apart(diagnosis: Diagnosis) -> str:
-    """Say what the best of the changes gives that are another experiment: no other was kept."""
-    apart = [one for one in diagnosis.trials if one.outcome is Outcome.CHANGES]
-    best = max(apart, key=lambda one: one.speedup or 0.0)
-    figure = units.measured(best.speedup or 0.0, best.low, best.high)
-    return (
-        f"No edit that leaves the experiment as it is made it faster; {best.fix}, which changes "
-        f"it, gives {figure}."
-    )
+    """Say that no other change was kept than those that are another experiment; no figure."""
+    many = len({one.fix for one in diagnosis.trials if one.outcome is Outcome.CHANGES})
+    others = "one change that alters it did" if many == 1 else f"{many} changes that alter it did"
+    return f"No edit that leaves the experiment as it is made it faster; {others}, see above."
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:

@@ -8,6 +8,7 @@ from itertools import groupby
 from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import BAD, GOOD, STRONG, WARN, Page, TrialRows, Tried
+from trainperf.report.sections.experiment import apart
 
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
@@ -61,12 +62,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
         page.gap()
         page.add(TrialRows(kept))
-    told = {one.id for one in diagnosis.findings}
-    rest = [
-        one
-        for one in found
-        if not one.kept and not (one.outcome is Outcome.CHANGES and one.fix in told)
-    ]
+    told = apart(diagnosis)
+    rest = [one for one in found if not one.kept and one.fix not in told]
     if kept and rest:
         page.gap()
     for words, those in groupby(rest, key=lambda one: heading(one, diagnosis)):

@@ -244,6 +244,22 @@ class Retracing:
 
 
 @dataclass(frozen=True)
+class PaddedPlace:
+    """Where in a batch its padded sequences are: in `batch[at]`, padded with `value`.
+
+    `kind` is "tensor" where the batch is that tensor itself, or "list", "tuple", "dict". `along`
+    are the members that hold something for each step of them, `at` among them. Sequences of
+    `features` have a vector for each step, and end with zeros.
+    """
+
+    kind: str
+    at: int | str
+    along: tuple[int | str, ...]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
@@ -252,6 +268,8 @@ class Padding:
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below; `leaf` says which tensor of a batch they are, counted as they are flattened.
+    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
+    without their padding; None where that is not known.
     """
 
     mean_length: float
@@ -262,6 +280,8 @@ class Padding:
     longest_length: float | None = None
     quartiles: tuple[int, ...] = ()
     leaf: int = 0
+    place: PaddedPlace | None = None
+    masked: bool | None = None
 
 
 @dataclass(frozen=True)

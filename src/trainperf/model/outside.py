@@ -34,7 +34,7 @@ class Spent:
 
     `seconds` in one turn, `share` of the turn. `name` is what was called ("predict",
     "evaluate", a function of the user's); `calls` how often in one turn, None where that
-    was not counted.
+    was not counted, and `rows` the most samples that one of them was given in arrays.
     """
 
     what: SpentOn
@@ -43,6 +43,7 @@ class Spent:
     name: str = ""
     calls: float | None = None
     where: Site | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

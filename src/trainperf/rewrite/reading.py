@@ -42,6 +42,10 @@ class Reading:
         source = self._file(site.file).source
         return source.text_of(source.expression(site))
 
+    def call(self, site: Site) -> ast.Call:
+        """Return the call at `site`, to be read and never changed."""
+        return self._file(site.file).source.call(site)
+
     def call_keywords(self, site: Site) -> dict[str, str]:
         """Return the keywords written out in the call at `site`, with their source text."""
         source = self._file(site.file).source

@@ -35,7 +35,27 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 def count_calls(loops: TensorFlowLoops, owner: Any) -> None:
     """Count the calls of a model that do not train it, and their time."""
     for name in ("predict", "predict_on_batch", "test_on_batch"):
-        replace(owner, name, loops.calls.counting(name))
+        replace(owner, name, loops.calls.counting(name, rows))
+
+
+def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    """How many samples `predict(self, x)` is given as arrays; None for all else.
+
+    Datasets and generators have none, and what Keras makes arrays of (lists of numbers, frames)
+    is not looked into.
+    """
+    given = args[1] if len(args) > 1 else kwargs.get("x")
+    if isinstance(given, dict):
+        given = list(given.values())
+    parts = given if isinstance(given, (list, tuple)) else [given]
+    counts = {_samples(one) for one in parts}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _samples(value: Any) -> int | None:
+    if type(value).__name__ not in ("ndarray", "EagerTensor"):
+        return None
+    return int(value.shape[0]) if len(value.shape) else None
 
 
 def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:

@@ -9,16 +9,23 @@ from functools import lru_cache
 from typing import Any
 
 WRITES = (
-    "print",
-    "format",
-    "write",
-    "log",
+    "add_scalar",
+    "add_scalars",
     "debug",
+    "error",
+    "format",
     "info",
-    "warning",
+    "log",
+    "log_metric",
+    "log_metrics",
+    "print",
     "set_description",
+    "set_description_str",
     "set_postfix",
     "set_postfix_str",
+    "warning",
+    "write",
+    "writerow",
 )
 """Names of functions and methods whose arguments go into text."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -32,7 +32,7 @@ class Exchange(Protocol):
 
 
 class FitCycles(Protocol):
-    """What is told of a `fit` that is called again and again."""
+    """The observer of a `fit` that is called again and again."""
 
     def fit_begins(self) -> None:
         """It is called once more."""

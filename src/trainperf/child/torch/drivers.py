@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TorchDriver(LoopDriver):
-    """What the drivers of PyTorch loops have in common."""
+    """Base of the drivers of PyTorch loops."""
 
     @property
     def loader(self) -> Any:

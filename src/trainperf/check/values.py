@@ -139,11 +139,6 @@ class Checked:
         return tuple(one.text for one in self.reasons if one.outcome == "failed")
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        """What leaves it undecided, and what else is to be known."""
-        return tuple(one.text for one in self.reasons if one.outcome != "failed")
-
-    @property
     def new(self) -> tuple[str, ...]:
         """The findings that make it fail."""
         failing = (one for one in self.reasons if one.outcome == "failed")

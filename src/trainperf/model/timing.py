@@ -150,7 +150,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class BetweenEpochs:
-    """What passes between the last step of an epoch and the first of the next.
+    """The time between the last step of an epoch and the first of the next.
 
     `seconds` in all; the parts are None where they were not seen. `epoch_steps` is
     the length of an epoch in steps, if known.

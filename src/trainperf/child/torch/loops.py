@@ -32,7 +32,7 @@ IN_BACKWARD = 0
 
 
 class TorchLoops(Loops):
-    """What the PyTorch hooks share; see `hooks.py`.
+    """The state that the PyTorch hooks share; see `hooks.py`.
 
     `optimizers` are those that updated weights, by their ids. What the calls of a step
     were, `model_calls` and what follows it, is filled in by `step.detail` while a few

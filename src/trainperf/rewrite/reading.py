@@ -42,6 +42,10 @@ class Reading:
         source = self._file(site.file).source
         return source.text_of(source.expression(site))
 
+    def call(self, site: Site) -> ast.Call:
+        """Return the call at `site`, to be read and never changed."""
+        return self._file(site.file).source.call(site)
+
     def call_keywords(self, site: Site) -> dict[str, str]:
         """Return the keywords written out in the call at `site`, with their source text."""
         source = self._file(site.file).source
@@ -84,6 +88,24 @@ class Reading:
     def module(self, file: str) -> ast.Module:
         """Return the syntax tree of a file, to be read and never changed."""
         return self._file(file).source.tree
+
+    def site_of(self, near: Site, node: ast.expr) -> Site:
+        """Return where an expression stands that is part of the file of another site."""
+        return self._file(near.file).source.site(node, near)
+
+    def names(self, file: str) -> set[str]:
+        """Return every name that a file binds or reads, wherever it stands."""
+        found: set[str] = set()
+        for node in ast.walk(self.module(file)):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, Function | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.alias):
+                found.add((node.asname or node.name).partition(".")[0])
+        return found
 
     def receiver(self, site: Site) -> Site:
         """Return where `x` of the call `x.method()` at `site` stands."""

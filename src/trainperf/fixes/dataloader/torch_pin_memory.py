@@ -28,7 +28,7 @@ LEAST_SHARE = 0.03
 speak of pinning from a few percent on)."""
 
 A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
-"""What a place is called that is not the CPU. A copy to the CPU must never go on while the
+"""Names of devices other than the CPU. A copy to the CPU must never go on while the
 program reads its result."""
 
 COPIES = "no time spent on copies"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 OFFERED = (4, 8)
-"""What is worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""
+"""Values worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""
 
 
 class PrefetchFactor(Fix):

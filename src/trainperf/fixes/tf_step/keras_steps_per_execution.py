@@ -29,7 +29,7 @@ STEPS = 16
 """Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
 
 STARTED_WITHIN_S = 0.005
-"""What handing a batch to the compiled step and starting it takes at most, Keras's callbacks and
+"""The most that handing a batch to the compiled step and starting it takes, Keras's callbacks and
 bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
 
 DOES_SOMETHING_S = 5e-6

@@ -7,6 +7,7 @@ from trainperf.model.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
     NO_EDIT,
+    OUTSIDE,
     Candidate,
     candidates,
     loosest,
@@ -235,6 +236,12 @@ def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(
     found, skipped = chosen(run, append("between", ".a()", epoch=epoch), append("one", ".b()"))
     assert {one.name: one.epoch for one in found} == {"between": Epoch(20, 0.5, 0.1), "one": None}
     assert skipped == []
+
+
+def test_what_a_finding_saves_outside_the_steps_is_not_tried_in_steps(run):
+    outside = finding("one", MAP, call=".cache()", outside=True)
+    _, skipped = chosen(run, outside)
+    assert [one.reason for one in skipped] == [OUTSIDE]
 
 
 def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):

@@ -33,6 +33,7 @@ from trainperf.model.facts import (
     Loop,
     ModelFacts,
     OwnWork,
+    PaddedPlace,
     Padding,
     PhaseUse,
     Retracing,
@@ -73,6 +74,7 @@ from trainperf.model.torch import (
     Trace,
 )
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -115,8 +117,10 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "Item",
     "LayerFacts",
     "Leg",
+    "Length",
     "Limits",
     "Link",
     "Loader",
@@ -135,6 +139,7 @@ __all__ = [
     "Overhead",
     "Overlap",
     "OwnWork",
+    "PaddedPlace",
     "Padding",
     "Parallel",
     "Patch",
@@ -173,6 +178,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "TraceFile",
+    "Training",
     "Trial",
     "Trials",
     "Verdict",

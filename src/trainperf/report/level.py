@@ -74,8 +74,12 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
         yield from stack.fixes
 
 
+NO_GAIN = (Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.LOSES)
+"""Outcomes of changes that make this training no faster."""
+
+
 def _counts(trial: Trial | None) -> bool:
-    return trial is None or trial.outcome not in (Outcome.NO_EFFECT, Outcome.SLOWER)
+    return trial is None or trial.outcome not in NO_GAIN
 
 
 def _worth(finding: Finding, trial: Trial | None) -> float | None:

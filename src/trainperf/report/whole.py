@@ -25,6 +25,7 @@ from trainperf.report.sections import (
     stack,
     step,
     storage,
+    training,
     trials,
 )
 
@@ -64,6 +65,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
         section("remains", diagnosis, remains.remains),
         section("trials", diagnosis, trials.trials),
         section("stack", diagnosis, stack.stack),
+        section("training", diagnosis, training.training),
         section("experiment", diagnosis, experiments),
         section("practices", diagnosis, findings.practices),
         section("not_measured", diagnosis, closing.not_measured),

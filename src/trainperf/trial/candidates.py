@@ -16,6 +16,7 @@ from trainperf.rewrite import default_reader
 from trainperf.trial.epochs import epoch_of
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
+OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
 WORK = "samples_per_step"
@@ -115,6 +116,8 @@ def candidates(
             reason = NO_EDIT
         elif fix is not None and fix.between_epochs and epoch_of(finding) is None:
             reason = BETWEEN
+        elif finding.data.get("outside"):
+            reason = OUTSIDE
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))
             continue

@@ -36,14 +36,20 @@ def sort_out(
     candidates: Sequence[Candidate],
     baseline: Baseline,
     why_late: str,
+    steps: int | None = None,
 ) -> SortedOut:
-    """Judge each candidate, and of the variants of a fix choose the fastest that is kept."""
+    """Judge each candidate, and of the variants of a fix choose the fastest that is kept.
+
+    `steps` are those of the whole training, None where its length is not known: what costs more
+    once than so many steps save is not kept.
+    """
     best: dict[str, tuple[Trial, Measured, Candidate]] = {}
     others: list[Trial] = []
     for one, candidate in zip(measured, candidates, strict=True):
         fix = candidate.fixes[0]
         found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
         found = replace(found, fix=fix, variant=candidate.variant)
+        found = _in_the_whole_training(found, steps)
         if candidate.apart and found.kept:
             found = replace(found, outcome=Outcome.CHANGES, reason=APART.format(fix), kept=False)
         before = best.get(fix)
@@ -65,6 +71,18 @@ def sort_out(
             if candidate.finding is not None and found.outcome in PAYS
         },
     )
+
+
+def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
+    """The trial as it stands for a training of so many steps."""
+    even = found.break_even_steps
+    if not found.kept or steps is None or even is None or even <= steps:
+        return found
+    reason = (
+        f"the {found.one_off_s:.1f} s that it costs once are earned back after {even:,} steps, "
+        f"and this training has {steps:,}"
+    )
+    return replace(found, outcome=Outcome.LOSES, reason=reason, kept=False)
 
 
 def _beats(found: Trial, best: Trial) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import option_given
 from trainperf.model import Evidence
+from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -25,7 +25,7 @@ PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 """Expressions that need no parentheses beside an operator."""
 
 KERAS_DEFAULT = 32
-"""What `fit` makes batches of where it is not told (Keras 2 and 3)."""
+"""The batch size of `fit` without an argument (Keras 2 and 3)."""
 
 ARRAYS = ("numpy", "tensors")
 """Inputs of `fit` that it batches itself."""
@@ -58,32 +58,39 @@ def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | Non
     with all else that reads it; what the call is given otherwise, in the call. `fit` is the call
     that trains, where that is another: an epoch keeps its samples if that is told its steps.
     """
-    times, now = int(data["samples_per_step"]), int(data[NAME])
+    times = int(data["samples_per_step"])
     call = ast.parse(f"({script.expression(site)})", mode="eval").body
     called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
     if called not in PLACES:
         raise CannotRewrite(f"the batches are made by {called or 'something'}")
     given = script.argument(site, PLACES[called], NAME)
-    if given is None:
-        _check_default(script, site, called, now)
-    literal = given and _literal_behind(script, site, PLACES[called], data)
+    names = frozenset() if given is None else _names_of(script, given)
     fit = site if called == "fit" else fit
     if fit is not None and fit.exact:
-        changed = _names_of(script, given) if given and literal else frozenset()
-        _fewer_steps(script, fit, changed, times)
-    if given is None:
-        script.set_keyword(site, NAME, str(times * now))
-    elif literal is not None:
-        script.replace_call(literal, str(times * now))
-    else:
-        script.replace_call(given, _multiplied(script.expression(given), times))
+        at_origin = _set(script.copy(), site, called, data)
+        _fewer_steps(script, fit, names if at_origin else frozenset(), times)
+    _set(script, site, called, data)
 
 
-def _multiplied(text: str, times: int) -> str:
-    if text.isdigit():
-        return str(times * int(text))
+def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bool:
+    """Make the batches of a call larger; whether that was done where the call has its size from."""
+    times, now, place = int(data["samples_per_step"]), int(data[NAME]), PLACES[called]
+    given = script.argument(site, place, NAME)
+    text = "" if given is None else script.expression(given)
+    if given is not None and text.isdigit():
+        script.replace_call(given, str(times * int(text)))
+        return False
+    wanted = Wanted(NAME, str(times * now), place)
+    try:
+        set_at_origin(script, site, wanted, Seen.of({**data, "now": now}, NAME, {}), shared=True)
+        return given is not None
+    except CannotRewrite:
+        if given is None:
+            _by_default(script, site, called, now, times)
+            return False
     plain = isinstance(ast.parse(text, mode="eval").body, PLAIN)
-    return f"{times} * {text}" if plain else f"{times} * ({text})"
+    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+    return False
 
 
 def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int) -> None:
@@ -133,20 +140,8 @@ def _read_in(node: ast.expr) -> Iterator[str]:
             yield one.id
 
 
-def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, Any]) -> Site | None:
-    """Where the literal stands that the run had its batch size from; None if from elsewhere."""
-    try:
-        where, found = script.origin(site, place, NAME, shared=True)
-    except CannotRewrite:
-        return None
-    now, times = int(data[NAME]), int(data["samples_per_step"])
-    used = type(found.value) is int and found.value == now
-    allowed = found.choices is None or times * now in found.choices
-    given = option_given(data.get("given") or (), found.options)
-    return where if used and allowed and not given else None
-
-
-def _check_default(script: Script, site: Site, called: str, now: int) -> None:
+def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
     given = script.call_keywords(site)
     if called != "fit" or now != KERAS_DEFAULT or STEPS in given:
         raise CannotRewrite(f"{NAME} is not written out in the call")
+    script.set_keyword(site, NAME, str(times * now))

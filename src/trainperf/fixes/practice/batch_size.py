@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
+from trainperf.fixes.common.seen import seen
 from trainperf.fixes.common.step import (
     at_most,
     bound_by,
@@ -17,7 +18,6 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.fixes.dataloader._edits import options_given
 from trainperf.fixes.practice._batch_size_edits import chosen, enlarge
 from trainperf.fixes.practice._batch_size_words import adjusted
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Measure, PhaseUse, Probe
@@ -337,7 +337,7 @@ def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     """What the edit must know of the run, and what its trials compare: samples, not steps."""
     return {
         "batch_size": size,
-        "given": options_given(evidence),
+        **seen(evidence, batch_size=size),
         "variants": [{"batch": times * size, "samples_per_step": times} for times in LARGER],
         "samples_per_step": LARGER[0],
     }

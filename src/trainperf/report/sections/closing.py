@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 
 from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
@@ -12,9 +13,10 @@ from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.findings import HELD_UP
+from trainperf.report.sections.training import change
 
 FULL = "every section of this report"
-"""What a short report leaves to `--full`."""
+"""The rest of a short report, which `--full` prints."""
 
 MOST = 4
 """How many things that were not measured a short report names."""
@@ -211,7 +213,7 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
     """The last line of the report and its style; empty where nothing can be said."""
     stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
     if stack is not None and stack.fixes:
-        return _apply(len(stack.fixes)) + _gain(stack), GOOD
+        return _apply(len(stack.fixes)) + _gain(diagnosis, stack), GOOD
     if kept:
         best = max(kept, key=lambda trial: trial.speedup or 0.0)
         if best.speedup is None:
@@ -245,9 +247,15 @@ def _apply(many: int) -> str:
     return "Apply this change: " if many == 1 else f"Apply these {many} changes: "
 
 
-def _gain(stack: Stack) -> str:
-    """Say what changes: speed-up, samples per second (or the step), an epoch."""
+def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
+    """Say what changes: the whole training beside its steps, where its length is known.
+
+    Else the speed-up, samples per second (or the step), an epoch, and from when on it pays.
+    """
     text = units.measured(stack.speedup, stack.low, stack.high)
+    whole = change(diagnosis)
+    if whole:
+        return f"your training as configured {whole}, its steps {text}"
     before, after = stack.before_samples_per_s, stack.after_samples_per_s
     if before is not None and after is not None:
         text += f", {units.number(before)} → {units.rate(after, 'samples')}"
@@ -257,7 +265,15 @@ def _gain(stack: Stack) -> str:
     if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
         times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
         text += f", an epoch {' → '.join(times)}"
-    return text
+    return text + _pays(stack)
+
+
+def _pays(stack: Stack) -> str:
+    """From which length on the changes pay, where they cost something once."""
+    saved = stack.before_step_s - stack.after_step_s
+    if not stack.once_seconds or stack.once_seconds < 0 or saved <= 0:
+        return ""
+    return f"; it pays from {math.ceil(stack.once_seconds / saved):,} steps on"
 
 
 def _apart(diagnosis: Diagnosis) -> str:
@@ -272,6 +288,8 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
     became = []
     if tried & {Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.REDUNDANT}:
         became.append("made it no faster")
+    if Outcome.LOSES in tried:
+        became.append("does not pay in a training of this length")
     if Outcome.LOSSES_DIFFER in tried:
         became.append("changed its losses")
     if Outcome.FAILED in tried:

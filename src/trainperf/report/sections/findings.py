@@ -16,7 +16,7 @@ EQUIVALENCE = {
     Equivalence.SEMANTICS: "changes the experiment",
     Equivalence.ENVIRONMENT: "environment: no change to the source",
 }
-"""What a fix may change, in words for people."""
+"""Each equivalence in words."""
 
 HELD_UP = ("input", "storage", "host", "sync")
 """Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""

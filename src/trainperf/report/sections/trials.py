@@ -13,6 +13,7 @@ from trainperf.report.sections.experiment import apart
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
+    Outcome.LOSES: ("tried, faster, but too dear for this training", WARN),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
     Outcome.NO_EFFECT: ("tried, no measurable effect", WARN),
     Outcome.SLOWER: ("tried, slower", WARN),
@@ -21,6 +22,9 @@ GROUPS = {
     Outcome.NOT_TRIED: ("not tried", STRONG),
 }
 """The outcomes in the order of the report: how each is headed, and in what style."""
+
+SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
+"""Outcomes that no figure of the trial explains."""
 
 BEATEN = "tried, another way to make the same change gives more"
 ALONE = "tried alone, not on top of what is kept"
@@ -99,7 +103,7 @@ def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
         kept=trial.kept,
         pairs=f"{trial.pairs:,}",
         steps=f"{trial.steps:,}",
-        reason=trial.why if trial.outcome is Outcome.NOT_TRIED else trial.note,
+        reason=trial.why if trial.outcome in SAYS_WHY else trial.note,
         once=once(trial),
     )
 

@@ -27,6 +27,7 @@ MANY = 9
 STATES = {
     Outcome.KEPT: "good",
     Outcome.CHANGES: "warn",
+    Outcome.LOSES: "warn",
     Outcome.REDUNDANT: "warn",
     Outcome.NO_EFFECT: "warn",
     Outcome.SLOWER: "warn",

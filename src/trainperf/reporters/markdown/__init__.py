@@ -36,10 +36,10 @@ from trainperf.reporters.markdown.marked import (
 )
 
 COMMENT_LIMIT = 65_536
-"""What GitHub takes of a comment, in characters; here bytes, which are never fewer."""
+"""The longest comment that GitHub takes, in characters; here bytes, which are never fewer."""
 
 SUMMARY_LIMIT = 1024 * 1024
-"""What GitHub keeps of the summary of a step, in bytes; one that is longer is not shown."""
+"""The longest summary of a step that GitHub shows, in bytes."""
 
 _NONE = "not measured"
 

@@ -21,6 +21,8 @@ from trainperf.model import (
     ExperimentChange,
     ExperimentWay,
     Finding,
+    Item,
+    Length,
     NotTaken,
     Outcome,
     Overhead,
@@ -28,6 +30,7 @@ from trainperf.model import (
     PatchedFile,
     Site,
     Stack,
+    Training,
     Trial,
     Trials,
     Verdict,
@@ -131,6 +134,34 @@ THREE_KEPT = Stack(
     after_epoch_s=724.0,
 )
 
+LEDGER = Training(
+    Length(6000, "6 epochs of 1,000 steps", epochs=6, where=FIT),
+    seconds_now=864.0,
+    seconds_after=386.4,
+    low=369.8,
+    high=403.0,
+    items=(
+        Item("start", "imports", 1, 4.1, 4.1),
+        Item("start", "set-up", 1, 2.3, 2.3),
+        Item("start", "first step, with tracing", 1, 3.2, 3.2),
+        Item("steps", "training steps", 5999, 828.0, 341.2, FIT),
+        Item("between", "validation", 6, 22.2, 22.2),
+        Item("between", "opening the input again", 5, 4.2, 4.2),
+        Item("once", "what the changes cost once", 1, 0.0, 9.2),
+    ),
+)
+"""The whole training with the kept changes, by its ledger."""
+
+WHOLE_RUNS = replace(
+    LEDGER,
+    basis="whole runs",
+    seconds_now=868.5,
+    seconds_after=392.0,
+    low=390.2,
+    high=393.8,
+    runs=(866.1, 390.2, 393.8, 870.9),
+)
+
 TRIED = replace(
     INPUT_BOUND,
     findings=(PARALLEL_MAP, replace(CACHE, bound=1.8, rewritable=True), GPU_MODE),
@@ -138,6 +169,7 @@ TRIED = replace(
     trying=SIDE_BY_SIDE,
     control=CONTROL,
     stack=THREE_KEPT,
+    training=LEDGER,
     overhead=Overhead(0.000024, 0.0002, observing_s=21.2, trying_s=48.3),
     patch=Patch(
         TWO_EDITS,
@@ -165,6 +197,7 @@ ONE_KEPT = replace(
         ),
     ),
     stack=Stack(("tf_map_parallel",), 2.94, 2.88, 3.01, 12, 64, None, 0.138, 0.0469, 231.9, 681.8),
+    training=Training(None, reason="how often `while True` turns is not known"),
     patch=INPUT_BOUND.patch,
 )
 
@@ -172,6 +205,13 @@ NOTHING_KEPT = replace(
     TRIED,
     verdict=Verdict("host", "Host-bound: Python takes 9 % of each step.", utilization=0.91),
     findings=(STEPS_PER_CALL, PREFETCH),
+    training=replace(
+        LEDGER,
+        seconds_after=None,
+        low=None,
+        high=None,
+        items=tuple(replace(one, after_s=None) for one in LEDGER.items[:-1]),
+    ),
     trials=(
         ONE_KEPT.trials[2],
         Trial(
@@ -313,6 +353,7 @@ ALL_OUTCOMES = replace(
     ),
     trying=replace(SIDE_BY_SIDE, legs=9, budget_needed_s=281.0),
     stack=replace(THREE_KEPT, fixes=("tf_map_parallel", "tf_cache"), interaction=0.604),
+    training=WHOLE_RUNS,
     experiment_changes=(LARGER_BATCH, OTHER_LOSSES),
 )
 

@@ -62,6 +62,8 @@ def test_what_passes_between_epochs_comes_after_each_but_opening_the_input():
     assert told["callbacks at the ends of epochs"][:2] == (10, pytest.approx(1.0))
     assert told["opening the input again"][:2] == (9, pytest.approx(1.8))
     assert told["else between epochs"][:2] == (10, pytest.approx(1.0))
+    first = lines(made(between_epochs=replace(PAUSE, first_s=0.7)))
+    assert first["the first time besides (tracing)"][:2] == (1, 0.7)
 
 
 def test_evaluations_within_epochs_come_as_often_as_their_steps():

@@ -162,6 +162,7 @@ class BetweenEpochs:
     validation_s: float | None = None
     callbacks_s: float | None = None
     restart_s: float | None = None  # opening the iterator, to its first batch
+    first_s: float | None = None  # so much longer was the first: it traces the validation
 
     @property
     def sure(self) -> bool:

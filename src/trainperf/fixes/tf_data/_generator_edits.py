@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data._ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data._slice_edits import rows, use_slices
 from trainperf.model import Site
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import (
@@ -37,18 +38,26 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     """Let threads make the items of the generator that the call at `site` takes.
 
     `data` has "calls", how many at once, and may have "generator", where the run saw its head.
-    Raises `CannotRewrite` where an item may need what another has left.
+    One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" does
+    not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
+    what another has left.
     """
     head = _generator(script, site, data.get("generator"))
     function = script.definition(head)
     module = Module(script.module(head.file), "")
+    arrays = rows(module, function)
+    if arrays is not None and data.get("fits", True):
+        call = _call_at(script, module, site) if head.file == site.file else None
+        if call is not None and ast.unparse(call.func).endswith(".from_generator"):
+            use_slices(script, site, call, module, arrays)
+            return
     loop = _loop(function)
     _check(module, function, loop)
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")
     helper = put_in(script, head.file, IN_PARALLEL)
-    call = f"yield from {helper}({name}, {{}}, calls={data['calls']})"
-    script.loop_into_function(Site(head.file, loop.lineno), name, item, call)
+    made = f"yield from {helper}({name}, {{}}, calls={data['calls']})"
+    script.loop_into_function(Site(head.file, loop.lineno), name, item, made)
 
 
 # --------------------------------------------------------------------- which generator

@@ -12,7 +12,7 @@ PLAIN = CALL.replace("▸", "").replace("◂", "")
 
 def _left(source: str) -> Example:
     text = f"import tensorflow as tf\n\n\n{source}\n\n{CALL}"
-    return Example(before=text, after=text.replace(CALL, PLAIN), data={"calls": 4})
+    return Example(before=text, after=text.replace(CALL, PLAIN), data={"calls": 4, "fits": False})
 
 
 EXAMPLES = [
@@ -100,6 +100,42 @@ model.fit(train, steps_per_epoch=20)
 """,
         data={"calls": 2},
     ),
+    Example(
+        before="""\
+import numpy as np
+import tensorflow as tf
+
+x, y = load()
+
+
+def samples():
+    for i in range(len(x)):
+        yield x[i], y[i]
+
+
+ds = ▸tf.data.Dataset.from_generator(
+    samples, output_signature=(tf.TensorSpec((9,), tf.float32), tf.TensorSpec((), tf.int64))
+)◂.batch(32)
+""",
+        after="""\
+import numpy as np
+import tensorflow as tf
+
+x, y = load()
+
+
+def samples():
+    for i in range(len(x)):
+        yield x[i], y[i]
+
+
+ds = tf.data.Dataset.from_tensor_slices((np.asarray(x, np.float32), np.asarray(y, np.int64)))\
+.batch(32)
+""",
+        data={"calls": 2, "fits": True},
+    ),
+    # too large for another copy
+    _left("rows = load()\n\n\ndef samples():\n    for row in rows:\n        yield row\n"),
     # an item needs the one before
     _left(
         "def samples():\n    last = 0\n    for path in paths:\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
@@ -64,30 +64,37 @@ def body_into_function(source: Source, loop: Plain, name: str, item: str, call: 
 
 
 def part_into_generator(
-    source: Source, loop: Plain, part: Part, name: str, results: Sequence[str], call: str
+    source: Source,
+    loop: Plain,
+    part: Part,
+    name: str,
+    results: Mapping[str, str],
+    call: str,
 ) -> list[Edit]:
     """Move a loop's head, with the statements `part` of its body, into a generator above it.
 
-    The generator yields `results`; the loop goes over `call` of it, in which `{}` stands for
-    the call of the generator, and does the others, in their order.
+    The generator yields `results`, each under its name; the loop goes over `call` of it, in
+    which `{}` stands for the call of the generator, and does the others, in their order.
     """
     indent, step = _indents(source, loop)
     start = source.line_start(source.span(loop)[0])
-    first, last = loop.body[part[0]], loop.body[part[1] - 1]
+    first, empty = loop.body[0 if part[0] == part[1] else part[0]], part[0] == part[1]
     inner = source.indent(source.span(loop.body[0])[0])
-    stop = source.next_line(source.span(last)[1])
-    if inner is None or not source.ends_line(source.span(last)[1]):
+    last = _head_end(source, loop) if empty else source.span(loop.body[part[1] - 1])[1]
+    stop = source.next_line(last)
+    if inner is None or not source.ends_line(last):
         raise CannotRewrite(f"the loop in {source.name}:{loop.lineno} shares its lines")
     if lines_within_strings(source.text[start:stop]):
         raise CannotRewrite(f"a string goes over lines in {source.name}:{loop.lineno}")
     lead = (source.line_start(source.start(loop.body[0])), source.line_start(source.start(first)))
     new, listed = source.newline, ", ".join(results)
+    given = ", ".join(results.values())
     head = f"{indent}def {name}():{new}"
     above = source.text[source.line_start(start - 1) : start] if start else ""
     if above.strip() and not _first(source, loop):
         head = new + head
     text = (
-        f"{step}{inner}yield {listed}{new}{new}"
+        f"{step}{inner}yield {given}{new}{new}"
         f"{indent}for {listed} in {call.replace('{}', f'{name}()')}:{new}"
         f"{source.text[slice(*lead)]}"
     )

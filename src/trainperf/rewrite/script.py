@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
@@ -283,12 +283,12 @@ class Script(Reading):
         self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
 
     def loop_part_into_generator(
-        self, site: Site, part: tuple[int, int], name: str, results: Sequence[str], call: str
+        self, site: Site, part: loops.Part, name: str, results: Mapping[str, str], call: str
     ) -> None:
         """Move the `for` loop at `site`, with the statements `part` of it, into a generator.
 
         The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
-        which yields `results`.
+        which yields `results`, expressions by the names that the loop has for them.
         """
         file = self._file(site.file)
         loop = loops.at(file.source, site)

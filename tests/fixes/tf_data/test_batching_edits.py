@@ -76,6 +76,18 @@ SAME = {
         "\n\n"
         "said.append(train(data))\n"
     ),
+    "all of it in the call, under a comment": (
+        "for i in range(0, 60, n):\n"
+        "    # the step\n"
+        "    loss = ▸step(cut(data[i : i + n]), cut(i))◂\n"
+        "    print(i, loss)\n"
+    ),
+    "half of it in the call": (
+        "for i in range(0, 60, n):\n"
+        "    print(i)\n"
+        "    part = data[i : i + n]\n"
+        "    ▸step(cut(part), part)◂\n"
+    ),
     "a generator": (
         "def batches(values):\n"
         "    for i in range(0, 60, n):\n"
@@ -117,6 +129,9 @@ ALONE = {
     "there is only sometimes one": "if i % 2:\n        x = cut(i)\n    ▸step(x)◂\n",
     "it is left out at times": "if i % 2:\n        continue\n    x = cut(i)\n    ▸step(x)◂\n",
     "nothing is made": "▸step(i)◂\n",
+    "the call asks the model": "▸step(model(data[i]))◂\n",
+    "the call takes what the last returned": "loss = ▸step(cut(data[i], loss))◂\n",
+    "the call is made at times": "if i:\n        ▸step(cut(data[i]))◂\n",
     "it is of what the loop sets": "x = cut(i, data)\n    print(▸step(x)◂)\n    data = x[1:]\n",
 }
 

@@ -36,13 +36,20 @@ for epoch in range(epochs):
     def batches():
         for i in range(0, len(x), 32):
             chosen = order[i : i + 32]
-            yield i, chosen
+            yield i, x[chosen], y[chosen]
 
-    for i, chosen in ahead_of(batches()):
+    for i, batch_x, batch_y in ahead_of(batches()):
         started = time.time()
-        loss = model.train_on_batch(x[chosen], y[chosen])
+        loss = model.train_on_batch(batch_x, batch_y)
         print(epoch, i, loss, time.time() - started)
 """,
+    ),
+    Example(  # all of it in the call
+        before=HEAD
+        + "for i in range(n):\n    loss = ▸step(x[i * 8 : i * 8 + 8], None)◂\n    print(loss)\n",
+        after=NEW_HEAD
+        + "def batches():\n    for i in range(n):\n        yield x[i * 8 : i * 8 + 8]\n\n"
+        "for batch_x in ahead_of(batches()):\n    loss = step(batch_x, None)\n    print(loss)\n",
     ),
     Example(  # a generator of the file's own
         before=HEAD

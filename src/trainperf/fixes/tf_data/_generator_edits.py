@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data._ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data._mapped import call_at
 from trainperf.fixes.tf_data._slice_edits import rows, use_slices
 from trainperf.model import Site
 from trainperf.source.arguments import argument
@@ -47,7 +48,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     module = Module(script.module(head.file), "")
     arrays = rows(module, function)
     if arrays is not None and data.get("fits", True):
-        call = _call_at(script, module, site) if head.file == site.file else None
+        call = call_at(script, module, site) if head.file == site.file else None
         if call is not None and ast.unparse(call.func).endswith(".from_generator"):
             use_slices(script, site, call, module, arrays)
             return
@@ -73,23 +74,13 @@ def _generator(script: Script, site: Site, seen: object) -> Site:
         except CannotRewrite:
             pass  # a lambda around it
     module = Module(script.module(site.file), "")
-    call = _call_at(script, module, site)
+    call = call_at(script, module, site)
     called = ast.unparse(call.func).rpartition(".")[2]
     given = argument(call, GIVEN[called], 0) if called in GIVEN else None
     found = None if given is None else _definition(module, given, DEEP)
     if found is None or not _yields(found):
         raise CannotRewrite("where the generator is defined is not seen")
     return Site(site.file, found.lineno)
-
-
-def _call_at(script: Script, module: Module, site: Site) -> ast.Call:
-    """The call at a site, as a node of `module`."""
-    wanted = ast.dump(ast.parse(f"({script.expression(site)})", mode="eval").body)
-    for node in module.nodes:
-        here = isinstance(node, ast.Call) and node.end_lineno == site.end_line
-        if isinstance(node, ast.Call) and here and ast.dump(node) == wanted:
-            return node
-    raise CannotRewrite("the call was not found")
 
 
 def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:

@@ -282,6 +282,25 @@ class Script(Reading):
         loop = loops.at(file.source, site)
         self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
 
+    def loop_part_into_function(
+        self,
+        site: Site,
+        taken: int,
+        names: tuple[str, str],
+        results: Mapping[str, str],
+        call: str,
+    ) -> None:
+        """Turn the first `taken` statements of the `for` loop at `site` into a function of an item.
+
+        The function is called `names[0]`, takes `names[1]` and yields `results`, expressions by
+        the names that the loop has for them. The loop goes over `call`, in which `{}` stands for
+        its items.
+        """
+        file = self._file(site.file)
+        loop = loops.at(file.source, site)
+        edits = loops.part_into_function(file.source, loop, taken, names, results, call)
+        self._edit(file, edits)
+
     def loop_part_into_generator(
         self, site: Site, part: loops.Part, name: str, results: Mapping[str, str], call: str
     ) -> None:

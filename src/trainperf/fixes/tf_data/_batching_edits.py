@@ -14,10 +14,17 @@ from trainperf.fixes.tf_data._ahead import AHEAD_OF, free_name, put_in
 from trainperf.fixes.tf_data._mapped import call_at
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of
-from trainperf.source.iterations import arguments, carried, loaded, of_this_function, stored
+from trainperf.source.iterations import (
+    arguments,
+    carried,
+    changed_by,
+    loaded,
+    of_this_function,
+    stored,
+)
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, names, root
+from trainperf.source.statements import assigned, names, root
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -131,7 +138,7 @@ def _check_generator(
 ) -> None:
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
-    changed = _changed(body)
+    changed = changed_by(body)
     for name in sorted((loaded(function.body) - own) | names(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
@@ -246,7 +253,7 @@ def _check(module: Module, loop: Loop) -> None:
     ahead = loaded(loop.leading) & stored(loop.making)
     if ahead:
         raise CannotRewrite(f"the loop reads {sorted(ahead)[0]} before it makes it")
-    changed = _changed(others) - (own - stored(loop.leading))
+    changed = changed_by(others) - (own - stored(loop.leading))
     for name in sorted(loaded([*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
@@ -301,17 +308,3 @@ def _expressions(statements: Iterable[ast.stmt], but: Iterable[ast.expr]) -> set
         for node in ast.walk(each)
         if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
     }
-
-
-def _changed(statements: Iterable[ast.stmt]) -> set[str]:
-    """The names that some statements bind, fill or change in place."""
-    statements = list(statements)
-    found = stored(statements)
-    for node in (each for one in statements for each in ast.walk(one)):
-        found |= {root(target) for target in assigned(node)}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
-                found.add(root(node.func.value))
-            if node.func.attr == "shuffle":
-                found |= {root(each) for each in node.args}
-    return found - {"", "self"}

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data._ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data._collected_items import first_part
 from trainperf.fixes.tf_data._mapped import call_at
 from trainperf.fixes.tf_data._slice_edits import rows, use_slices
+from trainperf.fixes.tf_data._which_generator import YIELDS, generator_at
 from trainperf.model import Site
-from trainperf.source.arguments import argument
 from trainperf.source.iterations import (
     carried,
     changes_shared,
@@ -21,18 +22,11 @@ from trainperf.source.iterations import (
     stored,
 )
 from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.scopes import Function
 from trainperf.source.statements import names
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-GIVEN = {"from_generator": "generator", "fit": "x"}
-"""Calls that take a generator, and the name of the argument; `fit_generator` is gone."""
-
-YIELDS = (ast.Yield, ast.YieldFrom)
-DEEP = 4
-"""How many names, calls and lambdas lead from the call to the generator."""
 
 
 def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> None:
@@ -43,7 +37,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
     what another has left.
     """
-    head = _generator(script, site, data.get("generator"))
+    head = generator_at(script, site, data.get("generator"))
     function = script.definition(head)
     module = Module(script.module(head.file), "")
     arrays = rows(module, function)
@@ -53,71 +47,24 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
             use_slices(script, site, call, module, arrays)
             return
     loop = _loop(function)
-    _check(module, function, loop)
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")
+    at = Site(head.file, loop.lineno)
+    try:
+        _check(module, function, loop)
+    except CannotRewrite as whole:
+        part = first_part(module, function, loop)
+        if part is None:
+            raise whole from None
+        for place, name_of in part.hoisted:
+            script.replace_call(script.site_of(at, place), name_of)
+        helper = put_in(script, head.file, IN_PARALLEL)
+        made = f"{helper}({name}, {{}}, calls={data['calls']})"
+        script.loop_part_into_function(at, part.taken, (name, item), part.results, made)
+        return
     helper = put_in(script, head.file, IN_PARALLEL)
     made = f"yield from {helper}({name}, {{}}, calls={data['calls']})"
-    script.loop_into_function(Site(head.file, loop.lineno), name, item, made)
-
-
-# --------------------------------------------------------------------- which generator
-
-
-def _generator(script: Script, site: Site, seen: object) -> Site:
-    """Where the generator's `def` stands: as the run saw it, or as the source says."""
-    if isinstance(seen, list | tuple) and len(seen) == 2:
-        head = Site(str(seen[0]), int(seen[1]))
-        try:
-            if _yields(script.definition(head)):
-                return head
-        except CannotRewrite:
-            pass  # a lambda around it
-    module = Module(script.module(site.file), "")
-    call = call_at(script, module, site)
-    called = ast.unparse(call.func).rpartition(".")[2]
-    given = argument(call, GIVEN[called], 0) if called in GIVEN else None
-    found = None if given is None else _definition(module, given, DEEP)
-    if found is None or not _yields(found):
-        raise CannotRewrite("where the generator is defined is not seen")
-    return Site(site.file, found.lineno)
-
-
-def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:
-    """Follow names, calls, lambdas and `functools.partial` to a function of the file."""
-    if not deep:
-        return None
-    node = module.value(node)
-    if isinstance(node, ast.Lambda):
-        return _definition(module, node.body, deep - 1)
-    if isinstance(node, ast.Call):
-        if module.name(node.func) == "functools.partial" and node.args:
-            return _definition(module, node.args[0], deep - 1)
-        return _definition(module, node.func, deep - 1)
-    if isinstance(node, ast.Attribute):
-        return _method(module, node)
-    found = module.definition(node)
-    if isinstance(found, ast.ClassDef):
-        return next((each for each in _methods(found) if each.name == "__call__"), None)
-    if isinstance(found, FUNCTIONS) and not _yields(found):
-        returned = [each.value for each in ast.walk(found) if isinstance(each, ast.Return)]
-        inner = returned[0] if len(returned) == 1 else None
-        return None if inner is None else _definition(module, inner, deep - 1)
-    return found
-
-
-def _method(module: Module, node: ast.Attribute) -> Function | None:
-    """The only method of this name in the file, whatever it is called on."""
-    found = [one for each in module.classes for one in _methods(each) if one.name == node.attr]
-    return found[0] if len(found) == 1 else None
-
-
-def _methods(node: ast.ClassDef) -> Iterator[Function]:
-    return (each for each in node.body if isinstance(each, FUNCTIONS))
-
-
-def _yields(function: Function) -> bool:
-    return any(isinstance(each, YIELDS) for each in of_this_function(function.body))
+    script.loop_into_function(at, name, item, made)
 
 
 # ------------------------------------------------------------- whether it can be taken apart
@@ -138,10 +85,6 @@ def _loop(function: Function) -> ast.For:
     loop = inner[0]
     if isinstance(loop, ast.While):
         raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
-    outside = [each for each in of_this_function(function.body) if isinstance(each, YIELDS)]
-    within = [each for each in of_this_function(loop.body) if isinstance(each, YIELDS)]
-    if len(outside) != len(within):
-        raise CannotRewrite("the generator yields outside its loop as well")
     if not any(isinstance(each, ast.Call) for each in of_this_function(loop.body)):
         raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
     return loop

@@ -134,17 +134,52 @@ ds = tf.data.Dataset.from_tensor_slices((np.asarray(x, np.float32), np.asarray(y
 """,
         data={"calls": 2, "fits": True},
     ),
+    Example(  # collected into batches
+        before=f"""\
+import tensorflow as tf
+
+
+def samples():
+    images = []
+    for path, _ in files:
+        images.append(load(path))
+        if len(images) == 32:
+            yield images
+            images = []
+
+
+{CALL}""",
+        after=f"""\
+import tensorflow as tf
+import collections
+import concurrent.futures
+
+
+{HELPER}
+
+def samples():
+    images = []
+
+    def make(item):
+        path, _ = item
+        yield load(path)
+
+    for made in in_parallel(make, files, calls=8):
+        images.append(made)
+        if len(images) == 32:
+            yield images
+            images = []
+
+
+{PLAIN}""",
+        data={"calls": 8},
+    ),
     # too large for another copy
     _left("rows = load()\n\n\ndef samples():\n    for row in rows:\n        yield row\n"),
     # an item needs the one before
     _left(
         "def samples():\n    last = 0\n    for path in paths:\n"
         "        last = mixed(last, load(path))\n        yield last\n"
-    ),
-    # a list that fills over several items
-    _left(
-        "def samples():\n    batch = []\n    for path in paths:\n        batch.append(load(path))\n"
-        "        if len(batch) == 32:\n            yield batch\n            batch = []\n"
     ),
     # an open file, read on from
     _left(

@@ -81,6 +81,16 @@ class Script(Reading):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.passing(name, value))
 
+    def add_entry(self, file: str, display: ast.Dict | ast.Call, name: str, value: str) -> None:
+        """Put `name` into a dictionary of `file` that is written out, or into a call."""
+        check_expression(value)
+        self._change_call(self._file(file), display, lambda change: change.plus(name, value))
+
+    def replace_node(self, file: str, node: ast.expr, value: str) -> None:
+        """Put the expression `value` in place of a node of the syntax tree of `file`."""
+        check_expression(value)
+        self._replace(self._file(file), node, value)
+
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""
         file = self._file(site.file)
@@ -128,11 +138,24 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.wrap(file.source, file.source.expression(site), template))
 
-    def replace_call(self, site: Site, value: str) -> None:
-        """Put the expression `value` in place of the call, or other expression, at `site`."""
+    def replace_call(self, site: Site, value: str, brackets: bool = False) -> None:
+        """Put the expression `value` in place of the call, or other expression, at `site`.
+
+        With `brackets`, those that only hold that expression together go as well.
+        """
         check_expression(value)
         file = self._file(site.file)
-        self._replace(file, file.source.expression(site), value)
+        node = file.source.expression(site)
+        if brackets:
+            self._edit(file, [Replace(layout.bracketed(file.source, node), value)])
+            return
+        self._replace(file, node, value)
+
+    def number_turns(self, site: Site, name: str) -> None:
+        """Count the turns of the `for` loop over the expression at `site`, from 0, as `name`."""
+        check_expression(name)
+        file = self._file(site.file)
+        self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
@@ -223,6 +246,16 @@ class Script(Reading):
         place = file.source.statement(site)
         edits = statements.removal(file.source, place, file.edits)
         self._edit(file, edits)
+
+    def remove_statements(self, sites: Sequence[Site]) -> None:
+        """Delete the statements that begin at `sites`, and the comments directly above them.
+
+        Raises `CannotRewrite` where that would leave a block empty.
+        """
+        for site in sites:
+            file = self._file(site.file)
+            places = [file.source.statement(each) for each in sites if each.file == site.file]
+            self._edit(file, statements.removals(file.source, places))
 
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
@@ -413,7 +446,10 @@ class Script(Reading):
             self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
-        self, file: EditedFile, call: ast.Call, change: Callable[[CallChange], CallChange]
+        self,
+        file: EditedFile,
+        call: ast.Call | ast.Dict,
+        change: Callable[[CallChange], CallChange],
     ) -> None:
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))

@@ -9,7 +9,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._batching_edits import make_batches_ahead
+from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
 
 HEAD = """\
 import random

@@ -6,7 +6,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._generator_edits import make_items_in_parallel
+from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n\nx, y = load()\n\n\n"
 CALL = "ds = ▸tf.data.Dataset.from_generator({})◂\n"

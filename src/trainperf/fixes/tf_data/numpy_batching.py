@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.tf_data._batching_edits import make_batches_ahead
-from trainperf.fixes.tf_data._batching_examples import EXAMPLES
+from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
+from trainperf.fixes.tf_data.edits.batching_examples import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import AHEAD_OF, free_name, put_in
-from trainperf.fixes.tf_data._mapped import call_at
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, free_name, put_in
+from trainperf.fixes.tf_data.edits.mapped import call_at
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of
 from trainperf.source.iterations import (

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import IN_PARALLEL, free_name, put_in
-from trainperf.fixes.tf_data._collected_items import first_part
-from trainperf.fixes.tf_data._mapped import call_at
-from trainperf.fixes.tf_data._slice_edits import rows, use_slices
-from trainperf.fixes.tf_data._which_generator import YIELDS, generator_at
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.collected import first_part
+from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.slices import rows, use_slices
+from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at
 from trainperf.model import Site
 from trainperf.source.iterations import (
     carried,

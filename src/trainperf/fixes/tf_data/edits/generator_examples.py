@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data._ahead import IN_PARALLEL
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL
 
 HELPER = IN_PARALLEL.format(futures="concurrent.futures", collections="collections")
 CALL = "ds = ▸tf.data.Dataset.from_generator(samples, output_types=tf.float32)◂\n"

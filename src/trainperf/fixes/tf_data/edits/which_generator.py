@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._mapped import call_at
+from trainperf.fixes.tf_data.edits.mapped import call_at
 from trainperf.model import Site
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import of_this_function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data._ahead import AHEAD_OF
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF
 
 HELPER = AHEAD_OF.format(futures="concurrent.futures", collections="collections")
 HEAD = "import numpy as np\n\n\n"

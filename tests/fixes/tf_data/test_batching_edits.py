@@ -15,27 +15,25 @@ HEAD = """\
 import random
 import threading
 
-threads = set()
-
 
 def cut(*part):
-    threads.add(threading.current_thread().name)
+    note(threading.current_thread().name)
     return part
 
 
 """
 
 
-def edited(text: str) -> str:
+def edited(text: str, calls: int = 1) -> str:
     script, (site, *_) = script_of(HEAD + text)
-    make_batches_ahead(script, site)
+    make_batches_ahead(script, site, calls)
     return result(script) or ""
 
 
-def refused(text: str) -> str:
+def refused(text: str, calls: int = 1) -> str:
     script, (site, *_) = script_of(HEAD + text)
     with pytest.raises(CannotRewrite) as error:
-        make_batches_ahead(script, site)
+        make_batches_ahead(script, site, calls)
     assert result(script) is None
     return str(error.value)
 
@@ -44,10 +42,11 @@ def steps(source: str) -> tuple[list[Any], bool]:
     """The arguments of every step of a script, and whether its own thread made batches."""
     given: list[Any] = []
     random.seed(5)
-    space: dict[str, Any] = {"n": 6, "data": list(range(60)), "said": given}
+    threads: set[str] = set()
+    space: dict[str, Any] = {"note": threads.add, "n": 6, "data": list(range(60)), "said": given}
     space["step"] = lambda *batch: given.append(batch) or len(given)
     exec(compile(source.replace("▸", "").replace("◂", ""), "train.py", "exec"), space)
-    return given, "MainThread" in space["threads"]
+    return given, "MainThread" in threads
 
 
 SAME = {
@@ -118,6 +117,25 @@ def test_each_step_is_given_the_same_batch(name: str) -> None:
     assert len(before) > 4
     assert in_main
     assert not still, "a thread makes the batches"
+
+
+APART = ("slices, epochs in another order", "a generator", "all of it in the call, under a comment")
+
+
+@pytest.mark.parametrize("name", APART)
+def test_several_threads_make_the_same_batches_in_the_same_order(name: str) -> None:
+    before, _ = steps(HEAD + SAME[name])
+    after, still = steps(edited(SAME[name], calls=3))
+
+    assert before == after
+    assert not still
+
+
+def test_batches_that_count_on_are_not_made_by_several_threads() -> None:
+    text = "for i in range(9):\n    x = cut(i, next(data))\n    ▸step(x)◂\n"
+
+    assert edited(text)
+    assert refused(text, calls=3) == "the batches are not made apart: next(data)"
 
 
 ALONE = {

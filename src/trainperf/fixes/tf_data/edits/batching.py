@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of
@@ -18,6 +19,7 @@ from trainperf.source.iterations import (
     arguments,
     carried,
     changed_by,
+    changes_shared,
     loaded,
     of_this_function,
     stored,
@@ -67,10 +69,11 @@ class Loop:
     """The function around it, or the module."""
 
 
-def make_batches_ahead(script: Script, site: Site) -> None:
+def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
     """Let a thread make the batches of the loop around the step that is called at `site`.
 
-    Raises `CannotRewrite` where a batch may depend on what the step before did.
+    With more `calls`, so many threads make a batch each. Raises `CannotRewrite` where a batch
+    may depend on what the step before did, or then on the batch before.
     """
     module = Module(script.module(site.file), "")
     node, statement = _loop(script, site)
@@ -78,6 +81,9 @@ def make_batches_ahead(script: Script, site: Site) -> None:
     if generator is not None:
         call, function = generator
         _check_generator(module, call, function, node.body)
+        if calls > 1:
+            make_apart(script, Site(site.file, function.lineno), calls)
+            return
         helper = put_in(script, site.file, AHEAD_OF)
         script.wrap_call(script.site_of(site, call), f"{helper}({{}})")
         return
@@ -85,12 +91,17 @@ def make_batches_ahead(script: Script, site: Site) -> None:
     loop = _parts(module, node, statement, step)
     results = {name: name for name in _results(loop)}
     _check(module, loop)
+    if calls > 1:
+        _check_apart(module, loop)
     for each in loop.hoisted:
         name = free_name(script, site.file, *(one for one in PARTS if one not in results))
         place = script.site_of(site, each)
         text = script.expression(place)
         results[name] = ast.unparse(each) if "\n" in text else text
         script.replace_call(place, name)
+    if calls > 1:
+        _in_parallel(script, site, loop, results, calls)
+        return
     helper = put_in(script, site.file, AHEAD_OF)
     name = free_name(script, site.file, "batches", "make_batches")
     script.loop_part_into_generator(
@@ -100,6 +111,26 @@ def make_batches_ahead(script: Script, site: Site) -> None:
         results,
         f"{helper}({{}})",
     )
+
+
+def _check_apart(module: Module, loop: Loop) -> None:
+    """Refuse batches that several threads could not make, each its own."""
+    if loop.leading:
+        raise CannotRewrite("the loop does something else before it makes its batch")
+    changed = changes_shared(module, [*loop.making, *map(ast.Expr, loop.hoisted)])
+    if changed:
+        raise CannotRewrite(f"the batches are not made apart: {changed}")
+
+
+def _in_parallel(
+    script: Script, site: Site, loop: Loop, results: dict[str, str], calls: int
+) -> None:
+    """Let several threads make a batch each, where it is made at the beginning of the loop."""
+    item = free_name(script, site.file, "item", "each_item")
+    name = free_name(script, site.file, "make_batch", "make_one_batch")
+    call = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
+    at = Site(site.file, loop.node.lineno)
+    script.loop_part_into_function(at, len(loop.making), (name, item), results, call)
 
 
 def _loop(script: Script, site: Site) -> tuple[ast.For, ast.stmt]:

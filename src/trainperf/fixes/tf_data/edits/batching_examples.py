@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL
 
-HELPER = AHEAD_OF.format(futures="concurrent.futures", collections="collections")
+HELPER, TOGETHER = (
+    each.format(futures="concurrent.futures", collections="collections")
+    for each in (AHEAD_OF, IN_PARALLEL)
+)
 HEAD = "import numpy as np\n\n\n"
 NEW_HEAD = (
     "import numpy as np\nimport collections\nimport concurrent.futures\n\n\n" + HELPER + "\n\n"
@@ -50,6 +53,22 @@ for epoch in range(epochs):
         after=NEW_HEAD
         + "def batches():\n    for i in range(n):\n        yield x[i * 8 : i * 8 + 8]\n\n"
         "for batch_x in ahead_of(batches()):\n    loss = step(batch_x, None)\n    print(loss)\n",
+    ),
+    Example(  # what is not defined in the file may be a model
+        before=HEAD + "for i in range(n):\n    a = augment(x[i * 8 : i * 8 + 8])\n"
+        "    print(▸model.train_on_batch(a, y[i * 8])◂)\n",
+        after=HEAD + "for i in range(n):\n    a = augment(x[i * 8 : i * 8 + 8])\n"
+        "    print(model.train_on_batch(a, y[i * 8]))\n",
+        data={"calls": 2},
+    ),
+    Example(  # several batches at once
+        before=HEAD + "for i in range(n):\n    a = np.flip(x[i * 8 : i * 8 + 8])\n"
+        "    loss = ▸model.train_on_batch(a, y[i * 8])◂\n",
+        after=NEW_HEAD.replace(HELPER, TOGETHER)
+        + "def make_batch(i):\n    a = np.flip(x[i * 8 : i * 8 + 8])\n    yield a, y[i * 8]\n\n"
+        "for a, batch_x in in_parallel(make_batch, range(n), calls=2):\n"
+        "    loss = model.train_on_batch(a, batch_x)\n",
+        data={"calls": 2},
     ),
     Example(  # a generator of the file's own
         before=HEAD

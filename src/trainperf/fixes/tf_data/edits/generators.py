@@ -46,6 +46,12 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
         if call is not None and ast.unparse(call.func).endswith(".from_generator"):
             use_slices(script, site, call, module, arrays)
             return
+    make_apart(script, head, data["calls"])
+
+
+def make_apart(script: Script, head: Site, calls: int) -> None:
+    """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
+    function, module = script.definition(head), Module(script.module(head.file), "")
     loop = _loop(function)
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")
@@ -59,11 +65,11 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
         for place, name_of in part.hoisted:
             script.replace_call(script.site_of(at, place), name_of)
         helper = put_in(script, head.file, IN_PARALLEL)
-        made = f"{helper}({name}, {{}}, calls={data['calls']})"
+        made = f"{helper}({name}, {{}}, calls={calls})"
         script.loop_part_into_function(at, part.taken, (name, item), part.results, made)
         return
     helper = put_in(script, head.file, IN_PARALLEL)
-    made = f"yield from {helper}({name}, {{}}, calls={data['calls']})"
+    made = f"yield from {helper}({name}, {{}}, calls={calls})"
     script.loop_into_function(at, name, item, made)
 
 

@@ -12,6 +12,7 @@ from trainperf.model import (
     ChangingNumber,
     Event,
     Framework,
+    FrozenBase,
     LayerFacts,
     Loop,
     ModelFacts,
@@ -129,6 +130,7 @@ def _model(event: dict[str, Any]) -> ModelFacts:
         ),
         jit_blocking_layers=tuple(event["jit_blocking"]),
         compile_where=site(event["compile_where"]),
+        frozen=FrozenBase(**event["frozen"]) if event.get("frozen") else None,
     )
 
 

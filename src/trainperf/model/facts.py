@@ -164,6 +164,20 @@ class LayerFacts:
 
 
 @dataclass(frozen=True)
+class FrozenBase:
+    """The first `layers` layers of a Keras model, whose weights do not train.
+
+    They give the same output for the same input, `bytes_per_sample` of it, and the rest of the
+    model needs nothing else. They have so many `parameters`; `trained` are those that do train.
+    """
+
+    layers: int
+    parameters: int
+    trained: int
+    bytes_per_sample: int
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """What a Keras model says of itself.
 
@@ -188,6 +202,7 @@ class ModelFacts:
     recurrent: tuple[LayerFacts, ...] = ()
     jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
+    frozen: FrozenBase | None = None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Baseline(Diagnosis):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Criteria:
     """What a check asks for; shares of 1. `least` is None where no utilisation is asked for.
 
     `fail_on` is "none", "any" or the speed-up from which a new finding fails the check.

@@ -104,7 +104,7 @@ def check(
     outputs.distinct([*kept.items(), *((one.format, one.file) for one in asked)])
     written = (saving, kept["the baseline"] if update else None, settings.json)
     outputs.check([*asked, *(outputs.Output("json", one) for one in written if one)])
-    wanted = checking.Wanted(most, least, settings.fail_on)
+    wanted = checking.Criteria(most, least, settings.fail_on)
     path = Path(save_baseline or baseline or "")
     new = saving is not None or (update and not path.exists())
     saved = None if new else checking.load(path, target.label)
@@ -178,8 +178,8 @@ def _runs(
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import check as checking
-    from trainperf.commands import exiting, outputs, session
-    from trainperf.commands._check_telling import aside
+    from trainperf.commands import outputs, session
+    from trainperf.commands.exit_status import exit_status
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
@@ -206,9 +206,9 @@ def _runs(
         print_report(runs.ended, settings)
         click.echo(
             f"nothing was checked: {_ended(runs.ended)}",
-            err=aside(outputs.parse(settings.output_format)),
+            err=outputs.takes_stdout(outputs.parse(settings.output_format)),
         )
-        status = exiting.exit_status(runs.ended, replace(settings, fail_on="none"))
+        status = exit_status(runs.ended, replace(settings, fail_on="none"))
         sys.exit(status or NOT_TIMED)
     return runs
 

@@ -1,4 +1,4 @@
-"""What the training computes on, and which of NVML's GPUs these are.
+"""The devices that the training computes on, and which of NVML's GPUs these are.
 
 CUDA counts GPUs in an order of its own, and only those that CUDA_VISIBLE_DEVICES shows. Their
 UUIDs are the same in both; where the framework does not tell them, the variables do.

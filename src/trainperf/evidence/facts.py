@@ -16,6 +16,7 @@ from trainperf.model import (
     LayerFacts,
     Loop,
     ModelFacts,
+    PaddedPlace,
     Padding,
     Retracing,
     Site,
@@ -91,6 +92,7 @@ def loop(observed: Observed) -> Loop:
         pydataset_random=facts.get("pydataset_random"),
         clock=str(observed.start.get("clock") or ""),
         waits_every=observed.waits_every,
+        batches_per_step=int(facts.get("batches_per_step") or 1),
     )
 
 
@@ -274,5 +276,13 @@ def padding(observed: Observed) -> Padding | None:
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
+            quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
+            leaf=event.get("leaf", 0),
+            place=_padded_place(event.get("place")),
+            masked=event.get("masked"),
         )
     return None
+
+
+def _padded_place(seen: dict[str, Any] | None) -> PaddedPlace | None:
+    return None if not seen else PaddedPlace(**{**seen, "along": tuple(seen["along"])})

@@ -20,13 +20,13 @@ KINDS: dict[str, SpentOn] = {
     "evaluate": "evaluation",
     "test_on_batch": "evaluation",
 }
-"""What a call is made for, by the name of the method."""
+"""The kind of work of a call, by the name of the method."""
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
 
 LEAST_SHARE = 0.01
-"""What takes less of a turn is not worth a line."""
+"""The share of a turn below which work gets no line."""
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""

@@ -22,6 +22,7 @@ from trainperf.model.diagnosis import (
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
+from trainperf.model.experiments import ExperimentChange, ExperimentWay
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
@@ -33,6 +34,7 @@ from trainperf.model.facts import (
     Loop,
     ModelFacts,
     OwnWork,
+    PaddedPlace,
     Padding,
     PhaseUse,
     Retracing,
@@ -73,6 +75,7 @@ from trainperf.model.torch import (
     Trace,
 )
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -103,6 +106,8 @@ __all__ = [
     "Event",
     "Evidence",
     "Exchange",
+    "ExperimentChange",
+    "ExperimentWay",
     "Finding",
     "Framework",
     "FrozenBase",
@@ -114,8 +119,10 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "Item",
     "LayerFacts",
     "Leg",
+    "Length",
     "Limits",
     "Link",
     "Loader",
@@ -134,6 +141,7 @@ __all__ = [
     "Overhead",
     "Overlap",
     "OwnWork",
+    "PaddedPlace",
     "Padding",
     "Parallel",
     "Patch",
@@ -172,6 +180,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "TraceFile",
+    "Training",
     "Trial",
     "Trials",
     "Verdict",

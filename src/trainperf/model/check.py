@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Answer = Literal["passed", "failed", "undecided"]
-"""What a check comes to; "undecided" is what is printed as "cannot tell"."""
+"""The outcomes of a check; "undecided" is printed as "cannot tell"."""
 
 
 @dataclass(frozen=True)

@@ -258,12 +258,32 @@ class Retracing:
 
 
 @dataclass(frozen=True)
+class PaddedPlace:
+    """Where in a batch its padded sequences are: in `batch[at]`, padded with `value`.
+
+    `kind` is "tensor" where the batch is that tensor itself, or "list", "tuple", "dict". `along`
+    are the members that hold something for each step of them, `at` among them. Sequences of
+    `features` have a vector for each step, and end with zeros.
+    """
+
+    kind: str
+    at: int | str
+    along: tuple[int | str, ...]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
     `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
+    `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
+    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
+    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
+    without their padding; None where that is not known.
     """
 
     mean_length: float
@@ -272,6 +292,10 @@ class Padding:
     sequences: int
     where: Site | None = None
     longest_length: float | None = None
+    quartiles: tuple[int, ...] = ()
+    leaf: int = 0
+    place: PaddedPlace | None = None
+    masked: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -285,7 +309,8 @@ class Loop:
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
     `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
-    waits for its devices at every `waits_every`-th step, as far as was seen.
+    waits for its devices at every `waits_every`-th step, as far as was seen; a step takes
+    `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
     kind: Literal["fit", "iterator", "call", "update"]
@@ -308,6 +333,7 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batches_per_step: int = 1
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,18 @@ SpentOn = Literal[
 ]
 
 
+SPENT_ON: dict[SpentOn, str] = {
+    "evaluation": "evaluation",
+    "prediction": "prediction",
+    "saving": "saving",
+    "callbacks": "callbacks",
+    "opening": "opening the input",
+    "epoch end": "the ends of its epochs",
+    "other": "other work",
+}
+"""The name of each kind of work in a turn."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What one turn spends on something else than training steps.

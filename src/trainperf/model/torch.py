@@ -16,7 +16,7 @@ Part = Literal[
 
 
 HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core: two readings of the
+"""The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 
@@ -69,9 +69,10 @@ class Loader:
 
     `batches` is its length, None if it has none. `built` counts how many were built at
     this place while observed, `item` is the head of the user's `__getitem__` or
-    `__iter__`. `random` says that making items drew from a global random stream, `shared_state`
+    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
+    items made a second time were the same, and drew on no generator at all, `shared_state`
     why worker processes cannot simply take the dataset over (an open file, a lock, what
-    cannot be pickled), "" if nothing stands against it; both None where not looked at.
+    cannot be pickled), "" if nothing stands against it; all None where not looked at.
     `item_threads` is how many threads making items used at most.
     """
 
@@ -94,6 +95,7 @@ class Loader:
     sampler: str = ""
     built: int = 1
     random: bool | None = None
+    repeats: bool | None = None
     shared_state: str | None = None
     item_threads: int | None = None
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
@@ -128,8 +130,8 @@ class TorchModel:
     """An outermost `nn.Module` that the loop calls.
 
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
-    its submodules by class. `attention` is the head of a `forward` of the user's that
-    seems to compute attention by hand. `graph_calls` is how many kernels one forward
+    its submodules by class. `attentions` are the heads of the user's functions that
+    seem to compute attention by hand. `graph_calls` is how many kernels one forward
     starts, None if not counted. `shapes` is how many different input shapes were seen.
     """
 
@@ -144,7 +146,7 @@ class TorchModel:
     dtypes: tuple[str, ...] = ()
     channels_last: bool | None = None
     image_input: bool = False  # its first argument has four dimensions
-    attention: Site | None = None
+    attentions: tuple[Site, ...] = ()
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False

@@ -209,8 +209,11 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
 
 def names_read(statement: str) -> set[str]:
     """Return the names a statement reads and does not bind itself."""
-    nodes = [node for node in ast.walk(ast.parse(statement)) if isinstance(node, ast.Name)]
+    tree = ast.parse(statement)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.name or "" for node in ast.walk(tree) if isinstance(node, _NAMED)}
     return {node.id for node in nodes} - own
 
 

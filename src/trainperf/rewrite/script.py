@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import extraction, imports, layout, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, loops, statements, wrapping
 from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
@@ -81,6 +81,16 @@ class Script(Reading):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.passing(name, value))
 
+    def add_entry(self, file: str, display: ast.Dict | ast.Call, name: str, value: str) -> None:
+        """Put `name` into a dictionary of `file` that is written out, or into a call."""
+        check_expression(value)
+        self._change_call(self._file(file), display, lambda change: change.plus(name, value))
+
+    def replace_node(self, file: str, node: ast.expr, value: str) -> None:
+        """Put the expression `value` in place of a node of the syntax tree of `file`."""
+        check_expression(value)
+        self._replace(self._file(file), node, value)
+
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""
         file = self._file(site.file)
@@ -128,11 +138,24 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.wrap(file.source, file.source.expression(site), template))
 
-    def replace_call(self, site: Site, value: str) -> None:
-        """Put the expression `value` in place of the call, or other expression, at `site`."""
+    def replace_call(self, site: Site, value: str, brackets: bool = False) -> None:
+        """Put the expression `value` in place of the call, or other expression, at `site`.
+
+        With `brackets`, those that only hold that expression together go as well.
+        """
         check_expression(value)
         file = self._file(site.file)
-        self._replace(file, file.source.expression(site), value)
+        node = file.source.expression(site)
+        if brackets:
+            self._edit(file, [Replace(layout.bracketed(file.source, node), value)])
+            return
+        self._replace(file, node, value)
+
+    def number_turns(self, site: Site, name: str) -> None:
+        """Count the turns of the `for` loop over the expression at `site`, from 0, as `name`."""
+        check_expression(name)
+        file = self._file(site.file)
+        self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
@@ -147,6 +170,30 @@ class Script(Reading):
         file = self._file(site.file)
         calls = file.source.call(site), file.source.call(ahead_of)
         self._edit(file, layout.move_call(file.source, *calls))
+
+    def replace_last_call(self, site: Site, call: str) -> None:
+        """Put `call`, such as `.cache()`, in place of the last call of the chain at `site`."""
+        check_expression(f"_{call}")
+        file = self._file(site.file)
+        node = file.source.call(site)
+        _, gone = layout.drop_call(file.source, node)
+        self._edit(file, [*gone, *layout.append(file.source, node, call)])
+
+    def move_call_behind(self, site: Site, behind: Site) -> None:
+        """Move the last call of the chain at `site` behind another call, of its statement or not.
+
+        `x = x.a()` goes where nothing else would be left of it.
+        """
+        file, other = self._file(site.file), self._file(behind.file)
+        call = file.source.call(site)
+        text, edits = layout.drop_call(file.source, call)
+        if file.source is not other.source:
+            raise CannotRewrite("the two calls stand in different files")
+        node, block = file.source.statement(site)
+        alone = isinstance(node, ast.Assign) and node.value is call
+        if alone and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            edits = statements.removal(file.source, (node, block), file.edits)
+        self._edit(file, [*edits, *layout.append(file.source, file.source.call(behind), text)])
 
     # ------------------------------------------------------------------ statements
 
@@ -200,6 +247,16 @@ class Script(Reading):
         edits = statements.removal(file.source, place, file.edits)
         self._edit(file, edits)
 
+    def remove_statements(self, sites: Sequence[Site]) -> None:
+        """Delete the statements that begin at `sites`, and the comments directly above them.
+
+        Raises `CannotRewrite` where that would leave a block empty.
+        """
+        for site in sites:
+            file = self._file(site.file)
+            places = [file.source.statement(each) for each in sites if each.file == site.file]
+            self._edit(file, statements.removals(file.source, places))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement
@@ -248,6 +305,38 @@ class Script(Reading):
         around = (file.source.around(first), file.source.around(last))
         self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
+    def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
+        """Turn the `for` loop at `site` into a function of each item, and a call of that.
+
+        `for x in xs: …` becomes `def name(x): …` and `call`, in which `{}` stands for `xs`;
+        `item` is what an item is called that the loop takes apart.
+        """
+        file = self._file(site.file)
+        loop = loops.at(file.source, site)
+        self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
+
+    def loop_part_into_generator(
+        self, site: Site, part: tuple[int, int], name: str, results: Sequence[str], call: str
+    ) -> None:
+        """Move the `for` loop at `site`, with the statements `part` of it, into a generator.
+
+        The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
+        which yields `results`.
+        """
+        file = self._file(site.file)
+        loop = loops.at(file.source, site)
+        edits = loops.part_into_generator(file.source, loop, part, name, results, call)
+        self._edit(file, edits)
+
+    def split_function(self, site: Site, result: str, head: str) -> None:
+        """End a function ahead of the statement at `site` with `result`; the rest is under `head`.
+
+        `head` is the line `def …:` of a function of its own, as far indented as the first.
+        """
+        file = self._file(site.file)
+        names_imported(f"{head}\n    {result}")  # refuses what is no statement
+        self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
+
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
         found = self._file(file)
@@ -257,6 +346,15 @@ class Script(Reading):
         rank = Rank.IMPORT if own else Rank.AFTER_STATEMENT
         gap = place > 0 and not own
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
+
+    def insert_function(self, file: str, function: str) -> None:
+        """Put a function of its own below the imports at the top of `file`, once.
+
+        Its modules are asked for with `module_name` before.
+        """
+        names_imported(function)  # refuses what is no statement
+        found = self._file(file)
+        self._edit(found, extraction.below_imports(found.source, function))
 
     def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
         """Put `statement` right after the import of `module` at the top of `file`."""
@@ -329,7 +427,10 @@ class Script(Reading):
             self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
-        self, file: EditedFile, call: ast.Call, change: Callable[[CallChange], CallChange]
+        self,
+        file: EditedFile,
+        call: ast.Call | ast.Dict,
+        change: Callable[[CallChange], CallChange],
     ) -> None:
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))

@@ -152,6 +152,10 @@ class Module:
                 return self._tree.scopes[each]
         return self.top
 
+    def opened(self, node: ast.AST) -> Scope:
+        """Return the scope that a class or function opens."""
+        return self._tree.scopes[node]
+
     def bindings(self, node: ast.expr) -> list[Binding] | None:
         """Return all that binds a name or an attribute of `self`; None if nothing does."""
         if isinstance(node, ast.Name):

@@ -41,7 +41,7 @@ def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
     def make(original: Any) -> Any:
         def pythonify_logs(logs: Any) -> Any:
             driver = loops.training.driver
-            if driver is None or loops.process.off or not loops.device.later:
+            if driver is None or loops.process.off or not loops.device.asynchronous:
                 return original(logs)
             began = loops.process.clock()
             try:

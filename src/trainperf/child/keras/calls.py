@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..process import frames
+from ..process import frames, turns
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 
 VALIDATION = "_use_cached_eval_dataset"
-"""What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
+"""An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
 
 
 def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
@@ -107,7 +107,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             result = original(self, *args, **kwargs)
             driver = loops.training.driver
             if driver is not None and driver.cycles is not None:
-                driver.cycles.fit_ended(frames.loop_around(own=False)[1])
+                driver.cycles.fit_ended(turns.loop_around(own=False)[1])
             elif driver is not None and driver.ending:
                 loops.process.finish()  # what stands after the training must not run
             elif driver is not None and driver.kind == "fit":

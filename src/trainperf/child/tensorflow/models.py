@@ -161,8 +161,9 @@ def record_padding(driver: LoopDriver) -> None:
         return
     lengths: list[int] = []
     padded: list[int] = []
+    number = 0
     for batch in batches:
-        for leaf in tf_batches.leaves(batch):
+        for place, leaf in enumerate(tf_batches.leaves(batch)):
             shape: Any = getattr(leaf, "shape", ())
             if len(shape) == 2 and leaf.dtype.is_integer and shape[1] > 4:
                 values = leaf.numpy() != 0
@@ -171,6 +172,7 @@ def record_padding(driver: LoopDriver) -> None:
                     int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
                 ]
                 padded += [int(shape[1])] * len(values)
+                number = place
                 break
     if len(lengths) >= 8:
         driver.record.write(
@@ -178,6 +180,7 @@ def record_padding(driver: LoopDriver) -> None:
             lengths=sorted(lengths),
             padded=sum(padded) / len(padded),
             batch=len(lengths) // len(batches),
+            leaf=number,
         )
 
 

@@ -61,7 +61,7 @@ class TensorFlowTracer:
         if mark is not None:
             mark.__exit__(None, None, None)
 
-    def aside(self) -> None:
+    def trace_passes(self) -> None:
         """Nothing else is read from the trace."""
 
     def stop(self) -> int:
@@ -89,7 +89,7 @@ class TensorFlowTracer:
             left["events"] = file
         return left
 
-    def instead(self) -> None:
+    def trace_passes_alone(self) -> None:
         """Nothing of the verdict rests on it."""
 
     def _folder(self, number: int | None = None) -> str:

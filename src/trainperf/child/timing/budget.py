@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
 
 MEASURE_SHARE = 0.2
 """So much of the budget may be over when the last round of timing begins: times only order what
@@ -42,7 +42,7 @@ class Budget:
         self.measure_cap_s: float | None = settings.get("measure_s")
 
     @classmethod
-    def of(cls, driver: Driven) -> Budget:
+    def of(cls, driver: DrivenLoop) -> Budget:
         """The budget that a driver's loop is observed by."""
         return cls(driver.process.settings, driver.clock())
 

@@ -17,13 +17,13 @@ from . import completing, cycles, other_loops, tracing
 from .budget import Budget
 from .device.clock import DeviceClock, HostClock, Mark
 from .device.step_times import StepTimes
-from .driven import Driven
+from .driven_loop import DrivenLoop
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .driven import Extra
+    from .driven_loop import Extra
     from .training import Training
 
 ONE_OFF_TRACES = 3
@@ -43,7 +43,7 @@ then the host waits, so that it does not run ahead of what is not known yet."""
 ALONE = "not taken where several processes train together"
 
 
-class Driver(Driven):
+class Driver(DrivenLoop):
     """Base of the drivers: counting, phases, epochs. Subclasses say how to pull and replay.
 
     `phases` are those the loop can be put through.
@@ -60,7 +60,7 @@ class Driver(Driven):
         self.device: DeviceClock = self._device()
         self.world: World | None = self._place()
         self.plan: Any = self._plan(settings, phases)
-        self.plan.queues = self.device.later
+        self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
@@ -117,7 +117,9 @@ class Driver(Driven):
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
         try:
-            self.training.world = ranks.find(self.process, self.training.world, self.told_world)
+            self.training.world = ranks.find(
+                self.process, self.training.world, self.framework_world
+            )
         except Exception as error:
             self.process.failed("finding the job's ranks", error)
         return self.training.world
@@ -196,7 +198,7 @@ class Driver(Driven):
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
-        now = self._mark(alone=True) if self.device.later else Mark(at)
+        now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
         self.epochs_ended += 1
         if self._at is not None and complete:
             self._step_ended(self._at, now)
@@ -336,7 +338,7 @@ class Driver(Driven):
         if block.phase != WARM_UP and block.started is not None and any_steps:
             taken = self._times.block(now, block.steps)
             if taken is None:
-                self.plan.twice()
+                self.plan.repeat_doubled()
                 return
             if min(taken) > 0:
                 self._record_block(*taken)
@@ -363,7 +365,7 @@ class Driver(Driven):
         self._closed = True
         self.device.wait()
         self._times.read()
-        if self.device.later and self.device.marks:
+        if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
-from .driven import Fed
+from .driven_loop import DrivenIterator
 from .framework import Framework
 from .loop import WARM_UP
 
@@ -64,7 +64,7 @@ class Loops(Framework):
         """A `next(iterator)` of the user's loop."""
         self._nexts += 1
         driver = self.training.driver
-        if isinstance(driver, Fed):
+        if isinstance(driver, DrivenIterator):
             if driver.owns(iterator):
                 return driver.next(iterator, original)
             if driver.companion(iterator):

@@ -11,7 +11,7 @@ from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
     from .legs.warm_up import WarmUp
     from .losses import Losses
 
@@ -27,7 +27,7 @@ class Training:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.reads = FileReads(process)
-        self.driver: Driven | None = None
+        self.driver: DrivenLoop | None = None
         self.world: World | None = None
         self.losses: Losses | None = None
         self.warm_up: WarmUp | None = None
@@ -38,7 +38,7 @@ class Training:
 
             self.losses = Losses(process)
             self.warm_up = WarmUp(process)
-        self._inherited: Driven | None = None
+        self._inherited: DrivenLoop | None = None
         process.after_fork(self._forked)
         process.at_exit(self._exits)
         process.before_finish(self._finishes)

@@ -13,7 +13,7 @@ from .loader import digest, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.loops import Loops
     from ..timing.tracer import Tracer
 
@@ -29,7 +29,7 @@ class TorchDriver(LoopDriver):
     def _extras(self) -> list[Extra]:
         """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
         if self.world is not None:
-            from .step.trace import WHAT
+            from .step.pass_trace import WHAT
 
             self.record.write("missing", what=WHAT, reason=ALONE)
         return super()._extras()

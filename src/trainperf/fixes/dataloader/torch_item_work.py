@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import stage
@@ -10,7 +11,9 @@ from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
+from trainperf.fixes.dataloader._item_examples import EXAMPLES
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
+from trainperf.fixes.dataloader._prepared import keep_items, keepable, kept_said
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -24,6 +27,9 @@ from trainperf.model import (
     is_taken,
 )
 
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
 MOST_NAMED = 3
 
 FOR_ITEMS = """\
@@ -34,6 +40,18 @@ torch.save(prepared, "prepared.pt")
 # then __getitem__ only fetches, and draws what is random
 def __getitem__(self, index):
     return augment(self.prepared[index])"""
+
+KEPT = """\
+@made_once  # keeps what it returned for an index
+def prepared(self, index):
+    return resize(decode(self.files[index]))
+
+def __getitem__(self, index):
+    return augment(self.prepared(index))"""
+
+COLLATE_ADVICE = "Collate with one array operation for the whole batch."
+ITEMS_ADVICE = "Prepare once what is the same in every epoch; do the rest for whole batches."
+KEEP_ADVICE = "Make what is the same in every epoch once, and keep it."
 
 FOR_COLLATE = """\
 def collate(samples):
@@ -47,6 +65,7 @@ FUNCTIONS = (
     FunctionCost("main", "train.py", 21, 0.20, "main", 80),
 )
 
+SIZED = (stage("dataset item", 0.07, element_bytes=150_000, cardinality=10_000),)
 COLLATING = Function("Collate.__call__", "data.py", 52)
 
 
@@ -59,18 +78,24 @@ class ItemWork(Fix):
     a whole batch in one array operation, are paid for each time.
 
     ## What changes
-    What is the same in every epoch is done once and stored (arrays, shards,
-    pre-tokenised data). What is random stays, on whole batches or on the GPU where it can.
-    Faster codecs and resizers round differently.
+    What is the same in every epoch is made once, in the first, and kept: in memory, or
+    where there are workers in temporary files that they share. Items that come out the same
+    when made again are kept whole; of others, what `__getitem__` does ahead of anything
+    random. Nothing else changes. By hand more can be stored (arrays, shards, pre-tokenised
+    data), and what is random be done for whole batches.
 
     ## When not to
-    When the prepared data would not fit the disk, or differ too much from what the
-    model was tuned on. Try more workers first: that changes one number.
+    - When what is kept would not fit the memory or the disk, or there is one epoch only.
+    - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
+      edit is written where the source shows that.
     """
 
     framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
+    usual = 1.6
+    warm_up_epochs = 1  # the first one makes the items
+    examples = EXAMPLES
     try_before = (
         "torch_workers",
         "s3_request_latency",
@@ -88,6 +113,8 @@ class ItemWork(Fix):
         # the workers' start, not their work, is what it waits for
         starved(stages=made(0.001, 0.001), input=0.080),
         starved(resident=None),
+        # what repeats, and could be kept, is hidden by the step
+        torch_evidence(loader=replace(LOADER, repeats=True), stages_=SIZED),
     ]
     fires = [
         starved(),
@@ -100,6 +127,8 @@ class ItemWork(Fix):
             stages=(stage("dataset item", 1e-5), stage("collate", 0.079, function=COLLATING)),
         ),
         starved(replace(LOADER, item=None, dataset="")),
+        # the same in every epoch, of a known size
+        starved(replace(LOADER, repeats=True), stages=SIZED),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -121,17 +150,23 @@ class ItemWork(Fix):
             return None
         collating = own.get(COLLATE, 0.0) > own.get(ITEM, 0.0)
         place = _collate_place(evidence) if collating else loader.item
+        kept = {} if collating else keepable(evidence)
         return self.finding(
             title="Collating takes long" if collating else "Each sample takes long to make",
-            text=_text(evidence, loader, own),
+            text=_text(evidence, loader, own) + kept_said(evidence, kept),
             bound=bound,
             bound_basis="items and collating cost nothing",
             where=() if place is None else (place,),
-            advice="Collate with one array operation for the whole batch."
-            if collating
-            else "Prepare once what is the same in every epoch; do the rest for whole batches.",
-            snippet=FOR_COLLATE if collating else FOR_ITEMS,
+            advice=COLLATE_ADVICE if collating else KEEP_ADVICE if kept else ITEMS_ADVICE,
+            snippet=FOR_COLLATE if collating else KEPT if kept else FOR_ITEMS,
+            data=kept,
+            equivalence=Equivalence.EXACT if kept else None,
+            rewritable=bool(kept),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make each item once and keep it, or what it begins with ahead of anything random."""
+        keep_items(script, finding.where[0], finding.data)
 
 
 def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:

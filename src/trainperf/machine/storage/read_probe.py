@@ -62,7 +62,7 @@ class _Cache:
         self.blind = self.holes = 0
         self._lock = Lock()
 
-    def emptied_of(self, piece: Piece) -> bool:
+    def evict(self, piece: Piece) -> bool:
         """Whether the piece is out of memory now; each is asked for but once."""
         fd = opened(piece.path)
         try:
@@ -184,7 +184,7 @@ def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Pi
     for piece in pieces:
         if time.monotonic() > until:
             break
-        if cache.emptied_of(piece):
+        if cache.evict(piece):
             reads.append((piece, read(piece)))
     return reads
 
@@ -198,7 +198,7 @@ def _together(
     for turn in _turns(pieces):
         if time.monotonic() > until:
             break
-        cold = [one for one in turn if cache.emptied_of(one)]
+        cold = [one for one in turn if cache.evict(one)]
         shares = [cold[index::PARALLEL] for index in range(PARALLEL)]
         if not shares[-1]:
             continue

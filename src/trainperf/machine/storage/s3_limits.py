@@ -64,10 +64,6 @@ class Budget:
             if self.bytes >= self.limits.bytes or self.left_s <= 0:
                 raise Spent
 
-    def left_bytes(self) -> int:
-        """Bytes left."""
-        return max(0, self.limits.bytes - self.bytes)
-
 
 def usd(requests: int, lists: int, many_bytes: int, same_region: bool) -> float:
     """What requests and bytes cost at most, US dollars, by the published prices above."""

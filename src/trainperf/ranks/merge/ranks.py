@@ -24,7 +24,7 @@ LEFT = re.compile(
     "NCCL|DistBackendError|DistNetworkError|UnavailableError|Timed out waiting",
     re.IGNORECASE,
 )
-"""What gloo, NCCL and gRPC say where the process on the other side has gone."""
+"""Errors of gloo, NCCL and gRPC in a rank whose peer is gone, by message or class."""
 LAST = 1500
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Patch
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis
 from trainperf.model import words as units
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.document import Document
 from trainperf.report.places import place
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import closing, parts
+from trainperf.report.sections import closing, experiment, parts
 from trainperf.report.sections.money import dollars
 from trainperf.report.whole import document
 from trainperf.reporters.html import step, surroundings, timeline
@@ -61,7 +61,7 @@ PLACED = {
     *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
-    *("practices", "not_measured", "notes", "ignored", "next", "money", "spent"),
+    *("experiment", "practices", "not_measured", "notes", "ignored", "next", "money", "spent"),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -72,6 +72,7 @@ CONTENTS = (
     ("trials", "Tried", lambda page: page["changes"].tried),
     ("together", "Together", lambda page: page["together"]),
     ("patch", "The patch", lambda page: page["patch"]),
+    ("experiment", "Another experiment", lambda page: page["changes"].experiments),
     ("next", "Next", lambda page: page["next"]),
     ("input", "Input", lambda page: page["input"]),
     ("job", "Ranks", lambda page: page["job"]),
@@ -85,7 +86,7 @@ CONTENTS = (
 
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
-    page = _context(diagnosis, document(diagnosis))
+    page = _context(diagnosis, document(diagnosis), saved)
     page["next"] = _next(diagnosis, saved, patch_file)
     page["saved"] = bool(saved)
     page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
@@ -93,10 +94,10 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
     return page
 
 
-def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
+def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any]:
     facts = view(whole, "step")
     rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
-    changed = changes(diagnosis)
+    changed = changes(diagnosis, saved)
     return {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
@@ -117,10 +118,11 @@ def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
         "facts": rest,
         "timeline": timeline.drawn(diagnosis.timeline),
         "changes": changed,
+        "apart": (experiment.HEADING, prose(experiment.IN_NO_PATCH)),
         "none_known": None if diagnosis.findings else view(whole, "findings", "remains"),
         "remains": view(whole, "remains") if diagnosis.findings else None,
         "together": together(diagnosis),
-        "patch": _patch(diagnosis.patch),
+        "patch": _patch(diagnosis),
         "input": _sections(whole, "stages"),
         "job": _sections(whole, "ranks", "exchange", "scaling"),
         "costs": _sections(
@@ -233,13 +235,14 @@ def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
     return prose(one.finding.title), clipped(one_line(place(one.comment, cwd)))
 
 
-def _patch(patch: Patch | None) -> Patched | None:
-    if patch is None or not (patch.diff or patch.skipped or patch.environment):
+def _patch(diagnosis: Diagnosis) -> Patched | None:
+    patch, skipped = diagnosis.patch, closing.left_out(diagnosis)
+    if patch is None or not (patch.diff or skipped or patch.environment):
         return None
     return Patched(
         edits=units.count(closing.edits_in(patch.diff), "edit"),
         lines=patch_lines(patch.diff) if patch.diff else [],
         copyable=survives(patch.diff),
-        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in patch.skipped],
+        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
     )

@@ -133,7 +133,7 @@ def model_facts(
         "dtypes": sorted({str(one.dtype).removeprefix("torch.") for one in inner.parameters()}),
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
-        "attention": attention.by_hand(inner),
+        "attentions": attention.by_hand(inner),
         "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),

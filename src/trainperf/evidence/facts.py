@@ -77,6 +77,7 @@ def loop(observed: Observed) -> Loop:
         batch_size=_times(facts.get("batch_size"), facts.get("batches_per_step")),
         batch_bytes=facts.get("batch_bytes"),
         batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
+        batch_parts=tuple(facts.get("batch_parts") or ()),
         epochs=facts.get("epochs"),
         epoch_steps=steps,
         steps_per_execution=int(facts.get("steps_per_execution") or 1),

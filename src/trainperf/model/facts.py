@@ -333,6 +333,7 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one
     batches_per_step: int = 1
 
 

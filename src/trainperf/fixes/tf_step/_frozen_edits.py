@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
+from trainperf.fixes.common.fit_source import fit_call
 from trainperf.fixes.common.keras_source import keras_name
-from trainperf.fixes.tf_step._fit_source import fit_call
 from trainperf.source.arguments import keyword, starred
 from trainperf.source.statements import Function, assigned, names
 

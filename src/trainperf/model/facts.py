@@ -165,6 +165,20 @@ class LayerFacts:
 
 
 @dataclass(frozen=True)
+class FrozenBase:
+    """The first `layers` layers of a Keras model, whose weights do not train.
+
+    They give the same output for the same input, `bytes_per_sample` of it, and the rest of the
+    model needs nothing else. They have so many `parameters`; `trained` are those that do train.
+    """
+
+    layers: int
+    parameters: int
+    trained: int
+    bytes_per_sample: int
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """A Keras model, as it describes itself.
 
@@ -189,6 +203,7 @@ class ModelFacts:
     recurrent: tuple[LayerFacts, ...] = ()
     jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
+    frozen: FrozenBase | None = None
 
 
 @dataclass(frozen=True)
@@ -319,6 +334,7 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one
     batches_per_step: int = 1
 
 

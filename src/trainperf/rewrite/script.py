@@ -200,6 +200,13 @@ class Script(Reading):
         edits = statements.removal(file.source, place, file.edits)
         self._edit(file, edits)
 
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement

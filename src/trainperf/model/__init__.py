@@ -62,6 +62,7 @@ from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
+    ItemLength,
     Loader,
     Operator,
     StepCalls,
@@ -113,6 +114,7 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "ItemLength",
     "LayerFacts",
     "Leg",
     "Limits",

@@ -89,7 +89,7 @@ class TorchPadding(Fix):
         longest = padding.longest_length or padding.bucketed_length
         if longest >= MOSTLY_DATA * padding.padded_length:
             return None
-        saved = _model_seconds(evidence) * (1 - longest / padding.padded_length)
+        saved = model_seconds(evidence) * (1 - longest / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
@@ -114,7 +114,7 @@ class TorchPadding(Fix):
         cut_to_longest(script, finding.where[0], finding.data["place"])
 
 
-def _model_seconds(evidence: Evidence) -> float:
+def model_seconds(evidence: Evidence) -> float:
     """Return what forward and backward take; where that was not timed, the step at most."""
     try:
         return compute_seconds(evidence)

@@ -11,9 +11,9 @@ from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
-from trainperf.fixes.dataloader._item_examples import EXAMPLES
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
-from trainperf.fixes.dataloader._prepared import keep_items, keepable, kept_said
+from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable, kept_said
+from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,

@@ -11,9 +11,9 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader._input_cases import made
-from trainperf.fixes.dataloader._length_edits import batch_by_length
-from trainperf.fixes.dataloader._length_examples import EXAMPLES
 from trainperf.fixes.dataloader._loader import ITEM, ranks, stage_seconds
+from trainperf.fixes.dataloader.edits.by_length import batch_by_length
+from trainperf.fixes.dataloader.examples.by_length import EXAMPLES
 from trainperf.fixes.dataloader.torch_padding import ENOUGH, MOSTLY_DATA, TOKENS, model_seconds
 from trainperf.model import (
     Equivalence,

@@ -10,8 +10,8 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
-from trainperf.fixes.dataloader._collate_edits import cut_to_longest
-from trainperf.fixes.dataloader._padding_examples import EXAMPLES
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, PaddedPlace, Padding
 

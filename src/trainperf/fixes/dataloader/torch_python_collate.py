@@ -10,10 +10,10 @@ from trainperf.fixes.common.cases import stage
 from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
-from trainperf.fixes.dataloader._array_edits import to_arrays
-from trainperf.fixes.dataloader._array_examples import EXAMPLES
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, collate_place, named, stage_seconds
+from trainperf.fixes.dataloader.edits.arrays import to_arrays
+from trainperf.fixes.dataloader.examples.arrays import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Function, Missing, Stage
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._collate_edits import cut_to_longest
 from trainperf.fixes.dataloader._edits import check_call
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.statements import dotted
 

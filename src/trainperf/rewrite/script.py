@@ -258,6 +258,13 @@ class Script(Moving):
             places = [file.source.statement(each) for each in sites if each.file == site.file]
             self._edit(file, statements.removals(file.source, places))
 
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement
@@ -324,18 +331,6 @@ class Script(Moving):
         names_imported(function)  # refuses what is no statement
         found = self._file(file)
         self._edit(found, extraction.below_imports(found.source, function))
-
-    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
-        """Put `statement` right after the import of `module` at the top of `file`."""
-        found = self._file(file)
-        index = imports.import_of(found.source.tree, module)
-        if index is None:
-            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
-        own = names_imported(statement)
-        if imports.available_after(found.source, statement, own) > index + 1:
-            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
-        rank = Rank.AFTER_STATEMENT
-        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.

@@ -147,6 +147,15 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
+    def rename_call(self, site: Site, name: str) -> None:
+        """Call another method in the call at `site`: `x.a()` → `x.name()`."""
+        check_expression(name)
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        self._edit(file, [Replace(layout.name_span(file.source, call.func), name)])
+
     def drop_call(self, site: Site) -> None:
         """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
         file = self._file(site.file)

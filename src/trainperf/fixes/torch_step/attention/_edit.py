@@ -241,9 +241,9 @@ class _Edit:
     def _whole(self, gone: set[ast.stmt]) -> set[ast.stmt]:
         """The same, an `if` in place of all that it holds."""
         for statement in self.scope.places:
-            if isinstance(statement, ast.If) and not statement.orelse:
-                if all(each in gone for each in statement.body):
-                    gone = (gone - set(statement.body)) | {statement}
+            plain = isinstance(statement, ast.If) and not statement.orelse
+            if plain and all(each in gone for each in statement.body):  # type: ignore[attr-defined]
+                gone = (gone - set(statement.body)) | {statement}  # type: ignore[attr-defined]
         return gone
 
     def _idle(self, kept: set[str]) -> set[ast.stmt]:

@@ -132,7 +132,7 @@ class TorchModel:
     seem to compute attention by hand, `scattered` those of the user's `forward`s whose
     recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
     how many kernels one forward starts, None if not counted. `shapes` is how many different
-    input shapes were seen.
+    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     """
 
     cls: str
@@ -151,6 +151,7 @@ class TorchModel:
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False
+    checkpoints: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True)

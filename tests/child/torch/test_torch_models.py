@@ -35,6 +35,7 @@ def made_loops():
         model_sites={},
         alive=[],
         checkpointed=0,
+        checkpoint_sites=[],
         model_calls={},
         optimizers=[],
         shapes={},
@@ -465,7 +466,10 @@ def test_checkpointing_is_seen_by_what_it_calls(monkeypatch, reentrant):
     x = torch.ones(1, 2, requires_grad=True)
     part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert torch_built.checkpoints(loops) == 1
+    part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert facts_of(loops, model)["checkpointing"]
+    one, other = facts_of(loops, model)["checkpoints"]
+    assert (other["line"] - one["line"], one["col"]) == (2, 4)
     assert part.checkpoint is known
 
 

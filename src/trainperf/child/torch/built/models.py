@@ -139,6 +139,7 @@ def model_facts(
         "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
+        "checkpoints": list(loops.checkpoint_sites),
     }
 
 

@@ -151,8 +151,10 @@ class TorchModel:
 
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
     its submodules by class. `attentions` are the heads of the user's functions that
-    seem to compute attention by hand. `graph_calls` is how many kernels one forward
-    starts, None if not counted. `shapes` is how many different input shapes were seen.
+    seem to compute attention by hand, `scattered` those of the user's `forward`s whose
+    recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
+    how many kernels one forward starts, None if not counted. `shapes` is how many different
+    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     """
 
     cls: str
@@ -167,9 +169,11 @@ class TorchModel:
     channels_last: bool | None = None
     image_input: bool = False  # its first argument has four dimensions
     attentions: tuple[Site, ...] = ()
+    scattered: tuple[Site, ...] = ()
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False
+    checkpoints: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True)

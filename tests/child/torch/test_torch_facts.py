@@ -60,6 +60,7 @@ def made_driver(batch=None, loader=None, calls=(), recent=()):
         loader=loader,
         recent_batches=lambda: [*recent, *([] if batch is None else [batch])],
         epochs_ended=2,
+        epoch_batches=None,
         batches_per_step=4,
         events=events,
         failures=failures,

@@ -43,7 +43,7 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
     if dataset is not None:
         original = tf_batches.undistributed(dataset)
         count = int(original.cardinality()) if original is not None else -2
-        facts["epoch_steps"] = count if count >= 0 else None
+        facts["epoch_steps"] = count if count >= 0 else driver.epoch_batches
     facts |= fit_facts(driver)
     return facts
 

@@ -65,6 +65,7 @@ class DrivenLoop:
     disturbed: bool
     cycles: FitCycles | None
     epochs_ended: int
+    epoch_batches: int | None  # those of an epoch that was seen whole, as far as it was timed
     restarts: float
     extras: list[Extra]
 

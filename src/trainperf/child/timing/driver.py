@@ -72,6 +72,8 @@ class Driver(DrivenLoop):
         self._traced = 0
         self._own = 0.0
         self._epoch_ends = EpochEnds(self)
+        self._of_epoch = 0
+        self.epoch_batches: int | None = None
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
@@ -189,6 +191,7 @@ class Driver(DrivenLoop):
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
         now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
+        self._of_epoch = 0
         self.epochs_ended += 1
         if self._at is not None and complete:
             self._step_ended(self._at, now)
@@ -201,8 +204,19 @@ class Driver(DrivenLoop):
         if self._at is not None and not self.device.marks:
             self._at = self._mark(alone=True)
 
+    def took(self, batches: int) -> None:
+        """So many batches came from the input."""
+        self._of_epoch += batches
+
+    def _ran_dry(self) -> None:
+        """The input has no more: what was taken since it was opened is an epoch of it."""
+        if self._of_epoch:
+            self.epoch_batches = max(self.epoch_batches or 0, self._of_epoch)
+        self._of_epoch = 0
+
     def epoch_reopened(self) -> None:
         """The input was opened again by us, so that the loop goes on where it would have ended."""
+        self._ran_dry()
         self.epochs_ended += 1
         self._times.epoch(self.device.mark(), reopened=True)
         if self.plan.phase == INPUT:
@@ -211,6 +225,7 @@ class Driver(DrivenLoop):
 
     def ran_out(self, at: float, complete: bool = False) -> None:
         """The input ran out at `at`, and cannot be opened again."""
+        self._ran_dry()
         self.epoch_ended(at, complete)
         if self.tracing is not None:
             self.tracing.end("the input ran out")

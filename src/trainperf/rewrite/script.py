@@ -325,18 +325,6 @@ class Script(Moving):
         found = self._file(file)
         self._edit(found, extraction.below_imports(found.source, function))
 
-    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
-        """Put `statement` right after the import of `module` at the top of `file`."""
-        found = self._file(file)
-        index = imports.import_of(found.source.tree, module)
-        if index is None:
-            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
-        own = names_imported(statement)
-        if imports.available_after(found.source, statement, own) > index + 1:
-            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
-        rank = Rank.AFTER_STATEMENT
-        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
-
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.
 

@@ -246,3 +246,18 @@ def test_edits_that_meet_at_one_line_keep_their_order_whatever_comes_first():
         assert result(script) == (
             "import os\nimport numpy as np\n\nx = 1\n@tf.function\ndef f():\n    pass\n"
         )
+
+
+def test_a_statement_is_replaced_with_all_that_it_holds():
+    script, _ = script_of(
+        "def f(rows):\n    for r in rows:\n        a(r)\n        b(r)\n    return 1\n"
+    )
+    script.replace_statement(at(2), "out[:] = rows\nc()")
+    assert result(script) == "def f(rows):\n    out[:] = rows\n    c()\n    return 1\n"
+
+
+@pytest.mark.parametrize("text", ["x = 1; y = 2\n", "if a: x = 1\n"])
+def test_what_shares_its_line_is_not_replaced(text):
+    script, _ = script_of(text)
+    with pytest.raises(CannotRewrite):
+        script.replace_statement(Site("train.py", 1, col=6), "z = 3")

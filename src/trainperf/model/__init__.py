@@ -64,6 +64,7 @@ from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
+    ItemLength,
     Loader,
     Operator,
     StepCalls,
@@ -120,6 +121,7 @@ __all__ = [
     "Instance",
     "InstanceType",
     "Item",
+    "ItemLength",
     "LayerFacts",
     "Leg",
     "Length",

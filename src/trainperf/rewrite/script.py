@@ -158,6 +158,26 @@ class Script(Moving):
         file = self._file(site.file)
         self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
+    def rename_call(self, site: Site, name: str) -> None:
+        """Call another method in the call at `site`: `x.a()` → `x.name()`."""
+        check_expression(name)
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        self._edit(file, [Replace(layout.name_span(file.source, call.func), name)])
+
+    def drop_call(self, site: Site) -> None:
+        """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        span = file.source.span(call.func.value)[1], file.source.span(call)[1]
+        if "#" in file.source.text[slice(*span)]:
+            raise CannotRewrite("a comment stands within the call to be taken away")
+        self._edit(file, [Replace(span, "")])
+
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)
@@ -257,6 +277,13 @@ class Script(Moving):
             file = self._file(site.file)
             places = [file.source.statement(each) for each in sites if each.file == site.file]
             self._edit(file, statements.removals(file.source, places))
+
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
 
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""

@@ -61,6 +61,7 @@ class TorchLoops(Loops):
         self.built_modules: dict[int, Any] = {}
         self.alive: list[weakref.ref[Any]] = []
         self.checkpointed = 0
+        self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
         self.sharded: Sharded | None = None
         self.data_parallels: list[Any] = []

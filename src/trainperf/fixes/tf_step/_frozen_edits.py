@@ -38,12 +38,15 @@ frozen = {keras}.Model({model}.inputs, {model}.layers[{layers}].input)
 head.compile({compiled})
 """
 
+SAVES = "head.save, head.save_weights = {model}.save, {model}.save_weights  # of the whole model\n"
+
 
 def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]) -> None:
     """Have the `fit` at `fit` train the last layers on features of the first ones.
 
     `data` says how many `layers` are frozen, whether `fit` is given `arrays`, the
-    `batch_size` of a dataset and whether it is `shuffled`. Raises `CannotRewrite` where the model
+    `batch_size` of a dataset and whether it is `shuffled`, and whether the model is `saved` by a
+    callback. Raises `CannotRewrite` where the model
     that is trained is used by others, or what it is given cannot be told.
     """
     call = fit_call(script, fit)
@@ -64,6 +67,8 @@ def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]
             script.set_keyword(fit, "shuffle", "False")
     layers = data["layers"]
     parts = PARTS.format(keras=keras, model=model, layers=layers, features=features, compiled=how)
+    if data.get("saved"):
+        parts += SAVES.format(model=model)
     script.insert_before(fit, parts)
     script.replace_call(script.receiver(fit), "head")
 
@@ -212,13 +217,14 @@ def main():
     frozen = keras.Model(model.inputs, model.layers[2].input)
     head = keras.Model(model.layers[2].input, model.outputs)
     head.compile('adam', 'mse')
+    head.save, head.save_weights = model.save, model.save_weights  # of the whole model
     head.fit(frozen.predict(x), y, validation_data=(frozen.predict(u), v), epochs=9)
 
 
 def build():
     model.compile('adam', 'mse')
 """,
-        data={"layers": 2, "batch_size": 32, "arrays": True, "shuffled": True},
+        data={"layers": 2, "batch_size": 32, "arrays": True, "shuffled": True, "saved": True},
     ),
     # what would use the model that is trained, or more of the data than it gives
     _untouched(_fitted("model.fit(ds)", after="    plot(model.history)\n")),

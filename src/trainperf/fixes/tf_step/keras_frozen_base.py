@@ -9,7 +9,15 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GIB, OTHER_SITE, SITE, evidence, machine, stage
 from trainperf.fixes.common.words import at, percent
 from trainperf.fixes.tf_step._frozen_edits import EXAMPLES, compute_once
-from trainperf.model import Equivalence, Evidence, Finding, FrozenBase, Loop, ModelFacts
+from trainperf.model import (
+    BetweenEpochs,
+    Equivalence,
+    Evidence,
+    Finding,
+    FrozenBase,
+    Loop,
+    ModelFacts,
+)
 from trainperf.model.words import size
 
 if TYPE_CHECKING:
@@ -21,20 +29,24 @@ LARGE = 3
 MOST_MEMORY = 0.25
 """Share of the free memory that the features may take: they are held twice while they are made."""
 
-FEWEST_EPOCHS = 3
-"""Fewer do not earn back what it takes to understand the change."""
+FEWEST_EPOCHS = 2
+"""In the first one the features would be computed as well."""
+
+SAVER = "ModelCheckpoint"
+"""It saves what it is given by two methods, which may be those of the whole model."""
 
 OBSERVE = frozenset(
     [
         "CSVLogger",
         "EarlyStopping",
         "LearningRateScheduler",
+        SAVER,
         "ReduceLROnPlateau",
         "TensorBoard",
         "TerminateOnNaN",
     ]
 )
-"""Callbacks that do the same with the part of the model that trains; savers write the whole."""
+"""Callbacks that do the same with the part of the model that trains."""
 
 ARRAYS = ("numpy", "tensors")
 
@@ -60,7 +72,7 @@ class FrozenOnce(Fix):
 
     ## When not to
     - With random augmentation ahead of the base: each epoch has other images.
-    - When callbacks save or call the model that is trained: they would get the head.
+    - When callbacks of your own call the model that is trained: they would get the head.
     - When the base is to be trained later: that needs the images, as it is written.
     """
 
@@ -89,7 +101,7 @@ class FrozenOnce(Fix):
         # nobody knows what the pipeline does
         evidence(loop=LOOP, model=MODEL),
         # too few epochs
-        evidence(loop=replace(LOOP, epochs=2), model=MODEL, stages_=IMAGES),
+        evidence(loop=replace(LOOP, epochs=1), model=MODEL, stages_=IMAGES),
         # the features do not fit, or it is not known how many there are
         evidence(loop=LOOP, model=MODEL, stages_=IMAGES, machine=machine(available=GIB // 8)),
         evidence(loop=replace(LOOP, epoch_steps=None), model=MODEL, stages_=IMAGES),
@@ -101,10 +113,15 @@ class FrozenOnce(Fix):
         evidence(loop=LOOP, model=MODEL, stages_=IMAGES),
         evidence(loop=replace(LOOP, input_kind="numpy"), model=MODEL),
         evidence(loop=replace(LOOP, epochs=None), model=MODEL, stages_=IMAGES),
-        # what saves the model is told of it, and nothing is edited
+        # how many steps an epoch has was seen at its end only: records
         evidence(
-            loop=replace(LOOP, callbacks_given=("ModelCheckpoint",)), model=MODEL, stages_=IMAGES
+            loop=replace(LOOP, epoch_steps=None, callbacks_given=(SAVER,)),
+            model=MODEL,
+            stages_=IMAGES,
+            between_epochs=BetweenEpochs(2.0, 1, 300, validation_s=2.0),
         ),
+        # what may call the model is told of it, and nothing is edited
+        evidence(loop=replace(LOOP, callbacks_given=("ShowImages",)), model=MODEL, stages_=IMAGES),
     ]
     examples = EXAMPLES
 
@@ -117,9 +134,10 @@ class FrozenOnce(Fix):
         few = loop.epochs is not None and loop.epochs < FEWEST_EPOCHS
         if few or loop.strategy or evidence.framework.legacy_keras or not _same(evidence):
             return None
-        if not loop.epoch_steps or not loop.batch_size:
+        steps = loop.epoch_steps or _seen_steps(evidence)
+        if not steps or not loop.batch_size:
             return None
-        held = loop.epoch_steps * loop.batch_size * base.bytes_per_sample
+        held = steps * loop.batch_size * base.bytes_per_sample
         if held > MOST_MEMORY * evidence.machine.memory_available:
             return None
         places = (loop.where, evidence.model.compile_where)
@@ -144,6 +162,7 @@ class FrozenOnce(Fix):
                 "batch_size": loop.batch_size,
                 "arrays": loop.input_kind in ARRAYS,
                 "shuffled": _shuffled(evidence),
+                "saved": SAVER in loop.callbacks_given,
             },
         )
 
@@ -151,6 +170,11 @@ class FrozenOnce(Fix):
         """Build the two parts ahead of `fit`, and fit the second on what the first makes."""
         fit, compiled = finding.where
         compute_once(script, fit, compiled, finding.data)
+
+
+def _seen_steps(evidence: Evidence) -> int | None:
+    """Steps of an epoch that was seen to end."""
+    return None if evidence.between_epochs is None else evidence.between_epochs.epoch_steps
 
 
 def _same(evidence: Evidence) -> bool:

@@ -258,6 +258,15 @@ def test_a_run_without_edits_says_so(run):
     assert "changes the experiment" in fixing.fix(run, (), dry=False).lines[0]
 
 
+def test_where_all_was_tried_in_vain_that_is_said(run):
+    saved = store.load(run)
+    empty = replace(saved.patch, diff="", findings=(), files=(), skipped=())
+    trials = (Trial(MAP, Outcome.NO_EFFECT, ""), Trial(PREFETCH, Outcome.NOT_TRIED, ""))
+    store.save(replace(saved, patch=empty, trials=trials), run)
+    said = fixing.fix(run, (), dry=False).lines
+    assert said == ("nothing to write: of 1 change tried none was kept",)
+
+
 # ---------------------------------------------------------------------- the command
 
 

@@ -1,4 +1,4 @@
-"""What would change the experiment: in a section of its own, in every report."""
+"""Changes of the experiment: in a section of their own, in every report."""
 
 from __future__ import annotations
 

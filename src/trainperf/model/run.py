@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainperf.model.container import ContainerUse
-from trainperf.model.machine import Gpu
+from trainperf.model.machine.container import ContainerUse
+from trainperf.model.machine.machine import Gpu
+from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.parallel import Link
-from trainperf.model.storage import Channel, Objects, Reads
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a run tells of the arguments that a fix changes: kept in a finding for its edit."""
+"""The arguments that a fix changes, as the run saw them: kept in a finding for its edit."""
 
 from __future__ import annotations
 

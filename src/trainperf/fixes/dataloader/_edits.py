@@ -25,7 +25,7 @@ DEFAULTS: dict[str, object] = {
     "prefetch_factor": 2,
     "drop_last": False,
 }
-"""What the arguments are that are left out; `prefetch_factor` where there are workers."""
+"""Values of arguments that are left out; `prefetch_factor` where there are workers."""
 
 
 def seen_in_run(evidence: Evidence) -> dict[str, Any]:

@@ -32,7 +32,7 @@ DEFAULTS: dict[str, object] = {
     "gradient_as_bucket_view": False,
     "static_graph": False,
 }
-"""What they are where the call leaves them out."""
+"""Their values where the call leaves them out."""
 
 HOOKS = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks"
 

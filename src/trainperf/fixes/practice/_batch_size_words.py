@@ -1,4 +1,4 @@
-"""What a larger batch asks for besides: the learning rate, in words."""
+"""The learning rate that a larger batch asks for, in words."""
 
 from __future__ import annotations
 

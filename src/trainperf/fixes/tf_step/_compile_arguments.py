@@ -16,7 +16,7 @@ DEFAULTS: dict[str, object] = {
     "run_eagerly": False,
     "steps_per_execution": 1,
 }
-"""What they are where `compile` is not given them (Keras 3)."""
+"""Their values where `compile` is not given them (Keras 3)."""
 
 
 def compile_seen(evidence: Evidence) -> dict[str, Any]:

@@ -25,7 +25,7 @@ LONGEST_S = 0.2
 CALL = Site("train.py", 27, "main", col=18, end_line=27, end_col=49)
 
 NOTHING = 0.01
-"""What is left of a turn then lies within the error of what was timed: no bound is known."""
+"""The share of a turn below which its rest lies within the error of the times: no bound then."""
 
 ONE_BATCH = 32
 """Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""

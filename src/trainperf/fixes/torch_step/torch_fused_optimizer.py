@@ -23,7 +23,7 @@ DEAR = split(forward=0.030, backward=0.040, optimizer=0.027, rest=0.002)
 NOT_SPLIT = Missing("not split")
 
 DEFAULTS: dict[str, object] = {"fused": None, "foreach": None}
-"""What a constructor of `torch.optim` leaves to PyTorch."""
+"""Arguments whose default leaves the choice to PyTorch."""
 
 PART = "at most the whole of the optimizer's part of the step"
 UPDATE = f"the optimizer's update, {PROBED}"

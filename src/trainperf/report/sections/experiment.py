@@ -1,4 +1,4 @@
-"""What would change the experiment: measured like the rest, and kept apart from it."""
+"""Changes of the experiment: measured like the rest, and kept apart from it."""
 
 from __future__ import annotations
 

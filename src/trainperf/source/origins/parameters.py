@@ -1,4 +1,4 @@
-"""What a function's parameter may be: what its callers pass, or its default."""
+"""The values of a function's parameter: those that its callers pass, or its default."""
 
 from __future__ import annotations
 

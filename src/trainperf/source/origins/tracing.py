@@ -31,16 +31,16 @@ DEEPEST = 24
 CONVERTS = ("int", "bool")
 ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 OF_FILES = ("safe_load", "load", "full_load", "loads", "from_file", "from_yaml", "load_config")
-"""What reads a configuration from a file that is no source, by its last name."""
+"""Functions that read a configuration from a file that is no source, by their last names."""
 
 OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
 
 BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "Munch", "Box",
         "edict", "dotdict", "OmegaConf.create", "create", "dict")  # fmt: skip
-"""What makes an object of the keywords, or the dictionary, that it is given."""
+"""Makers of an object from the keywords, or the dictionary, that they are given."""
 
 OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
-"""What makes an object of a dataclass from the command line: `tyro`, `simple_parsing`, …"""
+"""Makers of a dataclass's object from the command line: `tyro`, `simple_parsing`, …"""
 
 
 class Tracer:

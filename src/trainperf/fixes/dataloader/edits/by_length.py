@@ -38,7 +38,7 @@ class ByLength({torch}.utils.data.Sampler):
 """Sorted are parts of 50 batches: enough for lengths to be alike, and for chance."""
 
 EXCLUDED = {"batch_size": (1, "1"), "shuffle": (2, "False"), "drop_last": (8, "False")}
-"""What a loader with a batch sampler must not be given: places, and the values of none."""
+"""Arguments that exclude a batch sampler: their places, and the values that do not."""
 
 
 def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ MOST = 0.5
 """Share of the memory, or of the disk, that is free, which kept items may take."""
 
 INSIDE = 4
-"""What an item begins with (a picture before it was cropped) may be so many times as large."""
+"""The start of an item (a picture before it was cropped) may be so many times as large."""
 
 DEFAULT_COLLATE = "default_collate"
 

@@ -1,4 +1,4 @@
-"""What of a `__getitem__` gives the same in every epoch, as far as its source shows."""
+"""The part of a `__getitem__` that gives the same in every epoch, by its source."""
 
 from __future__ import annotations
 

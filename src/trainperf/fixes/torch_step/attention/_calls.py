@@ -9,7 +9,7 @@ from trainperf.fixes.torch_step.attention._scope import last_name
 from trainperf.source.statements import dotted
 
 MODULES = ("torch", "F", "nn", "functional", "np", "math")
-"""What a function of PyTorch, NumPy or Python is called from, by its usual names."""
+"""Usual names of the modules of PyTorch, NumPy and Python whose functions are called."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,9 @@ def _origins(
             if not shared and not each.options:
                 called = last_name(call.func)
                 readers.check(project, each.file, each.node, called, wanted.name)
+            knob = f"--{readers.variable(each.file, each.node)}"
+            if len(knob) > len("--") and knob in seen.given:
+                raise Elsewhere(f"{knob} sets {wanted.name}: change it in the command")
     return trace, found
 
 
@@ -272,6 +275,7 @@ def _common(
             continue
         try:
             readers.check(project, file, node, called, wanted.name)
+            readers.check_taker(project, file, node, called)
             return file, node
         except CannotRewrite as error:
             refused = error

@@ -321,6 +321,14 @@ main(CFG)
 """,
         "{'workers': 2}",
     ),
+    "a choice for another system": (
+        """\
+import os
+workers = 0
+▸DataLoader('train', num_workers=0 if os.name == 'nt' else workers)◂
+""",
+        "workers = 2",
+    ),
     "a dictionary whose other entries are read": (
         """\
 CFG = {'data': {'workers': 0}, 'lr': 1}

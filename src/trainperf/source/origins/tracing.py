@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -72,7 +74,10 @@ class Tracer:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown("a variable of the environment sets it", elsewhere=True),)
         if isinstance(node, ast.IfExp):
-            return (*self.values(file, node.body), *self.values(file, node.orelse))
+            found: list[Value] = []
+            for branch in _branches(node):
+                found += self.values(file, branch)
+            return found
         if isinstance(node, ast.Name):
             return self._name(file, node)
         if isinstance(node, ast.Attribute):
@@ -353,6 +358,19 @@ class Tracer:
                 for each in values
             )
         return replace(held, entries=entries)
+
+
+def _branches(node: ast.IfExp) -> tuple[ast.expr, ...]:
+    """Return the branches of a choice that may have run: not those of another system."""
+    test = node.test
+    asked = ast.unparse(test)
+    if isinstance(test, ast.Compare) and re.search(r"platform|os\.name", asked):
+        other = {"win32", "nt", "Windows"} - {sys.platform, os.name}
+        values = [literal(each) for each in test.comparators]
+        if len(values) == 1 and values[0] is not None and values[0][0] in other:
+            here = isinstance(test.ops[0], ast.NotEq)
+            return (node.body,) if here else (node.orelse,)
+    return node.body, node.orelse
 
 
 def _lacks(name: str) -> Unknown:

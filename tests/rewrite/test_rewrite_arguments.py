@@ -204,3 +204,13 @@ def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
     assert "batch_size = 8\n" in after["train.py"]
     with pytest.raises(CannotRewrite, match="--batch_size sets batch_size"):
         edited(files, Seen({"batch_size": 4}, ("--batch_size",)), wanted)
+
+
+def test_files_that_import_a_name_from_each_other_are_no_place():
+    files = {
+        "train.py": f"{HEAD}from a import N\n▸DataLoader('train', num_workers=N)◂\n",
+        "a.py": "from b import N\nN = N\n",
+        "b.py": "from a import N\nN = 1\n",
+    }
+    after = edited(files, Seen({"num_workers": 0}, (), ("train.py",), DEFAULTS))
+    assert "num_workers=2" in after["train.py"]

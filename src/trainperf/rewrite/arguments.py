@@ -136,7 +136,10 @@ def _origins(
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
-    found = live(trace, file, call, wanted.name, wanted.position, ran)
+    try:
+        found = live(trace, file, call, wanted.name, wanted.position, ran)
+    except RecursionError as error:  # files that import a name from each other
+        raise CannotRewrite(f"what gives {wanted.name} goes in circles") from error
     for each in found:
         if isinstance(each, Origin):
             if shared and literal(each.node) is None:

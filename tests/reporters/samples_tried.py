@@ -147,7 +147,7 @@ LEDGER = Training(
         Item("steps", "training steps", 5999, 828.0, 341.2, FIT),
         Item("between", "validation", 6, 22.2, 22.2),
         Item("between", "opening the input again", 5, 4.2, 4.2),
-        Item("once", "what the changes cost once", 1, 0.0, 9.2),
+        Item("once", "one-off cost", 1, 0.0, 9.2),
     ),
 )
 """The whole training with the kept changes, by its ledger."""

@@ -28,6 +28,7 @@ from trainperf.model.facts import (
     ChangingNumber,
     Device,
     Framework,
+    FrozenBase,
     FunctionCost,
     LayerFacts,
     Loop,
@@ -63,6 +64,7 @@ from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
+    ItemLength,
     Loader,
     Operator,
     StepCalls,
@@ -109,6 +111,7 @@ __all__ = [
     "ExperimentWay",
     "Finding",
     "Framework",
+    "FrozenBase",
     "Function",
     "FunctionCost",
     "Gpu",
@@ -118,6 +121,7 @@ __all__ = [
     "Instance",
     "InstanceType",
     "Item",
+    "ItemLength",
     "LayerFacts",
     "Leg",
     "Length",

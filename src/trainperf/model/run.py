@@ -44,7 +44,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Run:
-    """What to start, where, and how it is to be observed.
+    """A run to make: the command, where to start it, how to observe it.
 
     `command` is what would be typed in a shell. `label` names it in messages
     (`train.py`). `steps` is the number of real steps to time, or None to let the
@@ -152,7 +152,7 @@ class HostSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the samplers saw at `t`, on the clock that stamps the steps.
+    """Readings of the samplers at `t`, on the clock that stamps the steps.
 
     `t` is `time.monotonic()`, seconds.
     """
@@ -164,7 +164,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Recording:
-    """What one run left behind.
+    """The record of one run.
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).

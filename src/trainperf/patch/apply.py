@@ -18,7 +18,7 @@ from trainperf.source.text import Source
 
 @dataclass(frozen=True)
 class Disk:
-    """What planning may know of the user's files.
+    """The user's files, as far as planning may know them.
 
     `read` gives the bytes of a file now; `untouched` says whether it was last written
     to before the diagnosis was made. `kept` has the original bytes of files that were
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written: nothing where `changes` is empty.
+    """The files to write: none where `changes` is empty.
 
     `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
     `in_source` says whether any of them is an edit, rather than a variable to be set.

@@ -23,7 +23,7 @@ from trainperf.rewrite.script import default_reader
 
 @dataclass(frozen=True)
 class Fixed:
-    """What came of it: `diff` is the change, `lines` what is to be told of it."""
+    """The result of a fix: `diff` is the change, `lines` are told to the user."""
 
     diff: str
     lines: tuple[str, ...]

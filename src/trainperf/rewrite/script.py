@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite import extraction, imports, layout, loops, statements, wrapping
+from trainperf.rewrite import extraction, imports, layout, statements, wrapping
 from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
-from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.reading import Reader, Reading, default_reader
+from trainperf.rewrite.edits import Insert, Rank, Replace
+from trainperf.rewrite.moving import Moving
+from trainperf.rewrite.reading import Reader, default_reader
 from trainperf.source.arguments import keyword, positional
 
 PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
@@ -23,7 +24,7 @@ PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
 __all__ = ["Reader", "Script", "default_reader"]
 
 
-class Script(Reading):
+class Script(Moving):
     """The user's source files with the edits made to them so far.
 
     Sites point into the original files, whatever edits were made before, so edits
@@ -157,6 +158,26 @@ class Script(Reading):
         file = self._file(site.file)
         self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
+    def rename_call(self, site: Site, name: str) -> None:
+        """Call another method in the call at `site`: `x.a()` → `x.name()`."""
+        check_expression(name)
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        self._edit(file, [Replace(layout.name_span(file.source, call.func), name)])
+
+    def drop_call(self, site: Site) -> None:
+        """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        span = file.source.span(call.func.value)[1], file.source.span(call)[1]
+        if "#" in file.source.text[slice(*span)]:
+            raise CannotRewrite("a comment stands within the call to be taken away")
+        self._edit(file, [Replace(span, "")])
+
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)
@@ -257,6 +278,13 @@ class Script(Reading):
             places = [file.source.statement(each) for each in sites if each.file == site.file]
             self._edit(file, statements.removals(file.source, places))
 
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement
@@ -305,38 +333,6 @@ class Script(Reading):
         around = (file.source.around(first), file.source.around(last))
         self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
-    def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
-        """Turn the `for` loop at `site` into a function of each item, and a call of that.
-
-        `for x in xs: …` becomes `def name(x): …` and `call`, in which `{}` stands for `xs`;
-        `item` is what an item is called that the loop takes apart.
-        """
-        file = self._file(site.file)
-        loop = loops.at(file.source, site)
-        self._edit(file, loops.body_into_function(file.source, loop, name, item, call))
-
-    def loop_part_into_generator(
-        self, site: Site, part: tuple[int, int], name: str, results: Sequence[str], call: str
-    ) -> None:
-        """Move the `for` loop at `site`, with the statements `part` of it, into a generator.
-
-        The loop then goes over `call`, in which `{}` stands for that of the generator `name`,
-        which yields `results`.
-        """
-        file = self._file(site.file)
-        loop = loops.at(file.source, site)
-        edits = loops.part_into_generator(file.source, loop, part, name, results, call)
-        self._edit(file, edits)
-
-    def split_function(self, site: Site, result: str, head: str) -> None:
-        """End a function ahead of the statement at `site` with `result`; the rest is under `head`.
-
-        `head` is the line `def …:` of a function of its own, as far indented as the first.
-        """
-        file = self._file(site.file)
-        names_imported(f"{head}\n    {result}")  # refuses what is no statement
-        self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
-
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
         found = self._file(file)
@@ -355,18 +351,6 @@ class Script(Reading):
         names_imported(function)  # refuses what is no statement
         found = self._file(file)
         self._edit(found, extraction.below_imports(found.source, function))
-
-    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
-        """Put `statement` right after the import of `module` at the top of `file`."""
-        found = self._file(file)
-        index = imports.import_of(found.source.tree, module)
-        if index is None:
-            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
-        own = names_imported(statement)
-        if imports.available_after(found.source, statement, own) > index + 1:
-            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
-        rank = Rank.AFTER_STATEMENT
-        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.
@@ -419,9 +403,6 @@ class Script(Reading):
         texts = [(file, file.text()) for file in self._files.values()]
         return [(file, text) for file, text in texts if text != file.source.text]
 
-    def _edit(self, file: EditedFile, edits: Iterable[Edit]) -> None:
-        self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
-
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
             self._edit(file, [Replace(file.source.span(node), value)])
@@ -435,10 +416,6 @@ class Script(Reading):
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))
         self._put(replace(file, calls={**file.calls, key: changed}))
-
-    def _put(self, file: EditedFile) -> None:
-        file.text()  # raises before anything is kept
-        self._files[os.path.realpath(file.path)] = file
 
     def _added_names(self, file: EditedFile) -> set[str]:
         texts = [e.text for e in file.edits if isinstance(e, Insert) and e.rank is Rank.IMPORT]

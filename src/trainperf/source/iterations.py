@@ -224,6 +224,20 @@ def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str
     return _changes(module, body, made_here(body) | set(given), DEPTH, set())
 
 
+def changed_by(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some statements bind, fill or change in place."""
+    statements = list(statements)
+    found = stored(statements)
+    for node in (each for one in statements for each in ast.walk(one)):
+        found |= {root(target) for target in assigned(node)}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
+                found.add(root(node.func.value))
+            if node.func.attr == "shuffle":
+                found |= {root(each) for each in node.args}
+    return found - {"", "self"}
+
+
 def _changes(
     module: Module, body: Sequence[ast.stmt], own: set[str], depth: int, seen: set[int]
 ) -> str:

@@ -21,7 +21,7 @@ from trainperf.model.outside import SPENT_ON
 from trainperf.model.training import Part
 
 STEPS = "training steps"
-ONCE = "what the changes cost once"
+ONCE = "one-off cost"
 FIRST = "first step, with tracing"
 START = "start, to the first step"
 REST = "else between epochs"

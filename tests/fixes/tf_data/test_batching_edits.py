@@ -9,33 +9,31 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._batching_edits import make_batches_ahead
+from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
 
 HEAD = """\
 import random
 import threading
 
-threads = set()
-
 
 def cut(*part):
-    threads.add(threading.current_thread().name)
+    note(threading.current_thread().name)
     return part
 
 
 """
 
 
-def edited(text: str) -> str:
+def edited(text: str, calls: int = 1) -> str:
     script, (site, *_) = script_of(HEAD + text)
-    make_batches_ahead(script, site)
+    make_batches_ahead(script, site, calls)
     return result(script) or ""
 
 
-def refused(text: str) -> str:
+def refused(text: str, calls: int = 1) -> str:
     script, (site, *_) = script_of(HEAD + text)
     with pytest.raises(CannotRewrite) as error:
-        make_batches_ahead(script, site)
+        make_batches_ahead(script, site, calls)
     assert result(script) is None
     return str(error.value)
 
@@ -44,10 +42,11 @@ def steps(source: str) -> tuple[list[Any], bool]:
     """The arguments of every step of a script, and whether its own thread made batches."""
     given: list[Any] = []
     random.seed(5)
-    space: dict[str, Any] = {"n": 6, "data": list(range(60)), "said": given}
+    threads: set[str] = set()
+    space: dict[str, Any] = {"note": threads.add, "n": 6, "data": list(range(60)), "said": given}
     space["step"] = lambda *batch: given.append(batch) or len(given)
     exec(compile(source.replace("▸", "").replace("◂", ""), "train.py", "exec"), space)
-    return given, "MainThread" in space["threads"]
+    return given, "MainThread" in threads
 
 
 SAME = {
@@ -75,6 +74,18 @@ SAME = {
         "  return number, loss\n"
         "\n\n"
         "said.append(train(data))\n"
+    ),
+    "all of it in the call, under a comment": (
+        "for i in range(0, 60, n):\n"
+        "    # the step\n"
+        "    loss = ▸step(cut(data[i : i + n]), cut(i))◂\n"
+        "    print(i, loss)\n"
+    ),
+    "half of it in the call": (
+        "for i in range(0, 60, n):\n"
+        "    print(i)\n"
+        "    part = data[i : i + n]\n"
+        "    ▸step(cut(part), part)◂\n"
     ),
     "a generator": (
         "def batches(values):\n"
@@ -108,6 +119,25 @@ def test_each_step_is_given_the_same_batch(name: str) -> None:
     assert not still, "a thread makes the batches"
 
 
+APART = ("slices, epochs in another order", "a generator", "all of it in the call, under a comment")
+
+
+@pytest.mark.parametrize("name", APART)
+def test_several_threads_make_the_same_batches_in_the_same_order(name: str) -> None:
+    before, _ = steps(HEAD + SAME[name])
+    after, still = steps(edited(SAME[name], calls=3))
+
+    assert before == after
+    assert not still
+
+
+def test_batches_that_count_on_are_not_made_by_several_threads() -> None:
+    text = "for i in range(9):\n    x = cut(i, next(data))\n    ▸step(x)◂\n"
+
+    assert edited(text)
+    assert refused(text, calls=3) == "the batches are not made apart: next(data)"
+
+
 ALONE = {
     "a batch asks the model": "x = model(cut(i))\n    ▸step(x)◂\n",
     "it is what the loop collects": "x = cut(seen)\n    ▸step(x)◂\n    seen.append(i)\n",
@@ -117,6 +147,9 @@ ALONE = {
     "there is only sometimes one": "if i % 2:\n        x = cut(i)\n    ▸step(x)◂\n",
     "it is left out at times": "if i % 2:\n        continue\n    x = cut(i)\n    ▸step(x)◂\n",
     "nothing is made": "▸step(i)◂\n",
+    "the call asks the model": "▸step(model(data[i]))◂\n",
+    "the call takes what the last returned": "loss = ▸step(cut(data[i], loss))◂\n",
+    "the call is made at times": "if i:\n        ▸step(cut(data[i]))◂\n",
     "it is of what the loop sets": "x = cut(i, data)\n    print(▸step(x)◂)\n    data = x[1:]\n",
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._cache_edits import put_cache
+from trainperf.fixes.tf_data.edits.caches import put_cache
 
 HEAD = "import tensorflow as tf\n\n\n"
 USE = "\n\nds = ▸files.map(load)◂.batch(32)\n"

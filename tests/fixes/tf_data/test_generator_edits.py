@@ -10,7 +10,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._generator_edits import make_items_in_parallel
+from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 
 CALL = "data = ▸Dataset.from_generator({})◂\n"
 
@@ -137,6 +137,48 @@ SAME = {
         "        yield images\n"
     ),
     "the last of a list": ("def samples():\n    for p in 'a', 'b', 'c': yield load(p)\n"),
+    "collected into batches, the last one smaller": (
+        "def samples(size=6):\n"
+        "    images, numbers = [], []\n"
+        "    for path, label in zip(paths, labels):\n"
+        "        # load it\n"
+        "        image = load(path)\n"
+        "        if label == 3:\n"
+        "            continue\n"
+        "        images.append(image)\n"
+        "        numbers.append(label)\n"
+        "        if len(images) == size:\n"
+        "            yield images, numbers\n"
+        "            images, numbers = [], []\n"
+        "    if images:\n"
+        "        yield images, numbers\n"
+    ),
+    "collected as it is made": (
+        "def samples():\n"
+        "    batch = []\n"
+        "    for path in paths:\n"
+        "        batch.append(load(path))\n"
+        "        if len(batch) == 6:\n"
+        "            yield list(batch)\n"
+        "            batch.clear()\n"
+    ),
+    "yielded outside as well, and read in the next epoch": (
+        "def samples():\n"
+        "    image = 'none'\n"
+        "    while True:\n"
+        "        yield image\n"
+        "        for path in paths:\n"
+        "            image = load(path)\n"
+        "            yield image\n"
+    ),
+    "counted by hand": (
+        "def samples():\n"
+        "    n = 0\n"
+        "    for path in paths:\n"
+        "        image = load(path)\n"
+        "        n += 1\n"
+        "        yield n, image\n"
+    ),
 }
 GIVEN = {
     "two spaces, a comment, for ever, in another order each time": "lambda: samples(paths)",
@@ -167,12 +209,11 @@ ALONE = {
     "ended": "for p in paths:\n        if not p:\n            return\n        yield load(p)\n",
     "what the last left": "for p in paths:\n        if p == 'p0':\n            image = load(p)\n"
     "        yield image\n",
-    "counted by hand": "n = 0\n    for p in paths:\n        n += 1\n        yield n, load(p)\n",
-    "a list that fills": "seen = []\n    for p in paths:\n        seen.append(p)\n"
-    "        yield load(p), len(seen)\n",
+    "mixed into the last": "last = 0\n    for p in paths:\n        last = mix(last, load(p))\n"
+    "        yield last\n",
+    "a list that fills": "seen = []\n    for p in paths:\n        x = load(p, seen)\n"
+    "        seen.append(x)\n        yield x\n",
     "read afterwards": "for p in paths:\n        yield load(p)\n    print(p)\n",
-    "read in the next epoch": "while True:\n        print(image)\n        for p in paths:\n"
-    "            image = load(p)\n            yield image\n",
     "sent": "for p in paths:\n        got = yield load(p)\n",
     "an iterator": "it = iter(labels)\n    for p in paths:\n        yield load(p), next(it)\n",
     "an open file": "with open('x') as f:\n        for p in paths:\n"
@@ -185,7 +226,6 @@ ALONE = {
     "two loops": "for p in paths:\n        yield load(p)\n    for p in paths:\n"
     "        yield load(p)\n",
     "a while loop": "n = 0\n    while n < 5:\n        yield load(paths[n])\n        n += 1\n",
-    "yielded outside as well": "yield 0\n    for p in paths:\n        yield load(p)\n",
     "nothing made": "for p in paths:\n        yield p\n",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def seen_in_run(evidence: Evidence) -> dict[str, Any]:
     }
     if loader.prefetch_factor is not None:
         arguments["prefetch_factor"] = loader.prefetch_factor
-    return seen(evidence, **arguments)
+    return seen_in_call(evidence, **arguments)
 
 
 def set_setting(

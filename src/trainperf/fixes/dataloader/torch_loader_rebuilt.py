@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Fix
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.dataloader._hoist import build_before_loop
 from trainperf.fixes.dataloader._input_cases import LOOP, SHORT_EPOCHS, WITH_WORKERS, starved
 from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.dataloader._rebuilt_examples import EXAMPLES
 from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
+from trainperf.fixes.dataloader.examples.hoisting import EXAMPLES
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
 
 if TYPE_CHECKING:

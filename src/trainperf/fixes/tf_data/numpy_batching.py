@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.tf_data._batching_edits import make_batches_ahead
-from trainperf.fixes.tf_data._batching_examples import EXAMPLES
+from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
+from trainperf.fixes.tf_data.edits.batching_examples import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -55,7 +56,8 @@ class NumpyBatching(Fix):
 
     ## What changes
     What makes a batch moves into a generator, which a thread runs up to four batches ahead
-    of the step. Batches stay the same, in the same order.
+    of the step. Batches stay the same, in the same order. Where each is made by itself, as many
+    threads as there are cores are tried as well; these draw random numbers in another order.
     In a `tf.data.Dataset`, as TensorFlow ops in a `map`, it also runs on several cores.
 
     ## When not to
@@ -116,7 +118,7 @@ class NumpyBatching(Fix):
         beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
         others = f"; with what else makes batches, {percent(share)}" if len(making) > 1 else ""
         making_at = Site(function.file, function.line, function.name)
-        step = evidence.loop.where
+        step, width = evidence.loop.where, cores(evidence)
         return self.finding(
             title="The model waits while the loop makes its batch",
             text=(
@@ -128,12 +130,13 @@ class NumpyBatching(Fix):
             where=(step,) if step is not None and step.exact else (making_at,),
             advice="Make batches ahead of the step: in a thread, or a `tf.data.Dataset`.",
             snippet=_snippet(making),
+            data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Let a thread make the batches of the loop around the step."""
         for site in finding.where:
-            make_batches_ahead(script, site)
+            make_batches_ahead(script, site, finding.data.get("calls", 1))
 
 
 def _makes_batches(function: FunctionCost) -> bool:

@@ -14,9 +14,9 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
-from trainperf.fixes.tf_data._cache_edits import put_cache
-from trainperf.fixes.tf_data._cache_examples import SPLIT
-from trainperf.fixes.tf_data._cache_places import (
+from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
+from trainperf.fixes.tf_data.edits.cache_examples import SPLIT
+from trainperf.fixes.tf_data.edits.cache_places import (
     Place,
     Room,
     buffer_of,
@@ -24,7 +24,7 @@ from trainperf.fixes.tf_data._cache_places import (
     place_of,
     room_for,
 )
-from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
+from trainperf.fixes.tf_data.edits.caches import put_cache
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:

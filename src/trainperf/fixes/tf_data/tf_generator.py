@@ -18,9 +18,9 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.pipeline import cores as usable_cores
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
-from trainperf.fixes.tf_data._generator_edits import make_items_in_parallel
-from trainperf.fixes.tf_data._generator_examples import EXAMPLES
 from trainperf.fixes.tf_data._input_cases import fed, starved
+from trainperf.fixes.tf_data.edits.generator_examples import EXAMPLES
+from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -45,6 +45,9 @@ SAMPLES = Function("samples", "data.py", 30)
 WAITING_CALLS = 16
 """Items made at once where the input waits for storage: threads cost nothing then."""
 
+COPIES = 4
+"""Copies of arrays for which there has to be memory: two are made of them, beside the rest."""
+
 FEWEST_CALLS = 2
 """On one core, too, one item can be read while another is decoded."""
 
@@ -61,8 +64,8 @@ class Generator(Fix):
     ## What changes
     The body of the generator's loop becomes a function of one item, which threads run ahead
     for the next ones; items come out in the same order. Reading files, Pillow, OpenCV and
-    NumPy let other threads run meanwhile; for Python's own work, `map` TensorFlow ops over
-    file names or indices, or use a `PyDataset` with worker processes.
+    NumPy let other threads run; for Python's own work, `map` TensorFlow ops over file names.
+    A generator that only yields rows of arrays becomes `from_tensor_slices` of the arrays.
     Where items draw random numbers, threads draw them in another order.
 
     ## When not to
@@ -185,6 +188,10 @@ def _data(evidence: Evidence, stage: Stage) -> dict[str, Any]:
     data: dict[str, Any] = {"calls": max(width, WAITING_CALLS) if waits(evidence) else width}
     if stage.function is not None and stage.function.line:
         data["generator"] = [stage.function.file, stage.function.line]
+    steps, size = evidence.loop.epoch_steps, stage.element_bytes
+    if steps and size and stage.elements_per_step:
+        held = COPIES * steps * stage.elements_per_step * size
+        data["fits"] = held < evidence.machine.memory_available
     return data
 
 

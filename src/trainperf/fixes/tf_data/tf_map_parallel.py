@@ -21,7 +21,7 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, fed, starved
-from trainperf.fixes.tf_data._parallel_calls import (
+from trainperf.fixes.tf_data.edits.parallel_calls import (
     WAITING_CALLS,
     choices,
     run_in_parallel,

@@ -15,10 +15,10 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.tf_data._elementwise import elementwise
 from trainperf.fixes.tf_data._input_cases import fed, starved
-from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.fixes.tf_data._moves import move_behind
+from trainperf.fixes.tf_data.edits.elementwise import elementwise
+from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import Equivalence, Evidence, Finding, Function, Site, Stage
 
 if TYPE_CHECKING:

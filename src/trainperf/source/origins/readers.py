@@ -128,9 +128,13 @@ def _handed_on(file: File, node: ast.Name, statement: ast.stmt) -> ast.Name | No
 def _whole(file: File, node: ast.Name) -> bool:
     """Whether nothing but displays, choices and copies stand between a name and its statement."""
     passes = (ast.IfExp, ast.Dict, ast.BinOp, ast.keyword)
+    inner: ast.AST = node
     for each in file.module.around(node):
         if isinstance(each, ast.stmt):
             return True
+        if isinstance(each, ast.IfExp) and inner is each.test:
+            return False
+        inner = each
         copies = isinstance(each, ast.Call) and last_name(each.func) in ("dict", "copy", "int")
         handed = isinstance(each, ast.Attribute) and each.attr == "copy"
         if not (isinstance(each, passes) or copies or handed):

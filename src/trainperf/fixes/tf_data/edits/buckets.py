@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import free_name
+from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.source.arguments import argument, keyword, starred
 
 if TYPE_CHECKING:

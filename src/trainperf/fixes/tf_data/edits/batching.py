@@ -10,13 +10,23 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import AHEAD_OF, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.generators import make_apart
+from trainperf.fixes.tf_data.edits.mapped import call_at
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of
-from trainperf.source.iterations import arguments, carried, loaded, of_this_function, stored
+from trainperf.source.iterations import (
+    arguments,
+    carried,
+    changed_by,
+    changes_shared,
+    loaded,
+    of_this_function,
+    stored,
+)
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, names, root
+from trainperf.source.statements import assigned, names, root
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -31,8 +41,14 @@ MODEL = frozenset(
 )  # fmt: skip
 """Methods of models, optimizers, metrics and variables: they stay in the loop."""
 
+WORK = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp)
+"""What an argument of the step has in it that is more than a name."""
+
 SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", "datetime.")
 """Calls, by the start of their names, whose moment matters."""
+
+PARTS = ("batch_x", "batch_y", "batch_z", "batch_3", "batch_4", "batch_5", "batch_6")
+"""What the parts of a batch are called that have no name yet."""
 
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
 JUMPS = (ast.Break, ast.Continue)
@@ -47,14 +63,17 @@ class Loop:
     leading: list[ast.stmt]
     making: list[ast.stmt]
     rest: list[ast.stmt]
+    hoisted: list[ast.expr]
+    """Arguments of the step that are worked out in the call."""
     scope: ast.AST
     """The function around it, or the module."""
 
 
-def make_batches_ahead(script: Script, site: Site) -> None:
+def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
     """Let a thread make the batches of the loop around the step that is called at `site`.
 
-    Raises `CannotRewrite` where a batch may depend on what the step before did.
+    With more `calls`, so many threads make a batch each. Raises `CannotRewrite` where a batch
+    may depend on what the step before did, or then on the batch before.
     """
     module = Module(script.module(site.file), "")
     node, statement = _loop(script, site)
@@ -62,12 +81,27 @@ def make_batches_ahead(script: Script, site: Site) -> None:
     if generator is not None:
         call, function = generator
         _check_generator(module, call, function, node.body)
+        if calls > 1:
+            make_apart(script, Site(site.file, function.lineno), calls)
+            return
         helper = put_in(script, site.file, AHEAD_OF)
         script.wrap_call(script.site_of(site, call), f"{helper}({{}})")
         return
-    loop = _parts(module, node, statement)
-    results = _results(loop)
+    step = call_at(script, module, site)
+    loop = _parts(module, node, statement, step)
+    results = {name: name for name in _results(loop)}
     _check(module, loop)
+    if calls > 1:
+        _check_apart(module, loop)
+    for each in loop.hoisted:
+        name = free_name(script, site.file, *(one for one in PARTS if one not in results))
+        place = script.site_of(site, each)
+        text = script.expression(place)
+        results[name] = ast.unparse(each) if "\n" in text else text
+        script.replace_call(place, name)
+    if calls > 1:
+        _in_parallel(script, site, loop, results, calls)
+        return
     helper = put_in(script, site.file, AHEAD_OF)
     name = free_name(script, site.file, "batches", "make_batches")
     script.loop_part_into_generator(
@@ -77,6 +111,26 @@ def make_batches_ahead(script: Script, site: Site) -> None:
         results,
         f"{helper}({{}})",
     )
+
+
+def _check_apart(module: Module, loop: Loop) -> None:
+    """Refuse batches that several threads could not make, each its own."""
+    if loop.leading:
+        raise CannotRewrite("the loop does something else before it makes its batch")
+    changed = changes_shared(module, [*loop.making, *map(ast.Expr, loop.hoisted)])
+    if changed:
+        raise CannotRewrite(f"the batches are not made apart: {changed}")
+
+
+def _in_parallel(
+    script: Script, site: Site, loop: Loop, results: dict[str, str], calls: int
+) -> None:
+    """Let several threads make a batch each, where it is made at the beginning of the loop."""
+    item = free_name(script, site.file, "item", "each_item")
+    name = free_name(script, site.file, "make_batch", "make_one_batch")
+    call = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
+    at = Site(site.file, loop.node.lineno)
+    script.loop_part_into_function(at, len(loop.making), (name, item), results, call)
 
 
 def _loop(script: Script, site: Site) -> tuple[ast.For, ast.stmt]:
@@ -115,7 +169,7 @@ def _check_generator(
 ) -> None:
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
-    changed = _changed(body)
+    changed = changed_by(body)
     for name in sorted((loaded(function.body) - own) | names(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
@@ -124,24 +178,34 @@ def _check_generator(
 # ----------------------------------------------------- batches made in the loop's body
 
 
-def _parts(module: Module, node: ast.For, step: ast.stmt) -> Loop:
+def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -> Loop:
     """Take a loop's body apart: the first run of statements that only make things."""
     if node.orelse:
         raise CannotRewrite("the loop has an `else`")
-    before = node.body[: node.body.index(step)]
-    later = [node.body[index:] for index in range(len(node.body))]
-    movable = [_makes(module, each, later[index + 1]) for index, each in enumerate(before)]
-    if True not in movable:
+    before = node.body[: node.body.index(statement)]
+    movable = [_makes(module, each) for each in before]
+    given = [*step.args, *(each.value for each in step.keywords)]
+    worked = [each for each in given if any(isinstance(n, WORK) for n in ast.walk(each))]
+    hoisted = [each for each in worked if _makes(module, ast.Expr(each))]
+    if len(hoisted) < len(worked) or statement not in node.body or not _plain(statement):
+        hoisted = []
+    if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
-    first = movable.index(True)
+    first = movable.index(True) if True in movable else len(before)
     end = movable.index(False, first) if False in movable[first:] else len(movable)
     if any(isinstance(each, JUMPS) for one in node.body[:first] for each in ast.walk(one)):
         raise CannotRewrite("the loop may go on before it makes the batch")
     scope = module.function(node) or module.scope(node).node
-    return Loop(node, node.body[:first], node.body[first:end], node.body[end:], scope)
+    parts = node.body[:first], node.body[first:end], node.body[end:]
+    return Loop(node, *parts, hoisted, scope)
 
 
-def _makes(module: Module, statement: ast.stmt, later: Sequence[ast.stmt]) -> bool:
+def _plain(statement: ast.stmt) -> bool:
+    """Whether a step is called whenever its statement is reached."""
+    return isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
+
+
+def _makes(module: Module, statement: ast.stmt) -> bool:
     """Whether a statement only makes things, so that it may be done before its time."""
     if not isinstance(statement, PLAIN):
         return False
@@ -150,8 +214,7 @@ def _makes(module: Module, statement: ast.stmt, later: Sequence[ast.stmt]) -> bo
             return False
         if isinstance(node, ast.Call) and not _may_move(module, node):
             return False
-    alone = isinstance(statement, ast.Expr)
-    return not alone or any(isinstance(each, ast.Call) for each in ast.walk(statement))
+    return True
 
 
 def _may_move(module: Module, call: ast.Call) -> bool:
@@ -191,8 +254,8 @@ def _trains(module: Module, function: Function) -> bool:
 def _results(loop: Loop) -> list[str]:
     """The names that the rest of the loop, and what follows it, needs of the batch."""
     made = stored([loop.node.target]) | stored(loop.making)
-    inside = {id(each) for one in loop.making for each in ast.walk(one)}
-    inside |= {id(each) for each in ast.walk(loop.node.iter)}
+    moved = [*loop.making, *loop.hoisted, loop.node.iter]
+    inside = {id(each) for one in moved for each in ast.walk(one)}
     read = {
         each.id
         for each in ast.walk(loop.scope)
@@ -200,9 +263,9 @@ def _results(loop: Loop) -> list[str]:
     }
     order = [each.id for each in ast.walk(loop.node) if isinstance(each, ast.Name)]
     ordered = [name for name in dict.fromkeys(order) if name in made & read]
-    if not ordered:
+    if not ordered and not loop.hoisted:
         raise CannotRewrite("what the step is given is not made in the loop")
-    given = ast.parse(", ".join(ordered)).body
+    given = [*(ast.parse(each).body[0] for each in ordered), *map(ast.Expr, loop.hoisted)]
     name = carried([*loop.making, *given], stored([loop.node.target]))
     if name:
         raise CannotRewrite(f"a batch needs what the one before left in {name}")
@@ -221,16 +284,21 @@ def _check(module: Module, loop: Loop) -> None:
     ahead = loaded(loop.leading) & stored(loop.making)
     if ahead:
         raise CannotRewrite(f"the loop reads {sorted(ahead)[0]} before it makes it")
-    changed = _changed(others) - (own - stored(loop.leading))
-    for name in sorted(loaded([*loop.making, loop.node.iter])):
+    changed = changed_by(others) - (own - stored(loop.leading))
+    for name in sorted(loaded([*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
-    _check_calls(module, loop.making, others)
+    _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
 
 
-def _check_calls(module: Module, making: Sequence[ast.AST], others: Sequence[ast.stmt]) -> None:
+def _check_calls(
+    module: Module,
+    making: Sequence[ast.AST],
+    others: Sequence[ast.stmt],
+    hoisted: Sequence[ast.expr] = (),
+) -> None:
     """Raise where what makes batches asks an object that the rest of the loop has to do with."""
-    used = _expressions(others)
+    used = _expressions(others, hoisted)
     own = stored(making)
     for node in (each for one in making for each in ast.walk(one)):
         if not isinstance(node, ast.Call):
@@ -262,25 +330,12 @@ def _kept(function: Function) -> set[str]:
     }
 
 
-def _expressions(statements: Iterable[ast.stmt]) -> set[str]:
-    """The source of every name and attribute that some statements mention."""
+def _expressions(statements: Iterable[ast.stmt], but: Iterable[ast.expr]) -> set[str]:
+    """The source of every name and attribute that some statements mention elsewhere."""
+    gone = {id(node) for each in but for node in ast.walk(each)}
     return {
         ast.unparse(node)
         for each in statements
         for node in ast.walk(each)
-        if isinstance(node, ast.Name | ast.Attribute)
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
     }
-
-
-def _changed(statements: Iterable[ast.stmt]) -> set[str]:
-    """The names that some statements bind, fill or change in place."""
-    statements = list(statements)
-    found = stored(statements)
-    for node in (each for one in statements for each in ast.walk(one)):
-        found |= {root(target) for target in assigned(node)}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
-                found.add(root(node.func.value))
-            if node.func.attr == "shuffle":
-                found |= {root(each) for each in node.args}
-    return found - {"", "self"}

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import free_name
-from trainperf.fixes.tf_data._mapped import mapped
+from trainperf.fixes.tf_data.edits.ahead import free_name
+from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, drawing, function_of
 from trainperf.source.iterations import loaded, stored

@@ -13,8 +13,8 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.cases import GIB, machine, stage
 from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
-from trainperf.fixes.dataloader._item_examples import MEMORY, PART
-from trainperf.fixes.dataloader._prepared import keep_items, keepable
+from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
+from trainperf.fixes.dataloader.examples.keeping import MEMORY, PART
 from trainperf.model import Loop
 
 DATASET = """\

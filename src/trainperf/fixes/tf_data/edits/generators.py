@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data._ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.collected import first_part
+from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.slices import rows, use_slices
+from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at
 from trainperf.model import Site
-from trainperf.source.arguments import argument
 from trainperf.source.iterations import (
     carried,
     changes_shared,
@@ -19,105 +22,55 @@ from trainperf.source.iterations import (
     stored,
 )
 from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.scopes import Function
 from trainperf.source.statements import names
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-GIVEN = {"from_generator": "generator", "fit": "x"}
-"""Calls that take a generator, and the name of the argument; `fit_generator` is gone."""
-
-YIELDS = (ast.Yield, ast.YieldFrom)
-DEEP = 4
-"""How many names, calls and lambdas lead from the call to the generator."""
 
 
 def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> None:
     """Let threads make the items of the generator that the call at `site` takes.
 
     `data` has "calls", how many at once, and may have "generator", where the run saw its head.
-    Raises `CannotRewrite` where an item may need what another has left.
+    One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" does
+    not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
+    what another has left.
     """
-    head = _generator(script, site, data.get("generator"))
+    head = generator_at(script, site, data.get("generator"))
     function = script.definition(head)
     module = Module(script.module(head.file), "")
+    arrays = rows(module, function)
+    if arrays is not None and data.get("fits", True):
+        call = call_at(script, module, site) if head.file == site.file else None
+        if call is not None and ast.unparse(call.func).endswith(".from_generator"):
+            use_slices(script, site, call, module, arrays)
+            return
+    make_apart(script, head, data["calls"])
+
+
+def make_apart(script: Script, head: Site, calls: int) -> None:
+    """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
+    function, module = script.definition(head), Module(script.module(head.file), "")
     loop = _loop(function)
-    _check(module, function, loop)
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")
+    at = Site(head.file, loop.lineno)
+    try:
+        _check(module, function, loop)
+    except CannotRewrite as whole:
+        part = first_part(module, function, loop)
+        if part is None:
+            raise whole from None
+        for place, name_of in part.hoisted:
+            script.replace_call(script.site_of(at, place), name_of)
+        helper = put_in(script, head.file, IN_PARALLEL)
+        made = f"{helper}({name}, {{}}, calls={calls})"
+        script.loop_part_into_function(at, part.taken, (name, item), part.results, made)
+        return
     helper = put_in(script, head.file, IN_PARALLEL)
-    call = f"yield from {helper}({name}, {{}}, calls={data['calls']})"
-    script.loop_into_function(Site(head.file, loop.lineno), name, item, call)
-
-
-# --------------------------------------------------------------------- which generator
-
-
-def _generator(script: Script, site: Site, seen: object) -> Site:
-    """Where the generator's `def` stands: as the run saw it, or as the source says."""
-    if isinstance(seen, list | tuple) and len(seen) == 2:
-        head = Site(str(seen[0]), int(seen[1]))
-        try:
-            if _yields(script.definition(head)):
-                return head
-        except CannotRewrite:
-            pass  # a lambda around it
-    module = Module(script.module(site.file), "")
-    call = _call_at(script, module, site)
-    called = ast.unparse(call.func).rpartition(".")[2]
-    given = argument(call, GIVEN[called], 0) if called in GIVEN else None
-    found = None if given is None else _definition(module, given, DEEP)
-    if found is None or not _yields(found):
-        raise CannotRewrite("where the generator is defined is not seen")
-    return Site(site.file, found.lineno)
-
-
-def _call_at(script: Script, module: Module, site: Site) -> ast.Call:
-    """The call at a site, as a node of `module`."""
-    wanted = ast.dump(ast.parse(f"({script.expression(site)})", mode="eval").body)
-    for node in module.nodes:
-        here = isinstance(node, ast.Call) and node.end_lineno == site.end_line
-        if isinstance(node, ast.Call) and here and ast.dump(node) == wanted:
-            return node
-    raise CannotRewrite("the call was not found")
-
-
-def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:
-    """Follow names, calls, lambdas and `functools.partial` to a function of the file."""
-    if not deep:
-        return None
-    node = module.value(node)
-    if isinstance(node, ast.Lambda):
-        return _definition(module, node.body, deep - 1)
-    if isinstance(node, ast.Call):
-        if module.name(node.func) == "functools.partial" and node.args:
-            return _definition(module, node.args[0], deep - 1)
-        return _definition(module, node.func, deep - 1)
-    if isinstance(node, ast.Attribute):
-        return _method(module, node)
-    found = module.definition(node)
-    if isinstance(found, ast.ClassDef):
-        return next((each for each in _methods(found) if each.name == "__call__"), None)
-    if isinstance(found, FUNCTIONS) and not _yields(found):
-        returned = [each.value for each in ast.walk(found) if isinstance(each, ast.Return)]
-        inner = returned[0] if len(returned) == 1 else None
-        return None if inner is None else _definition(module, inner, deep - 1)
-    return found
-
-
-def _method(module: Module, node: ast.Attribute) -> Function | None:
-    """The only method of this name in the file, whatever it is called on."""
-    found = [one for each in module.classes for one in _methods(each) if one.name == node.attr]
-    return found[0] if len(found) == 1 else None
-
-
-def _methods(node: ast.ClassDef) -> Iterator[Function]:
-    return (each for each in node.body if isinstance(each, FUNCTIONS))
-
-
-def _yields(function: Function) -> bool:
-    return any(isinstance(each, YIELDS) for each in of_this_function(function.body))
+    made = f"yield from {helper}({name}, {{}}, calls={calls})"
+    script.loop_into_function(at, name, item, made)
 
 
 # ------------------------------------------------------------- whether it can be taken apart
@@ -138,10 +91,6 @@ def _loop(function: Function) -> ast.For:
     loop = inner[0]
     if isinstance(loop, ast.While):
         raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
-    outside = [each for each in of_this_function(function.body) if isinstance(each, YIELDS)]
-    within = [each for each in of_this_function(loop.body) if isinstance(each, YIELDS)]
-    if len(outside) != len(within):
-        raise CannotRewrite("the generator yields outside its loop as well")
     if not any(isinstance(each, ast.Call) for each in of_this_function(loop.body)):
         raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
     return loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data._ahead import IN_PARALLEL
+from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL
 
 HELPER = IN_PARALLEL.format(futures="concurrent.futures", collections="collections")
 CALL = "ds = ▸tf.data.Dataset.from_generator(samples, output_types=tf.float32)◂\n"
@@ -12,7 +12,7 @@ PLAIN = CALL.replace("▸", "").replace("◂", "")
 
 def _left(source: str) -> Example:
     text = f"import tensorflow as tf\n\n\n{source}\n\n{CALL}"
-    return Example(before=text, after=text.replace(CALL, PLAIN), data={"calls": 4})
+    return Example(before=text, after=text.replace(CALL, PLAIN), data={"calls": 4, "fits": False})
 
 
 EXAMPLES = [
@@ -100,15 +100,86 @@ model.fit(train, steps_per_epoch=20)
 """,
         data={"calls": 2},
     ),
+    Example(
+        before="""\
+import numpy as np
+import tensorflow as tf
+
+x, y = load()
+
+
+def samples():
+    for i in range(len(x)):
+        yield x[i], y[i]
+
+
+ds = ▸tf.data.Dataset.from_generator(
+    samples, output_signature=(tf.TensorSpec((9,), tf.float32), tf.TensorSpec((), tf.int64))
+)◂.batch(32)
+""",
+        after="""\
+import numpy as np
+import tensorflow as tf
+
+x, y = load()
+
+
+def samples():
+    for i in range(len(x)):
+        yield x[i], y[i]
+
+
+ds = tf.data.Dataset.from_tensor_slices((np.asarray(x, np.float32), np.asarray(y, np.int64)))\
+.batch(32)
+""",
+        data={"calls": 2, "fits": True},
+    ),
+    Example(  # collected into batches
+        before=f"""\
+import tensorflow as tf
+
+
+def samples():
+    images = []
+    for path, _ in files:
+        images.append(load(path))
+        if len(images) == 32:
+            yield images
+            images = []
+
+
+{CALL}""",
+        after=f"""\
+import tensorflow as tf
+import collections
+import concurrent.futures
+
+
+{HELPER}
+
+def samples():
+    images = []
+
+    def make(item):
+        path, _ = item
+        yield load(path)
+
+    for made in in_parallel(make, files, calls=8):
+        images.append(made)
+        if len(images) == 32:
+            yield images
+            images = []
+
+
+{PLAIN}""",
+        data={"calls": 8},
+    ),
+    # too large for another copy
+    _left("rows = load()\n\n\ndef samples():\n    for row in rows:\n        yield row\n"),
     # an item needs the one before
     _left(
         "def samples():\n    last = 0\n    for path in paths:\n"
         "        last = mixed(last, load(path))\n        yield last\n"
-    ),
-    # a list that fills over several items
-    _left(
-        "def samples():\n    batch = []\n    for path in paths:\n        batch.append(load(path))\n"
-        "        if len(batch) == 32:\n            yield batch\n            batch = []\n"
     ),
     # an open file, read on from
     _left(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.words import size
-from trainperf.fixes.dataloader._item_source import (
+from trainperf.fixes.dataloader._loader import ITEM, ranks
+from trainperf.fixes.dataloader.edits.repeating import (
     attributes_read,
     bound_names,
     changing_attribute,
     fixed_statements,
 )
-from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.torch_step._source import file_text, refuse_if_named
 from trainperf.model import Evidence, Site, is_taken
 from trainperf.source.module import Module

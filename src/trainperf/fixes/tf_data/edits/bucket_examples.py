@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data._bucket_edits import BY_LENGTH
+from trainperf.fixes.tf_data.edits.buckets import BY_LENGTH
 
 DATA = {"boundaries": [9, 17, 41], "leaf": 0}
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras\n"

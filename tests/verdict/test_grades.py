@@ -201,6 +201,18 @@ def test_after_trials_healthy_names_what_was_tried() -> None:
     )
 
 
+def test_what_was_faster_as_another_experiment_is_not_said_to_have_made_it_no_faster() -> None:
+    trials = (
+        trial("torch_compile", Outcome.SLOWER, 0.9),
+        trial("batch_size", Outcome.CHANGES, 1.7),
+        trial("batch_size", Outcome.NO_EFFECT, 1.1),
+    )
+    answer = verdict_after(torch_evidence(), (), trials)
+    assert answer.text.endswith("; one change was tried on the script (torch_compile), which made "
+                                "it no faster.")  # fmt: skip
+    assert "tried" not in verdict_after(torch_evidence(), (), trials[1:]).text
+
+
 def test_a_trial_tells_what_the_probe_would_have_told() -> None:
     case = torch_evidence(probes={"compile": Missing("too little time was left")})
     assert not verdict_after(case, (), ()).healthy

@@ -55,8 +55,8 @@ class LargerBatch(Fix):
 
     ## What changes
     Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes. `steps_per_epoch` is
-    divided along, so that an epoch keeps its samples.
+    are half as many updates in it, so the course of training changes. In Keras, a
+    `steps_per_epoch` that does not follow is divided along: an epoch keeps its samples.
 
     ## When not to
     - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and

@@ -26,6 +26,15 @@ STREAMS = frozenset(
 IN_PLACE = ("sort", "reverse")
 """Methods without arguments that change the order of what they are called on."""
 
+ALONE = frozenset({"chdir", "fit", "predict", "predict_on_batch", "seed", "set_seed"})
+"""Functions that set something for the whole process, or that models run one at a time."""
+
+ALONE_OF = ("matplotlib.", "pylab.", "tkinter.", "seaborn.")
+"""Modules that draw on one canvas."""
+
+BORROWED = "tokenizer"
+"""A part of the names of fast tokenizers, which refuse a second thread."""
+
 DEPTH = 3
 """How many functions of the file are followed from a loop's body."""
 
@@ -256,6 +265,10 @@ def _changes(
 
 def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set[int]) -> str:
     function = node.func
+    last = function.attr if isinstance(function, ast.Attribute) else ""
+    one_at_a_time = last in ALONE or (module.name(function) or "").startswith(ALONE_OF)
+    if one_at_a_time or BORROWED in ast.unparse(function).lower():
+        return f"{ast.unparse(function)}()"
     if isinstance(function, ast.Attribute) and not _is_made(module, function.value, own):
         name = function.attr
         taken = name == "get" and not node.args and not node.keywords  # of a queue

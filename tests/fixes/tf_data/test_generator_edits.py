@@ -226,6 +226,12 @@ ALONE = {
     "two loops": "for p in paths:\n        yield load(p)\n    for p in paths:\n"
     "        yield load(p)\n",
     "a while loop": "n = 0\n    while n < 5:\n        yield load(paths[n])\n        n += 1\n",
+    "seeded for each": "for p in paths:\n        random.seed(len(p))\n"
+    "        yield load(p), random.random()\n",
+    "features of a model": "for p in paths:\n        yield model.predict(load(p))\n",
+    "drawn on a canvas": "import matplotlib.pyplot as plt\n    for p in paths:\n"
+    "        plt.plot(load(p))\n        yield p\n",
+    "a tokenizer": "for p in paths:\n        yield tokenizer(load(p))\n",
     "nothing made": "for p in paths:\n        yield p\n",
 }
 

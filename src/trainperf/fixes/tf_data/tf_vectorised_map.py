@@ -10,8 +10,11 @@ from trainperf.fixes.common.cases import OTHER_SITE, stage
 from trainperf.fixes.common.pipeline import (
     costly,
     function_name,
+    input_at_most,
+    known,
     opening,
     pipeline_seconds,
+    to_try,
     upper,
 )
 from trainperf.fixes.common.words import ms, worth
@@ -19,7 +22,7 @@ from trainperf.fixes.tf_data._input_cases import fed, starved
 from trainperf.fixes.tf_data._moves import move_behind
 from trainperf.fixes.tf_data.edits.elementwise import elementwise
 from trainperf.fixes.tf_data.edits.mapped import mapped
-from trainperf.model import Equivalence, Evidence, Finding, Function, Site, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Function, Site, Stage, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -97,6 +100,24 @@ class VectorisedMap(Fix):
             stage("batch", 0.07, where=OTHER_SITE),
         ),
     ]
+    tries_not = [
+        # no input could matter
+        starved(stage("map", None, **_MANY), stage("batch", None, where=OTHER_SITE), resident=0.1),
+        # batched already, or something between that keeps what it did
+        starved(stage("batch", None), stage("map", None, **_MANY)),
+        starved(stage("map", None, **_MANY), stage("cache", None), stage("batch", None)),
+        # not cheap
+        starved(
+            stage("map", 0.09, **{**_MANY, "elements_per_step": 32.0}),
+            stage("batch", 0.01, where=OTHER_SITE),
+        ),
+        # its padding would be scaled as well
+        starved(stage("map", None, **_MANY), stage("padded_batch", None, where=OTHER_SITE)),
+    ]
+    tries = [
+        starved(stage("map", None, **_MANY), stage("batch", None, where=OTHER_SITE)),
+        starved(stage("map", 0.02, **_MANY), stage("batch", 0.07, where=OTHER_SITE), resident=None),
+    ]
     examples = [
         Example(
             before="import tensorflow as tf\n\n\ndef scale(x, y):\n"
@@ -137,17 +158,36 @@ class VectorisedMap(Fix):
         calls = dearest.elements_per_step
         if calls is None or not worth(evidence, bound):
             return None
-        name = function_name(dearest, "function")
-        batch = _batch_behind(chain, dearest)
-        where = tuple(one.where for one in (dearest, batch) if one is not None and one.where)
+        text = (
+            f"{opening(dearest)} is called {calls:.0f} times a step for "
+            f"{ms(dearest.seconds_per_step / calls)} each: {ms(dearest.seconds_per_step)} of "
+            f"the {ms(pipeline_seconds(evidence))} the pipeline needs. Much of that is the "
+            f"call, not the work."
+        )
+        return self._finding(evidence, dearest, text, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try a map behind its batch that was not timed, if it is called often."""
+        chain = evidence.stages
+        found = to_try(
+            evidence, lambda stage: _movable(stage) and _batch_behind(chain, stage) is not None
+        )
+        found = tuple(one for one in found if not is_taken(one.seconds_per_step_) or _cheap(one))
+        if not found:
+            return None
+        text = f"{opening(found[0])} is called for every sample of a batch."
+        finding = self._finding(evidence, found[0], text, known(input_at_most(evidence)))
+        return finding if finding.rewritable else None
+
+    def _finding(
+        self, evidence: Evidence, mapped: Stage, text: str, bound: float | None
+    ) -> Finding:
+        name = function_name(mapped, "function")
+        batch = _batch_behind(evidence.stages, mapped)
+        where = tuple(one.where for one in (mapped, batch) if one is not None and one.where)
         return self.finding(
             title="A cheap function is called for every sample",
-            text=(
-                f"{opening(dearest)} is called {calls:.0f} times a step for "
-                f"{ms(dearest.seconds_per_step / calls)} each: {ms(dearest.seconds_per_step)} of "
-                f"the {ms(pipeline_seconds(evidence))} the pipeline needs. Much of that is the "
-                f"call, not the work."
-            ),
+            text=text,
             bound=bound,
             bound_basis=upper(evidence, "the calls cost nothing"),
             where=where,
@@ -173,11 +213,18 @@ class VectorisedMap(Fix):
 
 def _cheap(stage: Stage) -> bool:
     calls = stage.elements_per_step
-    if stage.op != "map" or calls is None or calls < FEWEST:
+    if calls is None or not _movable(stage):
+        return False
+    return stage.seconds_per_step / calls < CHEAP
+
+
+def _movable(stage: Stage) -> bool:
+    """Whether a map is called often, and may do the same to a batch."""
+    calls = stage.elements_per_step
+    if stage.op != "map" or (calls is not None and calls < FEWEST):
         return False
     whole = not any(op.startswith(PER_ELEMENT) for op in stage.ops)
-    unknown = stage.stateful_random or stage.python or not stage.ops
-    return whole and not unknown and stage.seconds_per_step / calls < CHEAP
+    return whole and bool(stage.ops) and not stage.stateful_random and not stage.python
 
 
 def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:

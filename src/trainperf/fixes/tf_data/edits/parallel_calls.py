@@ -38,7 +38,7 @@ def choices(evidence: Evidence) -> dict[str, Any]:
     """The numbers of calls to choose from: a second one where the input waits."""
     if not waits(evidence):
         return {}
-    return {"variants": [{"calls": AUTOTUNE}, {"calls": WAITING_CALLS}]}
+    return {"variants": [{"calls": WAITING_CALLS}, {"calls": AUTOTUNE}]}  # likeliest first
 
 
 def run_in_parallel(script: Script, maps: Sequence[Site], data: dict[str, Any]) -> None:

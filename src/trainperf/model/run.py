@@ -17,12 +17,15 @@ class Epoch:
     """A pass over the data with the pause after it, as it was observed.
 
     `steps` of the loop in `seconds`, in which starting the input is; `pause_s` of them
-    pass between epochs in other things: validation, callbacks.
+    pass between epochs in other things: validation, callbacks. One that is `written` is a whole
+    turn of what the script repeats (an epoch, or a `fit`, with all that follows it): a leg lets
+    it come to its end as it is written, and all of it counts.
     """
 
     steps: int
     seconds: float
     pause_s: float = 0.0
+    written: bool = False
 
 
 @dataclass(frozen=True)

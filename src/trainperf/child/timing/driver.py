@@ -190,6 +190,9 @@ class Driver(DrivenLoop):
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
+        if self.plan.as_written:  # what follows, up to the next step, is part of this one
+            self.epochs_ended += 1
+            return
         now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
         self._of_epoch = 0
         self.epochs_ended += 1
@@ -267,6 +270,8 @@ class Driver(DrivenLoop):
 
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
+        if self.plan.as_written:  # it begins again
+            return
         self._phases.end()
         if self.tracing is not None:
             self.tracing.end("the loop ended")

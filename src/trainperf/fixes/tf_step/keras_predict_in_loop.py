@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.turns import outside_steps
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site, Spent
 from trainperf.source.arguments import argument, starred
@@ -181,8 +182,8 @@ def act(self, state):
                 "seconds": seconds,
                 "turn_s": turn.seconds,
                 "rows": [one.rows for one in placed],
-                "outside": turn.turn != "step",
-            },
+            }
+            | outside_steps(evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

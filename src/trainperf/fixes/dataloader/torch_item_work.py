@@ -75,7 +75,8 @@ class ItemWork(Fix):
     data), and what is random be done for whole batches.
 
     ## When not to
-    - When what is kept would not fit the memory or the disk, or there is one epoch only.
+    - When what is kept would not fit the memory or the disk, or there is one epoch only. Other
+      datasets of the same class (validation) are kept as well.
     - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
       edit is written where the source shows that.
     """

@@ -238,15 +238,13 @@ def test_edits_that_meet_at_one_line_keep_their_order_whatever_comes_first():
         lambda script: script.decorate(at(3), "tf.function"),
         lambda script: script.insert_before(at(3), "x = 1"),
         lambda script: script.insert_after_imports("train.py", "import numpy as np"),
-        lambda script: script.insert_after_import_of("train.py", "os", "os.umask(0)"),
     ]
     for order in permutations(edits):
         script, _ = script_of("import os\n\ndef f():\n    pass\n")
         for edit in order:
             edit(script)
         assert result(script) == (
-            "import os\nimport numpy as np\nos.umask(0)\n\n"
-            "x = 1\n@tf.function\ndef f():\n    pass\n"
+            "import os\nimport numpy as np\n\nx = 1\n@tf.function\ndef f():\n    pass\n"
         )
 
 

@@ -22,11 +22,13 @@ from trainperf.model.diagnosis import (
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
+from trainperf.model.experiments import ExperimentChange, ExperimentWay
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
     Device,
     Framework,
+    FrozenBase,
     FunctionCost,
     LayerFacts,
     Loop,
@@ -74,6 +76,7 @@ from trainperf.model.torch import (
     Trace,
 )
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -104,8 +107,11 @@ __all__ = [
     "Event",
     "Evidence",
     "Exchange",
+    "ExperimentChange",
+    "ExperimentWay",
     "Finding",
     "Framework",
+    "FrozenBase",
     "Function",
     "FunctionCost",
     "Gpu",
@@ -114,9 +120,11 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "Item",
     "ItemLength",
     "LayerFacts",
     "Leg",
+    "Length",
     "Limits",
     "Link",
     "Loader",
@@ -174,6 +182,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "TraceFile",
+    "Training",
     "Trial",
     "Trials",
     "Verdict",

@@ -16,7 +16,7 @@ Part = Literal[
 
 
 HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core: two readings of the
+"""The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 
@@ -125,7 +125,9 @@ class TorchOptimizer:
     `fused` and `foreach` are what was given, None for "let PyTorch choose";
     `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
     `tensors` is the number of parameter tensors it updates. `set_to_none` is what
-    `zero_grad` was called with last, None if it was not called.
+    `zero_grad` was called with last, None if it was not called. `learning_rate` is that of all
+    its parameters while they were observed, None if they have several; `scheduled` says that one
+    of `torch.optim.lr_scheduler` sets it.
     """
 
     cls: str
@@ -139,6 +141,8 @@ class TorchOptimizer:
     parameters: int = 0
     set_to_none: bool | None = None
     builtin: bool = True
+    learning_rate: float | None = None
+    scheduled: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,11 @@ class TorchModel:
     """An outermost `nn.Module` that the loop calls.
 
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
-    its submodules by class. `attention` is the head of a `forward` of the user's that
-    seems to compute attention by hand. `graph_calls` is how many kernels one forward
-    starts, None if not counted. `shapes` is how many different input shapes were seen.
+    its submodules by class. `attentions` are the heads of the user's functions that
+    seem to compute attention by hand, `scattered` those of the user's `forward`s whose
+    recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
+    how many kernels one forward starts, None if not counted. `shapes` is how many different
+    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     """
 
     cls: str
@@ -162,10 +168,12 @@ class TorchModel:
     dtypes: tuple[str, ...] = ()
     channels_last: bool | None = None
     image_input: bool = False  # its first argument has four dimensions
-    attention: Site | None = None
+    attentions: tuple[Site, ...] = ()
+    scattered: tuple[Site, ...] = ()
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False
+    checkpoints: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True)

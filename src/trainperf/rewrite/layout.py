@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import tokenize
+from itertools import islice
+from keyword import iskeyword
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, Swap
@@ -52,8 +55,14 @@ def _chain_line(source: Source, node: ast.expr) -> str | None:
     return (" \\" if before.endswith("\\") else "") + source.newline + indent
 
 
+def name_span(source: Source, node: ast.Attribute) -> Span:
+    """Return where the name of an attribute stands: `b` of `a.b`."""
+    end = source.span(node)[1]
+    return end - len(node.attr), end
+
+
 def _name_start(source: Source, node: ast.Attribute) -> int:
-    return source.span(node)[1] - len(node.attr)
+    return name_span(source, node)[0]
 
 
 def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:
@@ -65,6 +74,43 @@ def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:
     return [
         Insert(span[0], before, Rank.BEFORE_EXPRESSION, span),
         Insert(span[1], after, Rank.AFTER_EXPRESSION, span),
+    ]
+
+
+def bracketed(source: Source, node: ast.expr) -> Span:
+    """Return the extent of an expression with the brackets that only hold it together."""
+    start, end = source.span(node)
+    before, after = (
+        list(islice(source.tokens_before(start), 2)),
+        next(source.tokens_from(end), None),
+    )
+    if not before or after is None or (before[0].string, after.string) != ("(", ")"):
+        return start, end
+    owner = before[1] if len(before) > 1 else None
+    called = owner is not None and (
+        owner.string in (")", "]")
+        or (owner.type in (tokenize.NAME, tokenize.STRING) and not iskeyword(owner.string))
+    )
+    return (start, end) if called else (before[0].start, after.end)
+
+
+def numbered(source: Source, iterated: ast.expr, name: str) -> list[Edit]:
+    """Count the turns of the `for` loop over an expression: `for name, x in enumerate(…)`."""
+    loops = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.For) and node.iter is iterated
+    ]
+    if len(loops) != 1:
+        raise CannotRewrite("no `for` loop goes over what stands there")
+    target = loops[0].target
+    start, end = source.span(target)
+    bare = isinstance(target, ast.Tuple) and not source.text[start:end].startswith("(")
+    opened, closed = ("(", ")") if bare else ("", "")
+    return [
+        Insert(start, f"{name}, {opened}", Rank.BEFORE_EXPRESSION, (start, end)),
+        Insert(end, closed, Rank.AFTER_EXPRESSION, (start, end)),
+        *wrap(source, iterated, "enumerate({})"),
     ]
 
 
@@ -93,6 +139,18 @@ def move_call(source: Source, outer: ast.expr, first: ast.expr) -> list[Edit]:
     if not source.text[before[1] :].lstrip(" \t\r\n\\").startswith("."):
         raise CannotRewrite("what the chain starts with stands in brackets")
     return [Replace((start, end), ""), Insert(before[1], text, Rank.AFTER_EXPRESSION, before)]
+
+
+def drop_call(source: Source, outer: ast.expr) -> tuple[str, list[Edit]]:
+    """Take the last call out of a chain, with the lines it stands on; return its `.name(…)`."""
+    if not _is_method_call(outer):
+        raise CannotRewrite("no method is called here")
+    start, end = source.span(outer.func.value)[1], source.span(outer)[1]  # type: ignore[attr-defined]
+    text = source.text[start:end]
+    bare = text.lstrip(" \t\r\n\\")
+    if "#" in text or not bare.startswith("."):
+        raise CannotRewrite("a comment, or a bracket, stands within the call to be moved")
+    return bare, [Replace((start, end), "")]
 
 
 def _is_method_call(node: object) -> bool:

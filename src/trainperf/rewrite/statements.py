@@ -131,6 +131,49 @@ def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
     return [Replace(_lines(source, node), "")]
 
 
+def removals(source: Source, places: Sequence[Place]) -> list[Edit]:
+    """Delete statements with all they hold, and with the comments directly above them.
+
+    Of empty lines on both sides of what goes one side stays. Raises `CannotRewrite` where a
+    block would be empty.
+    """
+    gone = [node for node, _ in places]
+    for _, block in places:
+        if all(each in gone for each in block):
+            raise CannotRewrite(f"nothing is left of the block in line {block[0].lineno}")
+    spans: list[Span] = []
+    for start, end in sorted(_with_comments(source, node) for node in gone):
+        if spans and not source.text[spans[-1][1] : start].strip():
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return [Replace(_with_empty_lines(source, span), "") for span in spans]
+
+
+def _with_comments(source: Source, node: ast.stmt) -> Span:
+    """The lines of a statement, and those of the comments directly above it."""
+    start, end = first_line(source, node), source.span(node)[1]
+    if not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+    indent = source.indent(source.start(node))
+    while start:
+        above = source.line_start(start - 1)
+        before, mark, _ = source.text[above:start].partition("#")
+        if not mark or before != indent:
+            break
+        start = above
+    return start, source.next_line(end)
+
+
+def _with_empty_lines(source: Source, span: Span) -> Span:
+    """The same with the empty lines below, where one stands above as well."""
+    start, end = span
+    if start and not source.text[source.line_start(start - 1) : start].strip():
+        while end < len(source.text) and not source.text[end : source.next_line(end)].strip():
+            end = source.next_line(end)
+    return start, end
+
+
 def _lines(source: Source, node: ast.stmt) -> Span:
     start, end = source.span(node)
     return source.line_start(start), source.next_line(end)

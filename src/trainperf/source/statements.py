@@ -45,6 +45,13 @@ def dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
 
 
+def called(call: ast.Call) -> str:
+    """Return the last name of what is called: `log` of `self.log(…)`, '' if it has none."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
 def names(node: ast.AST) -> set[str]:
     """Return the names that stand in a piece of source."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

@@ -36,6 +36,7 @@ def made_driver(batch=None, loader=None, calls=(), recent=()):
         model_sites={},
         alive=[],
         checkpointed=0,
+        checkpoint_sites=[],
         saves=(0, None),
         sharded=None,
         data_parallels=[],

@@ -35,6 +35,7 @@ def made_loops():
         model_sites={},
         alive=[],
         checkpointed=0,
+        checkpoint_sites=[],
         model_calls={},
         optimizers=[],
         shapes={},
@@ -248,7 +249,7 @@ class {name}(nn.Module):
 )
 def test_other_forwards_are_no_attention(users, body):
     model = users(ATTENTION.format(name="Other", body=body)).Other()
-    assert facts_of(made_loops(), model)["attention"] is None
+    assert facts_of(made_loops(), model)["attentions"] == []
 
 
 @pytest.mark.parametrize(
@@ -257,22 +258,63 @@ def test_other_forwards_are_no_attention(users, body):
         "return F.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1) @ v",
         "return torch.bmm((torch.bmm(q, k.mT) * 0.3).softmax(-1), v)",
         "return self.soft(torch.einsum('bid,bjd->bij', q, k) * 2) @ v",
-        """return attend(q, k, v)
-
-def attend(q, k, v):
-    return torch.matmul((q @ k.mT).div(2).softmax(-1), v)""",
     ],
 )
 def test_attention_by_hand_is_told_with_its_forward(users, body):
     model = users(ATTENTION.format(name="Own", body=body)).Own()
     model(torch.zeros(1, 2, 8))  # the case runs
-    site = facts_of(made_loops(), nn.Sequential(model))["attention"]
+    (site,) = facts_of(made_loops(), nn.Sequential(model, model))["attentions"]
     assert site["function"] == "forward"
     assert site["line"] == type(model).forward.__code__.co_firstlineno
 
 
+@pytest.mark.parametrize("name", ["attend", "scaled_dot_product_attention"])
+def test_the_function_that_a_forward_attends_with_is_told(users, name):
+    body = f"""return {name}(q, k, v)
+
+def {name}(q, k, v):
+    return torch.matmul((q @ k.mT).div(2).softmax(-1), v)"""
+    module = users(ATTENTION.format(name="Own", body=body))
+    model = module.Own()
+    model(torch.zeros(1, 2, 8))
+    (site,) = facts_of(made_loops(), model)["attentions"]
+    assert site["function"] == name
+    assert site["line"] == getattr(module, name).__code__.co_firstlineno
+
+
+def test_each_function_that_attends_is_told_once(users):
+    text = ATTENTION + ATTENTION.replace("{name}", "Two").replace("{body}", "{body} + 1")
+    body = "return F.softmax(q @ k.mT / 2, dim=-1) @ v"
+    module = users(text.format(name="One", body=body))
+    found = facts_of(made_loops(), nn.Sequential(module.One(), module.Two(), module.One()))
+    assert len(found["attentions"]) == 2
+
+
 def test_the_models_of_libraries_are_not_searched_for_attention():
-    assert facts_of(made_loops(), nn.MultiheadAttention(8, 2))["attention"] is None
+    assert facts_of(made_loops(), nn.MultiheadAttention(8, 2))["attentions"] == []
+
+
+def test_recurrent_layers_whose_weights_lie_apart_are_told_by_their_forward(users):
+    module = users(
+        """
+from torch import nn
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+"""
+    )
+    model = nn.Sequential(module.Tagger(), nn.LSTM(4, 4))
+    (site,) = models._scattered(model)
+    assert (site["function"], site["line"]) == ("forward", site["end_line"])
+    one = torch.zeros(9)
+    assert models._apart([one, torch.zeros(3)])
+    assert not models._apart([one[:3], one[3:], None])
+    assert facts_of(made_loops(), model)["scattered"] == [], "there is no cuDNN"
 
 
 def test_facts_of_a_model_count_its_parts():
@@ -424,7 +466,10 @@ def test_checkpointing_is_seen_by_what_it_calls(monkeypatch, reentrant):
     x = torch.ones(1, 2, requires_grad=True)
     part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert torch_built.checkpoints(loops) == 1
+    part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert facts_of(loops, model)["checkpointing"]
+    one, other = facts_of(loops, model)["checkpoints"]
+    assert (other["line"] - one["line"], one["col"]) == (2, 4)
     assert part.checkpoint is known
 
 

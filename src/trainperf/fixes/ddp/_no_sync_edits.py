@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._loop_source import called, innermost_loop
+from trainperf.fixes.torch_step._loop_source import innermost_loop
 from trainperf.fixes.torch_step._source import model_target, refuse_if_named
-from trainperf.source.statements import walk
+from trainperf.source.statements import called, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site

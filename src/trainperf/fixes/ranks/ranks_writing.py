@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import re
+from typing import TYPE_CHECKING, Any
 
-from trainperf.errors import NotMeasured
-from trainperf.fixes import Fix
+from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import at
 from trainperf.fixes.ranks._exchange import exchange
 from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, ranks
 from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.source.statements import Function, called
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 SNIPPET = """\
 from torch import distributed
@@ -20,6 +26,49 @@ if distributed.get_rank() == 0:
 distributed.barrier()  # only where others read the file right away"""
 
 SHARDED = ("FullyShardedDataParallel", "fully_shard")
+
+HARMLESS = {"state_dict", "dict", "float", "int", "str", "item", "vars", "cpu", "copy", "deepcopy"}
+"""Calls within what is written that need no other rank."""
+
+LOOP = """\
+import torch
+import torch.distributed as dist
+
+
+def train(model, loader, rank, path, best):
+    for epoch in range(9):
+        for x in loader:
+            step(model, x)
+        {save}
+"""
+
+
+def _saved(before: str, after: str | None = None) -> Example:
+    """A loop that saves, before and after; None: it is left alone."""
+    plain = before.replace("▸", "").replace("◂", "")
+    return Example(LOOP.replace("{save}", before), LOOP.replace("{save}", after or plain))
+
+
+EXAMPLES = [
+    _saved(
+        "▸torch.save(model.module.state_dict(), path)◂",
+        "if not dist.is_initialized() or dist.get_rank() == 0:\n"
+        "            torch.save(model.module.state_dict(), path)",
+    ),
+    _saved(  # a dictionary over lines
+        '▸torch.save(\n            {"model": model.state_dict(), "epoch": epoch}, f"{epoch}.pt"\n'
+        "        )◂",
+        "if not dist.is_initialized() or dist.get_rank() == 0:\n"
+        '            torch.save(\n                {"model": model.state_dict(), "epoch": epoch}, '
+        'f"{epoch}.pt"\n            )',
+    ),
+    _saved('▸torch.save(model.state_dict(), f"weights-{rank}.pt")◂'),  # a file each
+    _saved("▸torch.save(gathered(model), path)◂"),  # all ranks may take part
+    _saved("▸torch.save(model.state_dict(), path)◂\n        shutil.copy(path, best)"),
+    _saved(
+        "▸torch.save(model.state_dict(), path)◂\n        model.load_state_dict(torch.load(path))"
+    ),
+]
 
 FOUR = {"processes": ranks(4), "replicas": 4}
 
@@ -39,7 +88,8 @@ class RanksWriting(Fix):
     them. With one path for all, ranks also write into each other's file.
 
     ## What changes
-    One rank writes; the others go on. The weights on disk are the same.
+    One rank writes; the others go on. The weights on disk are the same. No edit is written
+    where what is saved may need other ranks, or the file is read or copied afterwards.
 
     ## When not to
     - Where each rank writes its own part (FSDP, sharded optimizers, its own random state).
@@ -65,8 +115,13 @@ class RanksWriting(Fix):
         _writing(4),
         _writing(2, checkpoint_writes=3),
         _writing(4, checkpoint_where={"file": "train.py", "line": 40, "function": "save"}),
+        _writing(
+            4, checkpoint_where={"file": "train.py", "line": 40, "end_line": 40, "end_col": 60}
+        ),
         _writing(3, {"exchange": None}),
     ]
+
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a job of which several ranks wrote files with `torch.save` while observed."""
@@ -93,6 +148,18 @@ class RanksWriting(Fix):
             snippet=SNIPPET,
         )
 
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put the statement that writes under a condition that rank 0 meets."""
+        for site in finding.where:
+            _check_alone(script, site)
+            script.wrap_statements(site, site, _guard(script, site))
+
+
+def _guard(script: Script, site: Site) -> str:
+    """The head of a block that rank 0 runs, and a process of its own as well."""
+    distributed = script.module_name(site.file, "torch.distributed", site)
+    return f"if not {distributed}.is_initialized() or {distributed}.get_rank() == 0:"
+
 
 def _sharded(evidence: Evidence) -> bool:
     """Whether each rank has its own part of the weights."""
@@ -107,4 +174,27 @@ def _site(place: Any) -> Site | None:
     """A place as a process records it; None if it recorded none."""
     if not isinstance(place, dict) or not place.get("file"):
         return None
-    return Site(str(place["file"]), int(place["line"]), str(place.get("function") or ""))
+    extent = [int(place.get(name) or 0) for name in ("col", "end_line", "end_col")]
+    return Site(str(place["file"]), int(place["line"]), str(place.get("function") or ""), *extent)
+
+
+def _check_alone(script: Script, site: Site) -> None:
+    """Refuse where other ranks take part in writing, or need what is written."""
+    statement = script.around(site)[-1]
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or len(call.args) < 2:
+        raise CannotRewrite("the call that writes is no statement of its own")
+    made = {called(each) for each in ast.walk(call.args[0]) if isinstance(each, ast.Call)}
+    if made - HARMLESS:
+        raise CannotRewrite(f"other ranks may take part in {', '.join(sorted(made - HARMLESS))}()")
+    path = ast.unparse(call.args[1])
+    if re.search("rank", path, re.IGNORECASE):
+        raise CannotRewrite("each rank writes a file of its own")
+    functions = [each for each in script.around(site) if isinstance(each, Function)]
+    scope = functions[-1] if functions else script.module(site.file)
+    for node in ast.walk(scope):
+        later = getattr(node, "lineno", 0) > (statement.end_lineno or statement.lineno)
+        if not later or not isinstance(node, ast.Call):
+            continue
+        if called(node) == "load" or path in (ast.unparse(each) for each in node.args):
+            raise CannotRewrite(f"line {node.lineno} may need the file in other ranks")

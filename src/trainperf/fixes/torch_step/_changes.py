@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.source.statements import Function, keeps_state, root, walk
+from trainperf.source.statements import Function, called, keeps_state, root, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -64,10 +64,36 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         found = source.calls_in(loop, function.name)
     if more:
         raise CannotRewrite(f"it does more than observe: {more}")
-    step = source.counter(loop)
+    step = counted(script, loop, anchor)
     for _, call in found:
         call_site = source.site_of(script, call, anchor)
         script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
+
+
+COUNTERS = ("step", "batch_index", "turn", "step_index")
+
+
+def counted(script: Script, loop: source.Loop, near: Site) -> str:
+    """Return what counts the turns of a loop; one that has no counter is numbered.
+
+    Raises `CannotRewrite` where that cannot be.
+    """
+    try:
+        return source.counter(loop)
+    except CannotRewrite:
+        if not isinstance(loop, ast.For) or called_by(loop) in ("enumerate", "range"):
+            raise
+    taken = {node.id for node in ast.walk(script.module(near.file)) if isinstance(node, ast.Name)}
+    name = next((each for each in COUNTERS if each not in taken), None)
+    if name is None:
+        raise CannotRewrite("the loop has no counter of its steps, and no name is free for one")
+    script.number_turns(source.site_of(script, loop.iter, near), name)
+    return name
+
+
+def called_by(loop: ast.For) -> str:
+    """The name of what gives a loop its items, '' where that is no call."""
+    return called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
 
 
 def does_more(tree: ast.Module, function: Function) -> str:
@@ -90,7 +116,7 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
             return f"it has {ast.unparse(node)}"
         if not isinstance(node, ast.Call):
             continue
-        name = source.called(node)
+        name = called(node)
         if name in CHANGES or (name.endswith("_") and not name.endswith("__")):
             return f"it calls {ast.unparse(node.func)}()"
         if name in seen or root(node.func) not in (name, "self"):
@@ -105,4 +131,4 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
 
 def trains(body: Iterable[ast.stmt]) -> bool:
     """Say whether statements call a backward or an update."""
-    return any(isinstance(node, ast.Call) and source.called(node) in TRAINS for node in walk(body))
+    return any(isinstance(node, ast.Call) and called(node) in TRAINS for node in walk(body))

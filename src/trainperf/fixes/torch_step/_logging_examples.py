@@ -130,9 +130,102 @@ for x, y in loader:
         data={"edits": [SELDOM], "loop": 1},
     ),
     Example(  # no counter
-        before="for x in ▸loader◂:\n    optimizer.step()\n    print(▸loss.item()◂)\n",
-        after="for x in loader:\n    optimizer.step()\n    print(loss.item())\n",
+        before="for x, y in ▸loader◂:\n    optimizer.step()\n    print(▸loss.item()◂)\n",
+        after="for step, (x, y) in enumerate(loader):\n    optimizer.step()\n"
+        "    if step % 50 == 0:\n        print(loss.item())\n",
         data={"edits": [SELDOM], "loop": 0},
+    ),
+    Example(  # none of a `while` either
+        before="while left:\n    ▸optimizer.step()◂\n    print(▸loss.item()◂)\n    left.pop()\n",
+        after="while left:\n    optimizer.step()\n    print(loss.item())\n    left.pop()\n",
+        data={"edits": [SELDOM], "loop": 0},
+    ),
+    Example(  # a progress bar that shows the loss and its mean
+        before="""\
+total = 0.0
+pbar = tqdm(loader)
+for (x, y) in ▸pbar◂:
+    optimizer.step()
+    total = total + ▸loss.item()◂
+    pbar.set_description(f"epoch {epoch}")
+    pbar.set_postfix({"loss": ▸loss.item()◂})
+    pbar.write("mean " + str(total / len(loader)))
+print(total / len(loader))
+""",
+        after="""\
+total = 0.0
+pbar = tqdm(loader)
+for step, (x, y) in enumerate(pbar):
+    optimizer.step()
+    total = total + loss.detach().float()
+    pbar.set_description(f"epoch {epoch}")
+    if step % 50 == 0:
+        pbar.set_postfix({"loss": loss.item()})
+    if step % 50 == 0:
+        pbar.write("mean " + str(float(total) / len(loader)))
+print(float(total) / len(loader))
+""",
+        data={"edits": [DETACH, SELDOM], "loop": 0},
+    ),
+    Example(  # a count of hits
+        before="""\
+def epoch(loader):
+    correct = total = 0
+    for x, y in ▸loader◂:
+        optimizer.step()
+        total += y.size(0)
+        correct += ▸(out.argmax(1) == y).sum().item()◂
+    return 100 * correct / total
+""",
+        after="""\
+def epoch(loader):
+    correct = total = 0
+    for x, y in loader:
+        optimizer.step()
+        total += y.size(0)
+        correct += (out.argmax(1) == y).sum()
+    return 100 * int(correct) / total
+""",
+        data={"edits": [DETACH], "loop": 0},
+    ),
+    Example(  # a list of losses
+        before="""\
+def epoch(loader):
+    losses = []
+    for x, y in ▸loader◂:
+        optimizer.step()
+        losses.append(▸loss.item()◂)
+        if len(losses) % 100 == 0:
+            print(losses[-1], f"{sum(losses) / len(losses):.3f}")
+    return np.mean(losses)
+""",
+        after="""\
+def epoch(loader):
+    losses = []
+    for x, y in loader:
+        optimizer.step()
+        losses.append(loss.detach())
+        if len(losses) % 100 == 0:
+            print(float(losses[-1]), f"{sum(losses) / len(losses):.3f}")
+    return np.mean([float(each) for each in losses])
+""",
+        data={"edits": [DETACH], "loop": 0},
+    ),
+    *(  # lists that stay as they are
+        Example(text, text.replace("▸", "").replace("◂", ""), {"edits": [DETACH], "loop": 0})
+        for text in (
+            # of the caller's
+            "def epoch(losses):\n    for x in ▸loader◂:\n        losses.append(▸loss.item()◂)\n",
+            # read in every step
+            (
+                "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\n"
+                "    bar.set_postfix(loss=losses[-1])\n"
+            ),
+            # sorted in place
+            "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\nlosses.sort()\n",
+            # the tensor is changed afterwards
+            "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\n    loss /= 2\n",
+        )
     ),
     Example(  # read in the loop, but seldom, and in a text
         before="""\
@@ -159,7 +252,7 @@ def main():
 """,
         data={"edits": [DETACH], "loop": 0},
     ),
-    Example(  # a count of hits is no loss: it must stay a whole number
+    Example(  # no loss, and who knows whether it is a whole number
         before="hits = 0\nfor x in ▸loader◂:\n    hits += ▸right.sum().item()◂\n",
         after="hits = 0\nfor x in loader:\n    hits += right.sum().item()\n",
         data={"edits": [DETACH], "loop": 0},
@@ -183,11 +276,12 @@ class Run:
         self.file.write(f"{loss.item()}")
 
     def train(self):
-        for x in self.loader:
+        for batch_index, x in enumerate(self.loader):
             if x.ok:
                 self.steps += 1
                 step += 1
-            self.report(loss)
+            if batch_index % 50 == 0:
+                self.report(loss)
 """,
         data={"edits": [SELDOM], "loop": 1},
     ),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.statements import Function, walk
+from trainperf.source.statements import Function, called, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -133,13 +133,6 @@ def _plain_calls(body: Iterable[ast.stmt]) -> Iterator[Calling]:
             yield node, node.value
         elif isinstance(node, ast.With | ast.AsyncWith):
             yield from _plain_calls(node.body)
-
-
-def called(call: ast.Call) -> str:
-    """The last name of what is called: `log` of `self.log(…)`."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def site_of(script: Script, node: ast.expr, near: Site) -> Site:

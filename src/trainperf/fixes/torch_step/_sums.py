@@ -1,4 +1,4 @@
-"""A sum of losses that stays on the device until it is read."""
+"""Sums, counts and lists of losses that stay on the device until they are read."""
 
 from __future__ import annotations
 
@@ -8,54 +8,102 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.source.statements import Function
+from trainperf.fixes.torch_step._changes import log_seldom
+from trainperf.fixes.torch_step._lookers import WRITERS
+from trainperf.source.statements import Function, called
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
 
 FUNCTIONS = Function | ast.Lambda | ast.ClassDef
+Use = tuple[ast.Name, tuple[ast.AST, ...]]
+
+OF_TENSORS = ("len", "max", "min", "sum")
+"""Functions that make of a list of tensors what can be formatted."""
 
 
-def summed_on_device(script: Script, site: Site) -> None:
-    """Make `total += loss.item()` at `site` add up tensors, and read the sum where it is used.
+def kept_on_device(script: Script, site: Site, every: int | None = None) -> None:
+    """Have what `site` reads of the device read where it is used, not in each step.
 
-    Only for losses: they are float32 or less, so the sum is one of float32. Raises
-    `CannotRewrite` where the sum is read in every step all the same.
+    `total += loss.item()` adds up tensors then, as does a count of hits; `losses.append(…)`
+    collects them. With `every`, a call that only shows the sum in each step does so every so
+    many. Raises `CannotRewrite` where it is read in every step all the same.
     """
     call = ast.parse(f"({script.expression(site)})", mode="eval").body
-    if not _reads_loss(call):
-        raise CannotRewrite("what is read is not a loss")
+    loss, count = _reads_loss(call), _counts(call)
+    if not loss and not count:
+        raise CannotRewrite("what is read is neither a loss nor a count of hits")
     statement = script.around(site)[-1]
-    if not (
-        isinstance(statement, ast.AugAssign)
-        and isinstance(statement.op, ast.Add)
-        and isinstance(statement.target, ast.Name)
-        and _is_product_with(statement.value, ast.dump(call))
-    ):
+    if loss and _appended(statement, call):
+        _collect(script, site, statement)
+        return
+    total = _sum_of(statement, ast.dump(call))
+    if not total:
         raise CannotRewrite("the number that is read is not added to a sum")
-    total = statement.target.id
     loop = source.innermost_loop(script, site)
-    scope = source.function_around(script, site) or script.module(site.file)
-    uses = list(_uses(scope, total, ()))
-    for name, parents in uses:
-        _check_use(name, parents, loop)
+    uses = _uses_of(script, site, total)
+    shown = [use for use in uses if _in_every_step(use, loop)]
+    if shown and every is None:
+        name = shown[0][0]
+        raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
+    for name, parents in shown:
+        _show_seldom(script, site, name, parents, every or 1)
     receiver = script.expression(script.receiver(site))
-    script.replace_call(site, f"{receiver}.detach().float()")
+    script.replace_call(site, f"{receiver}.detach().float()" if loss else receiver)
     for name, parents in uses:
         if not any(isinstance(each, ast.JoinedStr) for each in parents):
-            script.wrap_call(source.site_of(script, name, site), "float({})")
+            read = source.site_of(script, name, site)
+            script.wrap_call(read, "float({})" if loss else "int({})")
+
+
+# ------------------------------------------------------------------------ what is read
 
 
 def _reads_loss(call: ast.expr) -> bool:
     """Whether it is `loss.item()`, by the name."""
-    if not isinstance(call, ast.Call) or call.args or call.keywords:
-        return False
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "item":
-        return False
-    read = call.func.value
+    read = _item_of(call)
     name = read.attr if isinstance(read, ast.Attribute) else getattr(read, "id", "")
     return "loss" in name.lower()
+
+
+def _counts(call: ast.expr) -> bool:
+    """Whether it is `(a == b).sum().item()` or `torch.sum(a == b).item()`: a whole number."""
+    summed = _item_of(call)
+    if not isinstance(summed, ast.Call) or called(summed) != "sum" or summed.keywords:
+        return False
+    args = list(summed.args)
+    if isinstance(summed.func, ast.Attribute) and ast.unparse(summed.func.value) != "torch":
+        args = [summed.func.value, *args]
+    return len(args) == 1 and (
+        isinstance(args[0], ast.Compare)
+        or (isinstance(args[0], ast.Call) and called(args[0]) == "eq")
+    )
+
+
+def _item_of(call: ast.expr) -> ast.expr | None:
+    """`x` of `x.item()`."""
+    plain = isinstance(call, ast.Call) and not call.args and not call.keywords
+    if plain and isinstance(call.func, ast.Attribute) and call.func.attr == "item":  # type: ignore[attr-defined]
+        value: ast.expr = call.func.value  # type: ignore[attr-defined]
+        return value
+    return None
+
+
+def _sum_of(statement: ast.stmt, call: str) -> str:
+    """The sum that `total += call` and `total = total + call` add to, '' for anything else."""
+    target: ast.expr
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+        target, value = statement.target, statement.value
+    elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
+        target, value = statement.targets[0], statement.value.right
+        same = ast.unparse(target) == ast.unparse(statement.value.left)
+        if len(statement.targets) != 1 or not isinstance(statement.value.op, ast.Add) or not same:
+            return ""
+    else:
+        return ""
+    plain = isinstance(target, ast.Name) and _is_product_with(value, call)
+    return target.id if plain else ""  # type: ignore[attr-defined]
 
 
 def _is_product_with(value: ast.expr, call: str) -> bool:
@@ -67,9 +115,26 @@ def _is_product_with(value: ast.expr, call: str) -> bool:
     return ast.dump(value) == call
 
 
-def _uses(
-    node: ast.AST, name: str, parents: tuple[ast.AST, ...]
-) -> Iterator[tuple[ast.Name, tuple[ast.AST, ...]]]:
+# ---------------------------------------------------------------------- where it is used
+
+
+def _uses_of(script: Script, site: Site, name: str) -> list[Use]:
+    """The places of the scope that read a name; refuses those that may run anywhere."""
+    scope = source.function_around(script, site) or script.module(site.file)
+    adding = script.around(site)[-1]
+    uses = [use for use in _uses(scope, name, ()) if adding not in use[1]]
+    for read, parents in uses:
+        if any(isinstance(each, FUNCTIONS) for each in parents[1:]):
+            raise CannotRewrite(f"{read.id} is used in a function of its own")
+        strings = [index for index, each in enumerate(parents) if isinstance(each, ast.JoinedStr)]
+        inside = parents[strings[-1] :] if strings else ()
+        calls = [each for each in inside if isinstance(each, ast.Call)]
+        if any(called(each) not in OF_TENSORS for each in calls):
+            raise CannotRewrite(f"{read.id} is used by a call within a text")
+    return uses
+
+
+def _uses(node: ast.AST, name: str, parents: tuple[ast.AST, ...]) -> Iterator[Use]:
     """Every place of a scope that reads a name, with the nodes around it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
@@ -80,14 +145,83 @@ def _uses(
             yield from _uses(child, name, (*parents, node))
 
 
-def _check_use(name: ast.Name, parents: tuple[ast.AST, ...], loop: source.Loop) -> None:
-    """Refuse a use in every step, and one that may run anywhere."""
-    if any(isinstance(each, FUNCTIONS) for each in parents[1:]):
-        raise CannotRewrite(f"{name.id} is used in a function of its own")
-    strings = [index for index, each in enumerate(parents) if isinstance(each, ast.JoinedStr)]
-    if strings and any(isinstance(each, ast.Call) for each in parents[strings[-1] :]):
-        raise CannotRewrite(f"{name.id} is used by a call within a text")
-    if loop in parents:
-        inner = parents[parents.index(loop) :]
-        if not any(isinstance(each, ast.If) for each in inner):
-            raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
+def _in_every_step(use: Use, loop: source.Loop) -> bool:
+    parents = use[1]
+    if loop not in parents:
+        return False
+    return not any(isinstance(each, ast.If) for each in parents[parents.index(loop) :])
+
+
+def _show_seldom(
+    script: Script, site: Site, name: ast.Name, parents: tuple[ast.AST, ...], every: int
+) -> None:
+    """Show a sum every so many steps, where its statement does nothing else with it."""
+    statement = [each for each in parents if isinstance(each, ast.stmt)][-1]
+    shows = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    if not shows or called(statement.value) not in WRITERS:  # type: ignore[attr-defined]
+        raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
+    shown = source.site_of(script, statement.value, site)  # type: ignore[attr-defined]
+    log_seldom(script, shown, site, every)
+
+
+# --------------------------------------------------------------------- lists of losses
+
+
+def _appended(statement: ast.stmt, call: ast.expr) -> bool:
+    """Whether the statement is `losses.append(call)`."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    added = statement.value
+    plain = isinstance(added.func, ast.Attribute) and isinstance(added.func.value, ast.Name)
+    if not plain or called(added) != "append" or len(added.args) != 1:
+        return False
+    return ast.dump(added.args[0]) == ast.dump(call)
+
+
+def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
+    """Collect tensors in a list, and make them numbers where the list is read."""
+    assert isinstance(statement, ast.Expr)
+    name = ast.unparse(statement.value.func.value)  # type: ignore[attr-defined]
+    loop = source.innermost_loop(script, site)
+    scope = source.function_around(script, site) or script.module(site.file)
+    empty = [
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]) == name
+    ]
+    if not empty or any(ast.unparse(node.value or node) != "[]" for node in empty):
+        raise CannotRewrite(f"{name} is not an empty list of this function's to begin with")
+    read = ast.unparse(_item_of(statement.value.args[0]) or statement)  # type: ignore[attr-defined]
+    for node in ast.walk(loop):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == read:
+            raise CannotRewrite(f"{read} is changed in line {node.lineno}")
+    wrapped = []
+    for use in _uses_of(script, site, name):
+        found = _as_numbers(use)
+        if found is not None and _in_every_step(use, loop):
+            raise CannotRewrite(f"{name} is read in every step, in line {use[0].lineno}")
+        if found is not None and not any(isinstance(each, ast.JoinedStr) for each in use[1]):
+            wrapped.append((found, use))
+    script.replace_call(site, f"{script.expression(script.receiver(site))}.detach()")
+    for (template, one), (node, parents) in wrapped:
+        inner = parents[-1] if one else node
+        script.wrap_call(source.site_of(script, inner, site), template)  # type: ignore[arg-type]
+
+
+def _as_numbers(use: Use) -> tuple[str, bool] | None:
+    """How a read of a list of tensors is made one of numbers, and whether it is one of one item.
+
+    None where its items are not read: appending, its length. Refuses other methods.
+    """
+    name, parents = use
+    above = parents[-1]
+    if isinstance(above, ast.Attribute):
+        if above.attr not in ("append", "clear"):
+            raise CannotRewrite(f"{name.id}.{above.attr} is used, in line {name.lineno}")
+        return None
+    if isinstance(above, ast.Call) and called(above) == "len":
+        return None
+    if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
+        return "float({})", True
+    return "[float(each) for each in {}]", False

@@ -15,7 +15,7 @@ from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step import _loop_source as source
 from trainperf.fixes.torch_step._changes import trains
 from trainperf.model import BetweenEpochs, Equivalence, Evaluation, Evidence, Finding, Loop, Site
-from trainperf.source.statements import Function, walk
+from trainperf.source.statements import Function, called, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -231,7 +231,7 @@ def _may_train(
         if not isinstance(node, ast.Call):
             continue
         method = isinstance(node.func, ast.Attribute)
-        name = source.called(node)
+        name = called(node)
         if MAY_TRAIN.search(name) and not (method and name == "train"):
             return True
         if name in seen:

@@ -16,6 +16,7 @@ from trainperf.fixes.torch_step._logging_examples import EXAMPLES
 from trainperf.fixes.torch_step._lookers import (
     DETACH,
     EACH_STEP,
+    SELDOM,
     Work,
     gap_seconds,
     lookers,
@@ -23,7 +24,7 @@ from trainperf.fixes.torch_step._lookers import (
     places_of,
     step_site,
 )
-from trainperf.fixes.torch_step._sums import summed_on_device
+from trainperf.fixes.torch_step._sums import kept_on_device
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -68,7 +69,7 @@ class SeldomLogging(Fix):
     The statement that logs stands under `if step % 50 == 0:`; training computes the
     same, the log has fewer lines. `total += loss.item()` becomes
     `total += loss.detach().float()`: the sum stays on the device and is read where it
-    is used, with the rounding of float32.
+    is used, with the rounding of float32. Counts of hits, and lists of losses, likewise.
 
     ## When not to
     - A log that steers the training (early stopping, schedules) or keeps averages: no
@@ -194,12 +195,14 @@ class SeldomLogging(Fix):
         loop = places.pop(finding.data["loop"])
         refused: list[CannotRewrite] = []
         edited = False
-        for site, edit in zip(places, finding.data["edits"], strict=True):
+        edits = finding.data["edits"]
+        for site, edit in zip(places, edits, strict=True):
             try:
-                if edit == DETACH:
-                    summed_on_device(script, site)
-                else:
-                    log_seldom(script, site, loop, EVERY)
+                for each in (script.copy(), script):  # whole, or not at all
+                    if edit == DETACH:
+                        kept_on_device(each, site, EVERY if SELDOM in edits else None)
+                    else:
+                        log_seldom(each, site, loop, EVERY)
                 edited = True
             except CannotRewrite as error:
                 refused.append(error)

@@ -9,22 +9,29 @@ from functools import lru_cache
 from typing import Any
 
 WRITES = (
-    "print",
-    "format",
-    "write",
-    "log",
+    "add_scalar",
+    "add_scalars",
     "debug",
+    "error",
+    "format",
     "info",
-    "warning",
+    "log",
+    "log_metric",
+    "log_metrics",
+    "print",
     "set_description",
+    "set_description_str",
     "set_postfix",
     "set_postfix_str",
+    "warning",
+    "write",
+    "writerow",
 )
 """Names of functions and methods whose arguments go into text."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def stands_in(place: Any) -> tuple[str, int, int]:
+def enclosing(place: Any) -> tuple[str, int, int]:
     """The file, the function's first line and the innermost loop's (0: none) of a place."""
     path = os.path.abspath(place.f_code.co_filename)
     first, line = place.f_code.co_firstlineno, place.f_lineno

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import check_call, set_where_workers
+from trainperf.fixes.dataloader._edits import check_call, set_setting
 from trainperf.fixes.dataloader.edits.repeating import repeats
 from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
@@ -58,7 +58,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
 
 def _keep_workers(script: Script, site: Site) -> None:
     if "persistent_workers" not in script.call_keywords(site):
-        set_where_workers(script, site, "persistent_workers", "True", "False")
+        set_setting(script, site, "persistent_workers", "True", without_workers="False")
 
 
 def _calls(module: Module, function: Function) -> Iterator[ast.Call]:

@@ -49,7 +49,7 @@ def main(args):
         dataset,
         batch_size=args.batch_size,
         num_workers=args.workers,
-        persistent_workers=True if args.workers else False,
+        persistent_workers=args.workers > 0,
     )
     for epoch in range(args.epochs):
         # a fresh order

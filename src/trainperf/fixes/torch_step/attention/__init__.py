@@ -1,0 +1,1 @@
+"""Attention that is written out: read from its source, and put into one call."""

@@ -1,0 +1,306 @@
+"""Attention of a function put into one call: what goes, and what stands in its place."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.torch_step.attention._masks import HIDES, Masks
+from trainperf.fixes.torch_step.attention._products import (
+    Operand,
+    product,
+    query_and_key,
+    untransposed,
+    value_and_result,
+)
+from trainperf.fixes.torch_step.attention._reading import Chain, weights_of
+from trainperf.fixes.torch_step.attention._scales import scale
+from trainperf.fixes.torch_step.attention._scope import Scope, last_name, plain_value
+from trainperf.rewrite.imports import imports, name_of
+from trainperf.source.statements import names
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+WIDTH = 100
+"""Columns from which the call goes over several lines."""
+
+PURE = {
+    "size", "dim", "sqrt", "tensor", "tril", "triu", "ones", "full", "zeros", "bool", "to", "view",
+    "transpose", "permute", "unsqueeze", "finfo", "float", "logical_not", "eq", "ne", "type",
+}  # fmt: skip
+"""Calls that a statement which nothing uses any more may be taken out with."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The product that gives the result, and what of the function it was computed from."""
+
+    product: ast.expr
+    at: ast.stmt
+    chain: Chain
+    value: Operand
+    moved: str
+
+
+def use_kernel(script: Script, site: Site) -> None:
+    """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
+    source = script._file(site.file).source
+    scope = Scope(source, source.function(site))
+    for found in attentions(scope):
+        _Edit(script, scope, site, found).make()
+
+
+def attentions(scope: Scope) -> list[Attention]:
+    """The attentions that a function computes; raises `CannotRewrite` where it has none."""
+    found, refused = [], None
+    for node in ast.walk(scope.function):
+        made = product(node) if isinstance(node, ast.expr) else None
+        at = scope.holders.get(node)
+        if made is None or at is None:
+            continue
+        try:
+            chain = weights_of(scope, made.left, at)
+            if chain is None:
+                continue
+            value, moved = value_and_result(made)
+            found.append(Attention(node, at, chain, value, moved))  # type: ignore[arg-type]
+        except CannotRewrite as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+    if not found:
+        raise CannotRewrite("its softmax is not one of scores that a product weights values with")
+    return found
+
+
+class _Edit:
+    """One attention, and the edit that replaces it."""
+
+    def __init__(self, script: Script, scope: Scope, site: Site, found: Attention) -> None:
+        self.script, self.scope, self.site, self.found = script, scope, site, found
+        self.chain = found.chain
+        self.query, key = query_and_key(self.chain.product)
+        self.key, self.key_at = _named_transposed(scope, key, self.chain.at)
+        self.used = set(self.chain.used)
+
+    def make(self) -> None:
+        """Make the edit; raises `CannotRewrite` before any where it cannot be right."""
+        self._check_order()
+        arguments = self._arguments()
+        self._check_names()
+        text = self._text(arguments)
+        kept = ast.parse(text, mode="eval")
+        gone = self._whole(self.used | self._idle(names(kept)))
+        self.script.remove_statements([_place(self.scope, each, self.site) for each in gone])
+        where = self.scope.source.site(self.found.product, self.site)
+        self.script.replace_call(where, text, brackets=True)
+
+    # ------------------------------------------------------------------ what it becomes
+
+    def _arguments(self) -> list[str]:
+        scope, steps = self.scope, self.chain.steps
+        tensors = [self._operand(each) for each in (self.query, self.key, self.found.value)]
+        own = tuple(ast.unparse(each.node) for each in (self.query, self.key) if not each.moved)
+        factor = scale(scope, [step for step in steps if step.kind in ("times", "over")], own)
+        torch = self.script.module_name(self.site.file, "torch", self.site)
+        masks = Masks(scope, f"{self._typed()}.dtype", torch)
+        mask = masks.argument([step for step in steps if step.kind not in ("times", "over")])
+        dropped = self.chain.dropped
+        arguments = [*tensors, *([mask] if mask else [])]
+        if dropped is not None:
+            when = f" if {dropped.when} else 0.0" if dropped.when else ""
+            arguments.append(f"dropout_p={dropped.probability}{when}")
+        return [*arguments, *([f"scale={factor}"] if factor is not None else [])]
+
+    def _operand(self, operand: Operand) -> str:
+        text = self.scope.text(operand.node) + operand.moved
+        if operand.moved and not _atom(operand.node):
+            text = f"({self.scope.text(operand.node)}){operand.moved}"
+        if self.chain.rank != 3:
+            return text
+        return f"{text if _atom(ast.parse(text, mode='eval').body) else f'({text})'}.unsqueeze(0)"
+
+    def _typed(self) -> str:
+        """A name among the operands whose type the masks take."""
+        for operand in (self.query, self.key, self.found.value):
+            node = operand.node
+            while isinstance(node, ast.BinOp):
+                node = node.left
+            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if last_name(node) not in ("transpose", "permute", "view", "reshape"):
+                    break
+                node = node.func.value
+            if isinstance(node, ast.Name | ast.Subscript):
+                return self.scope.text(node)
+        return self.scope.text(self.query.node)
+
+    def _text(self, arguments: list[str]) -> str:
+        called = f"{self._functional()}.scaled_dot_product_attention"
+        tail = (".squeeze(0)" if self.chain.rank == 3 else "") + self.found.moved
+        line = ", ".join(arguments)
+        source = self.scope.source
+        start, end = source.span(self.found.product)
+        before = start - source.line_start(start)
+        comment = source.comment_after(end)
+        behind = (comment[0] if comment else source.line_end(end)) - end
+        if before + len(f"{called}({line}){tail}") + behind <= WIDTH:
+            return f"{called}({line}){tail}"
+        head = source.line_start(source.span(self.found.at)[0])
+        indent = source.text[head : source.span(self.found.at)[0]]
+        inner = source.newline + indent + "    "
+        if len(indent) + 4 + len(line) <= WIDTH:
+            return f"{called}({inner}{line}{source.newline}{indent}){tail}"
+        rows = "".join(f"{inner}{_broken(each, inner)}," for each in arguments)
+        return f"{called}({rows}{source.newline}{indent}){tail}"
+
+    def _functional(self) -> str:
+        """What the module of PyTorch's functions is called in this file."""
+        tree = self.scope.source.tree
+        for module, within in (("torch.nn.functional", ""), ("torch.nn", ".functional")):
+            if name_of(module, imports(tree.body)) is not None:
+                return self.script.module_name(self.site.file, module, self.site) + within
+        return self.script.module_name(self.site.file, "torch", self.site) + ".nn.functional"
+
+    # ------------------------------------------------------------------- whether it may
+
+    def _check_order(self) -> None:
+        if self.chain.rank is not None and self.chain.rank < 3:
+            raise CannotRewrite("its tensors have two dimensions")
+        added = False
+        for step in self.chain.steps:
+            if added and step.kind in ("times", "over"):
+                raise CannotRewrite("the scores are scaled after something was added to them")
+            added = added or step.kind not in (*HIDES, "times", "over")
+
+    def _taken(self) -> list[tuple[ast.AST, ast.stmt]]:
+        """What is written elsewhere than it stood, with the statement where it stood."""
+        chain, at = self.chain, self.found.at
+        parts: list[tuple[ast.AST, ast.stmt]] = [(self.query.node, chain.at)]
+        parts += [(self.key.node, self.key_at), (self.found.value.node, at)]
+        for step in chain.steps:
+            parts.append((step.value, step.at))
+            if step.fill is not None and "finfo" not in ast.unparse(step.fill):
+                parts.append((step.fill, step.at))
+            if step.test is not None:
+                parts.append((step.test, step.at))
+        if chain.dropped is not None:
+            parts += [(each, chain.dropped.at) for each in chain.dropped.parts]
+        return parts
+
+    def _check_names(self) -> None:
+        """Refuse where a name means something else by then, or the weights are wanted."""
+        end = self.found.at
+        for node, since in self._taken():
+            used = names(node)
+            if any(each.lineno < since.lineno and used & _stored(each) for each in self.used):
+                raise CannotRewrite(f"line {since.lineno} uses what the edit takes out")
+            for each in ast.walk(self.scope.function):
+                later = isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+                if not later or each.id not in used:  # type: ignore[attr-defined]
+                    continue
+                if since.lineno < each.lineno < end.lineno and not self._gone(each):  # type: ignore[attr-defined]
+                    raise CannotRewrite(f"{each.id} changes in line {each.lineno}")  # type: ignore[attr-defined]
+        for name in self.chain.names:
+            self._check_reads(name)
+
+    def _check_reads(self, name: str) -> None:
+        at = self.found.at
+        begins = min(each.lineno for each in self.used if name in _stored(each))
+        anew = plain_value(at, name) is not None
+        inside = set(ast.walk(self.found.product))
+        for read in self.scope.reads(name):
+            if self._gone(read) or read in inside or read.lineno < begins:
+                continue
+            if anew and read.lineno > (at.end_lineno or at.lineno):
+                continue
+            if self._only_type(read):
+                continue
+            raise CannotRewrite(f"the weights or scores are used in line {read.lineno} as well")
+
+    def _gone(self, node: ast.AST) -> bool:
+        """Whether a node stands in a statement that goes."""
+        return any(node is inner for each in self.used for inner in ast.walk(each))
+
+    def _only_type(self, read: ast.Name) -> bool:
+        """Whether it is read by `low = torch.finfo(scores.dtype).min`, which goes as well."""
+        holder = self.scope.holders.get(read)
+        if not isinstance(holder, ast.Assign) or "finfo" not in ast.unparse(holder.value):
+            return False
+        target = holder.targets[0]
+        if not isinstance(target, ast.Name):
+            return False
+        rest = [each for each in self.scope.reads(target.id) if not self._gone(each)]
+        if not rest:
+            self.used.add(holder)
+        return not rest
+
+    def _whole(self, gone: set[ast.stmt]) -> set[ast.stmt]:
+        """The same, an `if` in place of all that it holds."""
+        for statement in self.scope.places:
+            plain = isinstance(statement, ast.If) and not statement.orelse
+            if plain and all(each in gone for each in statement.body):  # type: ignore[attr-defined]
+                gone = (gone - set(statement.body)) | {statement}  # type: ignore[attr-defined]
+        return gone
+
+    def _idle(self, kept: set[str]) -> set[ast.stmt]:
+        """Plain statements that only gave names to what goes; `kept` are names still used."""
+        wanted = {name for each, _ in self._taken() for name in names(each)}
+        wanted |= {name for each in self.used for name in names(each)}
+        found: set[ast.stmt] = set()
+        for name in wanted - kept:
+            reads = [each for each in self.scope.reads(name) if not self._gone(each)]
+            inside = set(ast.walk(self.found.product))
+            if any(each not in inside for each in reads):
+                continue
+            stores = [each for each in self.scope.places if plain_value(each, name) is not None]
+            others = sum(name in _stored(each) for each in self.scope.places if each in stores)
+            if len(stores) != 1 or others != 1 or stores[0] in self.used:
+                continue
+            value = plain_value(stores[0], name)
+            assert value is not None
+            called = {last_name(n) for n in ast.walk(value) if isinstance(n, ast.Call)}
+            if called <= PURE:
+                found.add(stores[0])
+        return found
+
+
+def _named_transposed(scope: Scope, key: Operand, at: ast.stmt) -> tuple[Operand, ast.stmt]:
+    """The keys of `k_t = k.transpose(2, 3)`, and where that stands; else what was given."""
+    held = scope.held(key.node.id, at) if isinstance(key.node, ast.Name) else None
+    inner = untransposed(held[0]) if held is not None and key.moved else None
+    if held is None or inner is None:
+        return key, at
+    since = held[1]
+    same = all(scope.changed(n, at) is scope.changed(n, since) for n in names(inner[0]))
+    return (Operand(inner[0]), since) if same else (key, at)
+
+
+def _broken(argument: str, line: str) -> str:
+    """An argument, its value on a line of its own where it is too long beside its name."""
+    if len(line.strip("\r\n")) + len(argument) < WIDTH or "=" not in argument:
+        return argument
+    name, _, value = argument.partition("=")
+    return f"{name}=({line}    {value}{line})"
+
+
+def _atom(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+
+
+def _stored(statement: ast.stmt) -> set[str]:
+    return {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+
+
+def _place(scope: Scope, statement: ast.stmt, near: Site) -> Site:
+    """Where a statement begins."""
+    start = scope.source.span(statement)[0]
+    col = start - scope.source.line_start(start)
+    return type(near)(near.file, statement.lineno, near.function, col)

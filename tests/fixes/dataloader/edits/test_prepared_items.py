@@ -200,6 +200,47 @@ def test_other_forms_are_left_alone(source: str) -> None:
         edited("        return self.rows[index]\n", MEMORY, source)
 
 
+LIBRARY = """\
+import torch
+
+
+class Library:
+    def __init__(self):
+        self.made = []
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        self.made.append(index)
+        return torch.full((2,), index), index
+
+
+digits = Library()
+loader = ▸torch.utils.data.DataLoader({digits}, batch_size=2)◂
+"""
+
+
+@pytest.mark.parametrize("store", ["memory", "files"])
+def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> None:
+    text = edited("", {**MEMORY, "store": store, "wrapped": True}, LIBRARY.format(digits="digits"))
+    names: dict[str, Any] = {}
+    exec(compile(text, "train.py", "exec"), names)
+    first, second = ([[x.tolist() for x in one] for one in names["loader"]] for _ in range(2))
+
+    assert first == second
+    assert first[1] == [[[2, 2], [3, 3]], [2, 3]]
+    assert names["digits"].made == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "later", ["digits.transform = None\n", "loader.dataset.made\n", "class MadeOnce:\n    x = 1\n"]
+)
+def test_a_librarys_dataset_that_is_asked_for_more_is_left_alone(later: str) -> None:
+    with pytest.raises(CannotRewrite):
+        edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
+
+
 def of_items(each: int, count: int, **fields: Any) -> Any:
     fields.setdefault("loop", Loop("iterator", input_kind="DataLoader"))
     stages = (stage("dataset item", 0.07, element_bytes=each, cardinality=count),)
@@ -228,14 +269,24 @@ def test_items_are_not_kept_where_that_is_of_no_use_or_does_not_fit() -> None:
         of_items(100_000, 10_000_000, facts=FREE),
         of_items(100_000, 10_000, loop=once),
         of_items(100_000, -1),  # endless
-        of_items(100_000, 10_000, loader=replace(REPEATS, item=None)),
+        # a library's dataset that may be random, or a loader that a library builds
+        of_items(100_000, 10_000, loader=replace(LOADER, item=None)),
+        of_items(100_000, 10_000, loader=replace(REPEATS, item=None, where=None)),
         of_items(100_000, 10_000, loader=replace(REPEATS, iterable=True)),
         of_items(
-            100_000, 10_000, loader=replace(REPEATS, item=replace(ITEM_SITE, function="__iter__"))
+            100_000,
+            10_000,
+            loader=replace(LOADER, item=replace(ITEM_SITE, function="__iter__")),
         ),
         starved(REPEATS),  # nobody knows how large they are
     ]
     assert [keepable(case) for case in cases] == [{}] * len(cases)
+
+
+def test_a_librarys_items_are_kept_where_the_loader_is_built() -> None:
+    found = keepable(of_items(100_000, 10_000, loader=replace(REPEATS, item=None)))
+    assert found["wrapped"]
+    assert not keepable(of_items(100_000, 10_000))["wrapped"]
 
 
 def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:

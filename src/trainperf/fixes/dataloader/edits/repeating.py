@@ -155,13 +155,16 @@ def _raises(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise)
 
 
-def changing_attribute(modules: Iterable[Module], owner: ast.ClassDef, read: Iterable[str]) -> str:
+def changing_attribute(
+    modules: Iterable[Module], owner: ast.ClassDef | None, read: Iterable[str]
+) -> str:
     """Return an attribute of those read that is changed after the dataset was built, else ''.
 
     That is one which a method sets that not only the constructor calls, or other code does.
+    `owner` is the dataset's class, None where that is a library's.
     """
     wanted = set(read)
-    building = _building(owner)
+    building = set() if owner is None else _building(owner)
     for module in modules:
         for node in module.nodes:
             changed = _changed_attribute(node)

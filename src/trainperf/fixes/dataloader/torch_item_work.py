@@ -76,8 +76,9 @@ class ItemWork(Fix):
     What is the same in every epoch is made once, in the first, and kept: in memory, or
     where there are workers in temporary files that they share. Items that come out the same
     when made again are kept whole (a library's dataset is put into one that keeps them); of
-    others, what `__getitem__` does ahead of anything random. Nothing else changes. By hand more can be stored (arrays, shards, pre-tokenised
-    data), and what is random be done for whole batches.
+    others, what `__getitem__` does ahead of anything random. Nothing else changes. By hand
+    more can be stored (arrays, shards, pre-tokenised data), and what is random be done for
+    whole batches.
 
     ## When not to
     - When what is kept would not fit the memory or the disk, or there is one epoch only. Other

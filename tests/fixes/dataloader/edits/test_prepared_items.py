@@ -134,6 +134,15 @@ def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
         value = self.transform(self.rows[index])
         return value
 """,
+        # functions of other files that may be random
+        """\
+        value = crops.cut(self.rows[index])
+        return value
+""",
+        """\
+        value = random_load_image(self.rows[index])
+        return value
+""",
         # nothing that costs comes ahead of it
         """\
         row = self.rows[index]
@@ -161,6 +170,36 @@ def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
 def test_what_may_be_random_is_left_alone(body: str) -> None:
     with pytest.raises(CannotRewrite, match="nothing costly"):
         edited(body, PART)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        value = load_image(self.rows[index])\n        return self.transform(value)\n",
+        "        value = self.loader(self.rows[index])\n        return self.transform(value)\n",
+        "        value = self.tokenizer(self.rows[index])\n        return mask(value)\n",
+        """\
+        if torch.is_tensor(index):
+            index = index.tolist()
+        with open(self.rows[index]) as file:
+            value = np.array(file.read())
+        if self.transform:
+            value = self.transform(value)
+        return value
+""",
+        """\
+        waves, rate = soundfile.read(self.rows[index])
+        start = random.randrange(len(waves))
+        return waves[start:], rate
+""",
+    ],
+)
+def test_what_reads_is_moved_ahead_of_what_may_be_random(body: str) -> None:
+    imports = "import torch\nimport soundfile\nfrom utils import load_image\n"
+    text = edited(body, PART, imports + DATASET)
+
+    assert "made_item(self, index)" in text
+    assert "made_once\ndef made_item" in text
 
 
 @pytest.mark.parametrize(

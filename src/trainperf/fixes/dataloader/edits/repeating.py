@@ -29,6 +29,9 @@ KNOWN = (
 )  # fmt: skip
 """Modules whose functions give the same for the same arguments, those named as random aside."""
 
+LOADS = re.compile(r"^(load|read|open|im_?read|decode|parse|tokeni[sz]e|pil)(_|$)|_loader$")
+"""Names of functions of other files of the user's that read what is there."""
+
 SAMPLERS = tuple(
     f"torch.utils.data.{name}"
     for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
@@ -37,8 +40,6 @@ SAMPLERS = tuple(
 
 HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
 """Names of what an object holds that may be called: it makes the same of the same."""
-
-CONSTRUCTS = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
 def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
@@ -83,7 +84,7 @@ def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
     if name is not None:
         plain = hasattr(builtins, name) and name != "input"
         known = any(name.startswith(f"{each}.") for each in KNOWN)
-        return plain or (known and ".random" not in name)
+        return plain or (known and ".random" not in name) or LOADS.search(last) is not None
     if not isinstance(call.func, ast.Attribute):
         return False
     if root(call.func) == "self" and isinstance(call.func.value, ast.Name):

@@ -12,7 +12,12 @@ from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
-from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable, kept_said
+from trainperf.fixes.dataloader.edits.keeping import (
+    edited_place,
+    keep_items,
+    keepable,
+    kept_said,
+)
 from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
 from trainperf.model import (
     Equivalence,
@@ -70,12 +75,14 @@ class ItemWork(Fix):
     ## What changes
     What is the same in every epoch is made once, in the first, and kept: in memory, or
     where there are workers in temporary files that they share. Items that come out the same
-    when made again are kept whole; of others, what `__getitem__` does ahead of anything
-    random. Nothing else changes. By hand more can be stored (arrays, shards, pre-tokenised
-    data), and what is random be done for whole batches.
+    when made again are kept whole (a library's dataset is put into one that keeps them); of
+    others, what `__getitem__` does ahead of anything random. Nothing else changes. By hand
+    more can be stored (arrays, shards, pre-tokenised data), and what is random be done for
+    whole batches.
 
     ## When not to
-    - When what is kept would not fit the memory or the disk, or there is one epoch only.
+    - When what is kept would not fit the memory or the disk, or there is one epoch only. Other
+      datasets of the same class (validation) are kept as well.
     - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
       edit is written where the source shows that.
     """
@@ -134,7 +141,8 @@ class ItemWork(Fix):
         bound = evidence.bound_if_input_saves(evidence.times.input * share)
         if not worth(evidence, bound):
             return None
-        place, kept = loader.item, keepable(evidence)
+        kept = keepable(evidence)
+        place = edited_place(loader) if kept else loader.item
         return self.finding(
             title="Each sample takes long to make",
             text=_text(evidence, loader, own) + kept_said(evidence, kept),

@@ -35,6 +35,7 @@ def batches(body: str, samples: list[Any]) -> list[Any]:
     return made
 
 
+@pytest.mark.filterwarnings("ignore:Creating a tensor")
 @pytest.mark.parametrize("samples", [ROWS, ARRAYS])
 @pytest.mark.parametrize(
     "body",

@@ -26,15 +26,16 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 MOST_LEGS = 10
 START_S = 15.0
-"""What a leg may need to warm up; it only sets when one that does not arrive is given up."""
+"""Seconds for a leg to warm up: one that does not arrive is given up only then."""
 
 
-def parser(doc: str, runs: int, of_what: str) -> argparse.ArgumentParser:
-    """The command line of a benchmark: its own docstring, and `--runs`."""
+def parser(doc: str, runs: int = 0, of_what: str = "") -> argparse.ArgumentParser:
+    """The command line of a benchmark: its own docstring, and `--runs` if there are any."""
     made = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--runs", type=int, default=runs, help=f"{of_what} [default: {runs}]")
+    if runs:
+        made.add_argument("--runs", type=int, default=runs, help=f"{of_what} [default: {runs}]")
     return made
 
 

@@ -87,7 +87,7 @@ def write(folder: Path, size: int) -> float:
     """Write the records of a job of `size` ranks; return the megabytes of all."""
     drawn, box = random.Random(size), inspect_machine()
     run = Run(("python", "train.py"), str(folder), "train.py")
-    gpu = GpuSample(0, 93.0, 30 << 30, 410.0, 1700, (), 61)
+    gpu = GpuSample(0, 93.0, 30 << 30, 410.0, 1700, ())
     for rank in range(size):
         own = records.folder_of(folder, rank)
         own.mkdir(parents=True)

@@ -18,7 +18,7 @@ from trainperf.run.launch import launch
 MARK = "TRAINPERF_TEST_MARK"
 """A variable that every process of a test inherits, so that strays can be found."""
 LONG_S = 60.0
-"""What comes at once on an idle machine may take so long beside busy neighbours."""
+"""Seconds that a thing of a moment may take beside busy neighbours."""
 DYING_S = 10.0
 """A process that was killed is gone as soon as the kernel runs it once more."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from trainperf.model import Site
 from trainperf.rewrite import Script
 
@@ -35,7 +38,25 @@ def _place(before: str) -> tuple[int, int]:
 def script_of(text: str) -> tuple[Script, tuple[Site, ...]]:
     """Return a script whose one file, train.py, is `text` without its marks."""
     plain, sites = marked(text)
-    return Script("/project", read=lambda path: plain.encode()), sites
+    return project_of({FILE: plain}), sites
+
+
+def project_of(files: Mapping[str, str]) -> Script:
+    """Return a script of several files, by their names."""
+    there = {f"/project/{name}": marked(text)[0] for name, text in files.items()}
+
+    def read(path: str) -> bytes:
+        if path not in there:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return there[path].encode()
+
+    return Script("/project", read=read)
+
+
+def site_in(files: Mapping[str, str]) -> Site:
+    """Return the one site that is marked in any of several files."""
+    (site,) = (replace(site, file=name) for name, text in files.items() for site in marked(text)[1])
+    return site
 
 
 def result(script: Script) -> str | None:

@@ -12,7 +12,7 @@ from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id, detect_all, possible_all
-from trainperf.machine import after_run, caught_up, inspect_machine
+from trainperf.machine import after_run, inspect_machine, with_late_answers
 from trainperf.model import (
     Diagnosis,
     Event,
@@ -26,13 +26,15 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import added_lines, build_patch
 from trainperf.report import ignored
-from trainperf.report.assemble import cost_after
+from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop
 from trainperf.rewrite.script import default_reader
 from trainperf.run.launch import launch
 from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
+from trainperf.trial.budget import Clock
+from trainperf.whole_training import confirm, ledger
 
 LOOK_S = 0.5
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
@@ -40,13 +42,14 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Request:
-    """What to diagnose: the run, the folder for its files, findings to leave out.
+    """A diagnosis to make: the run, the folder for its files, findings to leave out.
 
     `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
     one after another, `allow_semantic` that those that change the experiment may be kept;
     `only` are the ids of those to be tried, all if it is empty.
     `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
-    of its instances.
+    of its instances. `full_run_s` is what plain runs of the whole script may take beyond the
+    budget.
     """
 
     run: Run
@@ -57,6 +60,7 @@ class Request:
     allow_semantic: bool = False
     only: tuple[str, ...] = ()
     price_per_hour: float | None = None
+    full_run_s: float = 0.0
 
     def inspect(self) -> Machine:
         """The machine as it is now."""
@@ -76,8 +80,8 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         run = replace(request.run, began=began, trials=request.trials)
         recording = launch(run, request.folder, on_event, interrupted)
         try:
-            machine = caught_up(machine)
-            recording = after_run.looked_at(recording, machine, interrupted)
+            machine = with_late_answers(machine)
+            recording = after_run.probe_storage(recording, machine, interrupted)
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(recording, machine, error, began), recording
@@ -89,7 +93,12 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
-    diagnosis = first if tried is None else _proven(first, evidence, hidden, tried)
+        if tried is None:
+            return replace(first, seconds=time.monotonic() - began), recording
+        until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
+        clock, folder = Clock(until, interrupted), request.folder
+        tried, whole = confirm(tried, first.training, request.run, folder, clock, on_event)
+    diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
 
@@ -110,6 +119,7 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
+        training=ledger(evidence),
         practices=rank.practices(found),
         ignored=asked.ignored,
         notes=(
@@ -184,6 +194,9 @@ def _proven(
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = (*first.findings, *(one for one in hidden if one.id in kept))
     shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
+    apart = {one.fix for one, _ in tried.apart}
+    others = (one for one in (*first.findings, *hidden) if one.id in apart)
+    changing = pasteable((tried.choices.get(one.id, one) for one in others), first.cwd)
     share = None
     if tried.own_s is not None and tried.step_s:
         share = tried.own_s / tried.step_s
@@ -204,6 +217,13 @@ def _proven(
         control=tried.control,
         overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
         patch=patch,
+        experiment_changes=experiment_changes(
+            tried.apart,
+            {one.id: one for one in changing},
+            tried.trials,
+            tried.step_s,
+            evidence.loop.batch_size,
+        ),
         notes=(
             *first.notes,
             *rank.spinning(evidence, tried.trying, tried.step_s),

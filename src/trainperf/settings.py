@@ -30,8 +30,9 @@ class Settings:
     `steps` is the number of real steps to time, None to let the time decide;
     `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
     it and `extra_s` the stages and probes, None for as long as the budget lets them;
-    `stall_s` how long the script may show no sign of progress. `trials` says whether the
-    fixes are tried on the script, `sequential` that it be in fresh processes one after
+    `stall_s` how long the script may show no sign of progress. `full_run_s` is what plain runs of
+    the whole script, with and without the patch, may take beyond the budget. `trials` says
+    whether the fixes are tried on the script, `sequential` that it be in fresh processes one after
     another, `allow_semantic` that those that change the experiment may be kept; `only` are
     the ids of those to try, all if it is empty. `fail_on` is "none", "any" (any finding) or
     the speed-up from which a finding makes the exit status 1. `ignore` are ids of fixes not
@@ -46,6 +47,7 @@ class Settings:
     measure_s: float | None = None
     extra_s: float | None = None
     stall_s: float = 300.0
+    full_run_s: float = 0.0
     trials: bool = True
     sequential: bool = False
     allow_semantic: bool = False
@@ -264,6 +266,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "measure": duration,
     "extra": duration,
     "stall": duration,
+    "full_run": duration,
     "trials": _flag,
     "sequential": _flag,
     "allow_semantic": _flag,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.check import Baseline, Checked, Repeat, Speed, Wanted, answer, shortcomings
+from trainperf.check import Baseline, Checked, Criteria, Repeat, Speed, answer, shortcomings
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
 BOUNDS = (PARALLEL_MAP.bound, CACHE.bound)
@@ -25,10 +25,10 @@ def one(fastest: float, **values: Any) -> Repeat:
     return Repeat(fastest, **{**known, **values})
 
 
-def said(before: float, *after: Repeat, wanted: Wanted | None = None, **values: Any) -> Checked:
+def said(before: float, *after: Repeat, wanted: Criteria | None = None, **values: Any) -> Checked:
     fields = {name: getattr(INPUT_BOUND, name) for name in INPUT_BOUND.__dataclass_fields__}
     saved = Baseline(**fields, repeats=(one(before, **values),) * 3)
-    return answer(saved, INPUT_BOUND, after, wanted or Wanted())
+    return answer(saved, INPUT_BOUND, after, wanted or Criteria())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_with_another_batch_size_the_line_is_of_samples() -> None:
 
 
 def test_findings_of_the_baseline_do_not_fail_a_check() -> None:
-    assert said(1.0, one(1.0), wanted=Wanted(fail_on="any")).outcome == "passed"
+    assert said(1.0, one(1.0), wanted=Criteria(fail_on="any")).outcome == "passed"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_new_finding_fails_a_check_from_the_bound_that_was_asked_for(
     fail_on: str | float, new: tuple[str, ...]
 ) -> None:
     after = (one(1.0),) * 5
-    checked = said(1.0, *after, wanted=Wanted(fail_on=fail_on), findings=(CACHE.id,))
+    checked = said(1.0, *after, wanted=Criteria(fail_on=fail_on), findings=(CACHE.id,))
     assert checked.new == new
     assert checked.outcome == ("failed" if new else "passed")
     if new:
@@ -106,13 +106,13 @@ def test_a_new_finding_fails_a_check_from_the_bound_that_was_asked_for(
 
 
 def test_a_finding_that_is_not_in_every_run_is_not_new() -> None:
-    wanted = Wanted(fail_on="any")
+    wanted = Criteria(fail_on="any")
     after = one(1.0), one(1.0, findings=())
     assert said(1.0, *after, wanted=wanted, findings=()).outcome == "passed"
 
 
 def test_a_new_finding_that_was_not_seen_five_times_is_a_doubt() -> None:
-    checked = said(1.0, *(one(1.0),) * 4, wanted=Wanted(fail_on="any"), findings=(CACHE.id,))
+    checked = said(1.0, *(one(1.0),) * 4, wanted=Criteria(fail_on="any"), findings=(CACHE.id,))
     assert (checked.outcome, checked.new) == ("undecided", ())
     assert checked.line.startswith("check cannot tell: new finding tf_map_parallel")
     assert checked.line.endswith("; seen in 4 runs only")
@@ -121,14 +121,14 @@ def test_a_new_finding_that_was_not_seen_five_times_is_a_doubt() -> None:
 def test_a_finding_whose_bound_is_enough_in_some_runs_only_is_not_new() -> None:
     low = one(1.0, bounds=(1.1, 1.1))
     after = *(one(1.0),) * 4, low
-    assert said(1.0, *after, wanted=Wanted(fail_on=1.2), findings=()).outcome == "passed"
+    assert said(1.0, *after, wanted=Criteria(fail_on=1.2), findings=()).outcome == "passed"
 
 
 def test_a_finding_that_another_trainperf_may_not_have_looked_for_is_a_doubt() -> None:
     fields = {name: getattr(INPUT_BOUND, name) for name in INPUT_BOUND.__dataclass_fields__}
     older = fields | {"trainperf_version": "0.0.1"}
     saved = Baseline(**older, repeats=(one(1.0, findings=()),) * 3)
-    checked = answer(saved, INPUT_BOUND, (one(1.0),) * 5, Wanted(fail_on="any"))
+    checked = answer(saved, INPUT_BOUND, (one(1.0),) * 5, Criteria(fail_on="any"))
     assert checked.outcome == "undecided"
     assert "trainperf 0.0.1, which saved the baseline, may not have looked" in checked.line
 
@@ -165,7 +165,7 @@ def test_utilisation_under_the_floor_in_every_run_fails(
     seen: tuple[float | None, ...], outcome: str
 ) -> None:
     after = [one(1.0, utilization=share) for share in seen]
-    checked = said(1.0, *after, wanted=Wanted(least=0.8))
+    checked = said(1.0, *after, wanted=Criteria(least=0.8))
     assert checked.outcome == outcome
     if outcome == "failed":
         assert checked.line == "check failed: utilisation 70 %, at least 80 % is wanted"
@@ -177,7 +177,7 @@ def test_several_failures_are_counted_in_the_line_and_all_told() -> None:
     checked = said(
         1.0,
         *(one(1.2, utilization=0.5),) * 5,
-        wanted=Wanted(least=0.8, fail_on="any"),
+        wanted=Criteria(least=0.8, fail_on="any"),
         findings=(),
     )
     assert len(checked.failures) == 4
@@ -187,4 +187,4 @@ def test_several_failures_are_counted_in_the_line_and_all_told() -> None:
 def test_a_mean_that_rose_is_remarked_and_leaves_the_check_passed() -> None:
     checked = said(1.0, one(1.0, mean_s=1.5))
     assert checked.outcome == "passed"
-    assert "the mean step took 50 % longer" in checked.doubts[0]
+    assert "the mean step took 50 % longer" in checked.reasons[0].text

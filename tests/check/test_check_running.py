@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reporters.samples_observed import FAILED, INPUT_BOUND
 from trainperf import check
-from trainperf.check import Means, Runs, Speed, Wanted, settled
+from trainperf.check import Criteria, Means, Runs, Speed, settled
 from trainperf.check.repeats import boot_name
 from trainperf.check.values import Baseline, Repeat
 from trainperf.model import Diagnosis
@@ -41,8 +41,8 @@ class Script:
         seconds = next(self.speeds)
         return Speed(seconds, seconds)
 
-    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Wanted | None = None) -> Runs:
-        asked, base = wanted or Wanted(), saved()
+    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Criteria | None = None) -> Runs:
+        asked, base = wanted or Criteria(), saved()
         means = Means(self.observe, self.speed, until, lambda: self.now)
         return check.run(means, at_least, lambda runs: settled(base, runs, asked))
 
@@ -91,7 +91,7 @@ def test_a_run_without_a_timed_step_ends_it() -> None:
 
 
 def test_a_new_finding_is_asked_for_again() -> None:
-    wanted = Wanted(fail_on="any")
+    wanted = Criteria(fail_on="any")
     gone = replace(took(1.0), findings=())
     runs = Script(took(1.0), gone).run(wanted=wanted)
     assert len(runs.repeats) == 2
@@ -112,7 +112,7 @@ def test_a_faster_machine_is_not_asked_for_again() -> None:
     script = Script(took(1.0), speeds=(0.03,) * 9)
     base = replace(saved(), repeats=(Repeat(1.0, 1.1, speed=Speed(0.05, 0.05)),) * 2)
     means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-    runs = check.run(means, 1, lambda made: settled(base, made, Wanted()))
+    runs = check.run(means, 1, lambda made: settled(base, made, Criteria()))
     assert len(runs.repeats) == 1
 
 

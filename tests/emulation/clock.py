@@ -10,7 +10,7 @@ class MarkedClock:
     """Marks are events of the device's default stream, as CUDA's are."""
 
     name = "the emulated device's events"
-    later = True
+    asynchronous = True
     marks = True
 
     def __init__(self, *devices: Device) -> None:
@@ -38,7 +38,7 @@ class UnmarkedClock:
     """Marks are the host's moments, as with TensorFlow on a GPU."""
 
     name = "the host's clock, from two lengths in turn"
-    later = True
+    asynchronous = True
     marks = False
 
     def __init__(self, *devices: Device) -> None:

@@ -51,7 +51,7 @@ TORCH_PRECISION = (
     if "avx512_bf16" in CPU_FLAGS or "amx_bf16" in CPU_FLAGS
     else "torch_fused_optimizer"
 )
-"""What a language model in float32 gains most by: bfloat16, where the CPU multiplies it."""
+"""The best fix of a language model in float32: bfloat16, where the CPU multiplies it."""
 
 CASES = [
     Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),

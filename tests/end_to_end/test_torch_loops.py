@@ -160,22 +160,17 @@ STYLES = [
             scaler=True,
         ),
     ),
-    Seen(
-        "compiled.py",
-        "for x, y in loader:",
-        stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
-        calls=in_the_loop(),
-        loader={"drop_last": True},
-        model={"compiled": True, "cls": "Sequential"},
-    ),
-    Seen(
-        "compiled.py",
-        "for x, y in loader:",
-        ("reduce-overhead",),
-        stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
-        calls=in_the_loop(),
-        loader={"drop_last": True},
-        model={"compiled": True, "cls": "Sequential"},
+    *(
+        Seen(
+            "compiled.py",
+            "for x, y in loader:",
+            mode,
+            stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
+            calls=in_the_loop(),
+            loader={"drop_last": True},
+            model={"compiled": True, "cls": "Sequential"},
+        )
+        for mode in ((), ("reduce-overhead",))
     ),
     Seen(
         "in_backward.py",

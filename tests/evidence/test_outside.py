@@ -172,3 +172,17 @@ def test_an_evaluation_of_a_pytorch_script_between_epochs_is_told_from_the_rest(
         ("evaluation", "estimate_loss", 3.0),
         ("other", "", pytest.approx(1.0)),
     ]
+
+
+def test_calls_beside_each_step_are_no_more_than_the_step():
+    held_up = {"e": "calls", "b": 0, "n": 10, "calls": [called(10, 3.0)]}
+    turn = found(held_up, block("real", 1, 10))
+    assert turn.spent[0].seconds == pytest.approx(turn.seconds)
+    assert turn.spent[0].share == 1.0
+
+
+def test_the_samples_of_calls_are_known_if_those_of_all_are():
+    for rows, known in (([1, 8], 8), ([1, None], None)):
+        calls = [{**called(5, 0.1), "rows": one} for one in rows]
+        turn = found({"e": "calls", "b": 0, "n": 10, "calls": calls}, block("real", 1, 10))
+        assert turn.spent[0].rows == known

@@ -21,7 +21,7 @@ from gpu_kit import ROWS, TESTS, Place, copied
 OUT = "GPU_KIT_OUT"
 """The variable that names the folder for the summary."""
 ORDER = ("test_gpu_loops", "test_gpu_legs", "test_gpu_fixes", "test_gpu_graphs", "test_gpu_endings")
-"""What says most comes first: the kit may be cut short."""
+"""The most telling come first: the kit may be cut short."""
 LOCK = Path("/tmp/trainperf-gpu-kit.lock")
 OUTCOMES: list[dict[str, Any]] = []
 

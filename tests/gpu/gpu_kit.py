@@ -1,4 +1,4 @@
-"""What the tests of the kit share: plain runs, diagnoses, legs, and rows of figures."""
+"""Plain runs, diagnoses, legs and rows of figures for the tests of the kit."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aws_fakes import LAPTOP, MEMORY, METADATA, NITRO, XEN, imds, price_list, serving, slow, write
 
-from trainperf.machine import caught_up, inspect_machine
+from trainperf.machine import inspect_machine, with_late_answers
 from trainperf.machine.aws import imds as imds_client
 from trainperf.machine.aws import instance as instance_module
 from trainperf.machine.aws import live
@@ -236,7 +236,7 @@ def test_a_price_that_is_given_wins(
         given = inspect_machine(root, price_per_hour=0.5)
         assert given.price is not None
         assert (given.price.per_hour, given.price.source) == (0.5, "--price-per-hour")
-        assert caught_up(given, root).price == given.price
+        assert with_late_answers(given, root).price == given.price
 
 
 def test_what_came_late_is_there_in_the_end(
@@ -252,7 +252,7 @@ def test_what_came_late_is_there_in_the_end(
         end = time.monotonic() + FAR_TOO_LONG
         while machine.price is None and time.monotonic() < end:
             time.sleep(0.05)
-            machine = caught_up(machine, root)
+            machine = with_late_answers(machine, root)
     assert machine.price is not None
     assert machine.price.per_hour == 1.41
     assert machine.price.source == "AWS price list, on demand, eu-west-1"

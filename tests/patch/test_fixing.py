@@ -14,7 +14,7 @@ from trainperf import store
 from trainperf.commands.cli import cli
 from trainperf.errors import TrainperfError
 from trainperf.fixes import all_fixes
-from trainperf.model import Equivalence, Outcome, Trial
+from trainperf.model import Equivalence, ExperimentChange, ExperimentWay, Outcome, Trial
 from trainperf.patch import fix as fixing
 from trainperf.patch.patch import write_edits
 
@@ -139,6 +139,48 @@ def test_of_a_fix_with_variants_the_kept_one_is_told(run):
     store.save(replace(saved, trials=(kept, other)), run)
     lines = fixing.fix(run, (PREFETCH,), dry=False).lines
     assert not [line for line in lines if "was not kept" in line]
+
+
+@pytest.fixture
+def apart(run):
+    """The run, with the other fix hidden until it was tried, and measured apart."""
+    saved = store.load(run)
+    finding = next(one for one in saved.findings if one.id == PREFETCH)
+    advice = "Compare the accuracy."
+    change = ExperimentChange(
+        finding=replace(finding, advice=advice),
+        why="",
+        losses_differ=False,
+        unit="samples",
+        before_per_s=200.0,
+        ways=(ExperimentWay("batch=64", 2.0, 1.9, 2.1, 12, 96, 400.0, 380.0, 420.0),),
+        patch=replace(saved.patch, diff="", findings=(PREFETCH,)),
+    )
+    others = tuple(one for one in saved.findings if one.id != PREFETCH)
+    store.save(replace(saved, findings=others, experiment_changes=(change,)), run)
+    return run
+
+
+def test_what_would_change_the_experiment_is_written_by_its_name_only(apart):
+    fixing.fix(apart, (), dry=False)
+    assert text(apart) == FIXED
+    lines = fixing.fix(apart, (PREFETCH,), dry=False).lines
+    assert text(apart) == BOTH
+    assert (
+        f"{PREFETCH} (batch=64) changes the experiment: 200 samples/s → 400 samples/s "
+        "(380 to 420), 2.0× (1.9 to 2.1)"
+    ) in lines
+    assert "Compare the accuracy." in lines
+
+
+def test_its_files_are_known_though_the_patch_does_not_touch_them(apart):
+    saved = store.load(apart)
+    empty = replace(saved.patch, diff="", findings=(), files=())
+    store.save(replace(saved, patch=empty, created="2001-01-01T00:00:00+00:00"), apart)
+    assert fixing.fix(apart, (PREFETCH,), dry=True).diff
+    script(apart).write_bytes(script(apart).read_bytes() + b"\r\n")
+    with pytest.raises(TrainperfError, match="was changed since the run"):
+        fixing.fix(apart, (PREFETCH,), dry=False)
 
 
 def test_a_changed_file_is_refused_and_nothing_is_kept(run):

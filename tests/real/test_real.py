@@ -76,6 +76,12 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
     if case.apart:
         assert "These would change the experiment" in report["stdout"]
         assert report["stack"] is None
+        (change,) = report["experiment_changes"]
+        assert change["finding"]["id"] == case.fix
+        assert change["unit"] == "samples"
+        assert change["ways"][0]["after_low_per_s"] > case.least * change["before_per_s"] > 0
+        assert change["patch"]["diff"]
+        assert report["patch"]["diff"] == ""
     else:
         assert case.fix in report["stack"]["fixes"]
         assert report["findings"][0]["id"] == case.fix

@@ -8,7 +8,7 @@ import pytest
 
 from reporters.samples_observed import CACHE, INPUT_BOUND, PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES
-from trainperf.commands.exiting import exit_status
+from trainperf.commands.exit_status import exit_status
 from trainperf.model import Outcome, Stack, Trial
 from trainperf.report.level import Judgement, failing
 from trainperf.settings import FailOn, Settings

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from recordings import recording
 from trainperf.diagnose import _proven
 from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Trial, Trials
+from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Trial, Trials
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble.diagnosis import assemble
 from trainperf.trial import Tried
@@ -55,6 +57,64 @@ def test_what_came_to_nothing_is_part_of_the_claim_of_health(tmp_path: Path) -> 
     assert after.findings == ()
     assert after.verdict.healthy
     assert "torch_autocast" in after.verdict.text
+
+
+BATCH = Finding(
+    "batch_size",
+    "model",
+    "The batch may be larger",
+    "",
+    None,
+    "",
+    Equivalence.SEMANTICS,
+    rewritable=True,
+    data={"samples_per_step": 2},
+)
+
+
+def changing(variant: str, speedup: float, reason: str) -> Trial:
+    low, high = speedup - 0.1, speedup + 0.1
+    return Trial("batch_size", Outcome.CHANGES, reason, speedup, low, high, 12, 96, variant=variant)
+
+
+def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_path: Path) -> None:
+    case = torch_evidence()
+    most, less = changing("batch=64", 2.0, "in no patch"), changing("batch=32", 1.5, "gives less")
+    patch = Patch("a diff", ("batch_size",))
+    done = replace(
+        tried(most, less),
+        apart=((most, patch),),
+        choices={"batch_size": replace(BATCH, data={"samples_per_step": 4})},
+        step_s=0.1,
+    )
+    after = _proven(first(case, (), tmp_path), case, (BATCH,), done)
+    (change,) = after.experiment_changes
+    assert (change.finding.id, change.finding.data) == ("batch_size", {"samples_per_step": 4})
+    assert case.loop.batch_size == 32
+    assert (change.unit, change.before_per_s) == ("samples", pytest.approx(320.0))
+    assert [one.variant for one in change.ways] == ["batch=64", "batch=32"]
+    assert change.ways[0].after_per_s == pytest.approx(640.0)
+    assert change.ways[0].after_low_per_s == pytest.approx(608.0)
+    assert "half as many updates" in change.why
+    assert (change.losses_differ, change.patch) == (False, patch)
+    assert after.findings == ()
+    assert (after.stack, after.verdict.healthy) == (None, True)
+    assert "batch_size" not in after.verdict.text
+
+
+def test_a_fix_whose_losses_differed_says_so_and_counts_steps_without_a_batch(
+    tmp_path: Path,
+) -> None:
+    case = torch_evidence(loop=Loop("update"))
+    differs = Trial(
+        "torch_autocast", Outcome.LOSSES_DIFFER, "losses part at step 9.", 1.6, 1.5, 1.7, 12, 96
+    )
+    done = replace(tried(differs), apart=((differs, Patch("", ())),), step_s=0.1)
+    after = _proven(first(case, (), tmp_path), case, (HIDDEN,), done)
+    (change,) = after.experiment_changes
+    assert change.why == "It was to keep the numbers, but losses part at step 9."
+    assert change.losses_differ
+    assert (change.unit, change.before_per_s) == ("steps", pytest.approx(10.0))
 
 
 def test_a_bound_that_was_exceeded_is_noted(tmp_path: Path) -> None:

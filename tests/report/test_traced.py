@@ -1,4 +1,4 @@
-"""What the report says of the trace that was asked for."""
+"""The words of the report on the trace that was asked for."""
 
 from __future__ import annotations
 

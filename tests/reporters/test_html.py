@@ -17,6 +17,7 @@ from reporters.pages import ALL, html_of, page_of, parsed
 from reporters.rendering import text
 from reporters.samples_observed import DIFF, FAILED, HEALTHY, INPUT_BOUND
 from reporters.samples_pages import EVERYTHING
+from reporters.samples_tried import ALL_OUTCOMES
 from trainperf.model import Equivalence, Moment, Patch, Site, Timeline
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
@@ -123,7 +124,7 @@ def test_the_same_diagnosis_gives_the_same_page() -> None:
 def test_the_verdict_comes_first() -> None:
     words = page_of("everything").words
     assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: 3.4× (3.3 to 3.5)" in words
+    assert "Apply these 2 changes: your training as configured 14 min 28 s → 6 min 32 s" in words
 
 
 def test_a_full_diagnosis_has_every_section() -> None:
@@ -181,10 +182,23 @@ def test_code_has_its_syntax_in_colour() -> None:
 
 
 def test_a_rejected_fix_is_no_advice() -> None:
-    page = page_of("all_outcomes")
+    page = parsed(render(replace(ALL_OUTCOMES, experiment_changes=())))
     rejected = page.at("rejected").text
     assert "Losses differ: by 7.3 % from step 12 on".replace(" %", "\u00a0%") in rejected
     assert "Set the policy before the model is built" not in page.words
+
+
+def test_what_would_change_the_experiment_has_a_section_with_its_rates_and_its_command() -> None:
+    page = page_of("all_outcomes")
+    section = page.at("experiment").text
+    assert "batch=128: 212 samples/s → 434 samples/s (422 to 447), 2.05× (1.99 to 2.11)" in section
+    assert "batch=64: 212 samples/s → 322 samples/s (312 to 335), 1.52×" in section
+    assert "losses part by 7.3" in section
+    assert page.at("experiment-1-command").text == "trainperf fix --only batch_size"
+    assert page.at("experiment-1-snippet").text == "ds = ds.batch(128)"
+    assert "The batch of 32" not in page.at("changes").text
+    assert "Compute in bfloat16" not in page.at("rejected").text
+    assert "experiment" not in page_of("tried").ids
 
 
 def test_losses_are_compared_and_where_they_were_not_that_is_said() -> None:

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import escape
 
 from reporters.rendering import FINDINGS, TRIALS, coloured, of, part, text
-from reporters.samples_observed import INPUT_BOUND, PARALLEL_MAP
+from reporters.samples_observed import INPUT_BOUND
 from reporters.samples_tried import (
     ALL_OUTCOMES,
     CONTROL,
@@ -47,7 +47,7 @@ def test_a_measurement_without_a_prediction_says_so() -> None:
 
 
 def test_what_was_tried_and_rejected_is_no_advice() -> None:
-    report = text(ALL_OUTCOMES, 100)
+    report = text(replace(ALL_OUTCOMES, experiment_changes=()), 100)
     advice, rejected = part(report, FINDINGS), part(report, "Tried, and not worth changing")
     for finding in (PREFETCH, MIXED, STEPS_PER_CALL):
         assert finding.snippet not in report
@@ -67,7 +67,8 @@ def test_what_was_tried_and_rejected_is_no_advice() -> None:
     ],
 )
 def test_what_became_of_a_rejected_finding_stands_there_with_its_reason(told: str) -> None:
-    assert told in of(ALL_OUTCOMES, "Tried, and not worth changing")
+    rejected = replace(ALL_OUTCOMES, experiment_changes=())
+    assert told in of(rejected, "Tried, and not worth changing")
 
 
 def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason() -> None:
@@ -88,17 +89,6 @@ def test_every_outcome_has_its_group_in_order() -> None:
     report = text(ALL_OUTCOMES)
     places = [report.index(f"\n  {heading}\n") for heading, _ in GROUPS.values()]
     assert places == sorted(places)
-
-
-def test_what_changes_the_experiment_stands_in_a_section_of_its_own_with_its_figure() -> None:
-    (apart,) = [one for one in ALL_OUTCOMES.trials if one.outcome is Outcome.CHANGES]
-    larger = replace(PARALLEL_MAP, id=apart.fix, title="The batch is small")
-    report = text(replace(ALL_OUTCOMES, findings=(PARALLEL_MAP, larger)))
-    section = report[report.index("These would change the experiment") :]
-    assert "2. The batch is small" in section
-    assert "2.05× as fast, measured (1.99 to 2.11)" in section
-    assert "trainperf fix --only batch_size" in " ".join(section.split())
-    assert "The batch is small" not in report[: report.index("These would change")]
 
 
 def test_what_was_only_measured_alone_is_not_called_untried() -> None:

@@ -48,6 +48,9 @@ def test_the_default_of_the_option_is_edited_and_the_call_stays(option):
     [
         "WORKERS = 0\nloader = ▸DataLoader(data, num_workers=WORKERS)◂\n",
         "WORKERS: int = 0\nloader = ▸DataLoader(data, 32, True, None, None, WORKERS)◂\n",
+        "n, m = 1, 0\nloader = ▸DataLoader(data, num_workers=m)◂\n",
+        "how = dict(more, num_workers=0)\nloader = ▸DataLoader(data, **how)◂\n",
+        'how = {"num_workers": 0}\nhow.update(a=1)\nloader = ▸DataLoader(data, **how)◂\n',
         "def main():\n    n = 0\n    loader = ▸DataLoader(data, num_workers=n)◂\n",
         "how = dict(num_workers=0, drop_last=True)\nloader = ▸DataLoader(data, **how)◂\n",
         'how = {"num_workers": 0}\na, b = DataLoader(x, **how), ▸DataLoader(y, **how)◂\n',
@@ -100,7 +103,6 @@ REFUSED = [
     # names that are bound twice, elsewhere, or mean another thing too
     "n = 0\nn = 0\nloader = ▸DataLoader(data, num_workers=n)◂\n",
     "n = m = 0\nloader = ▸DataLoader(data, num_workers=n)◂\n",
-    "n, m = 0, 0\nloader = ▸DataLoader(data, num_workers=n)◂\n",
     "n = 0\nfor n in some:\n    loader = ▸DataLoader(data, num_workers=n)◂\n",
     "n = 0\ndef f(n):\n    return ▸DataLoader(data, num_workers=n)◂\n",
     "n = 0\nfrom config import *\nloader = ▸DataLoader(data, num_workers=n)◂\n",
@@ -109,13 +111,12 @@ REFUSED = [
     "n = 0\nn += 1\nloader = ▸DataLoader(data, num_workers=n)◂\n",
     "loader = ▸DataLoader(data, num_workers=n)◂\n",
     # dictionaries that are more than that
-    'how = {"num_workers": 0}\nhow.update(a=1)\nloader = ▸DataLoader(data, **how)◂\n',
+    'how = {"num_workers": 0}\nhow.update(more)\nloader = ▸DataLoader(data, **how)◂\n',
     'how = {"num_workers": 0, **more}\nloader = ▸DataLoader(data, **how)◂\n',
     'how = {"num_workers": 0, "num_workers": 0}\nloader = ▸DataLoader(data, **how)◂\n',
-    "how = dict(more, num_workers=0)\nloader = ▸DataLoader(data, **how)◂\n",
+    "how = dict(more, num_worker=0)\nloader = ▸DataLoader(data, **how)◂\n",
     "how = dict(num_workers=0)\nPool(**how)\nloader = ▸DataLoader(data, **how)◂\n",
     "how = dict(num_workers=0)\nloader = ▸DataLoader(data, **how, **more)◂\n",
-    "how = dict(pin_memory=True)\nloader = ▸DataLoader(data, **how)◂\n",
 ]
 
 
@@ -231,14 +232,15 @@ SEVERAL = Loader(role="evaluation", iterable=True, sharded=False)
 def test_the_options_of_the_command_are_kept_without_their_values():
     words = ["python", "train.py", "--key=secret", "-j4", "3", "@more.txt"]
     case = torch_evidence(facts={"command_words": words})
-    assert seen_in_run(case, 0) == {"now": 0, "given": ["--key", "-j4", "@"]}
-    assert seen_in_run(torch_evidence(), 0) == {"now": 0, "given": []}
+    seen = seen_in_run(case)
+    assert (seen["given"], seen["scripts"]) == (["--key", "-j4", "@"], ["train.py"])
+    assert seen_in_run(torch_evidence())["given"] == []
 
 
 def test_a_default_that_a_loader_shares_which_cannot_take_workers_is_left_alone():
     case = torch_evidence()
     assert case.torch_ is not None
     both = replace(case, torch_=replace(case.torch_, loaders=(*case.torch_.loaders, SEVERAL)))
-    assert seen_in_run(both, 0) == {}
+    assert seen_in_run(both) == {}
     with pytest.raises(CannotRewrite, match="change it in the command"):
-        set_to_two(OPTION + PARSED + LOADER, seen_in_run(both, 0))
+        set_to_two(OPTION + PARSED + LOADER, seen_in_run(both))

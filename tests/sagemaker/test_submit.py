@@ -367,7 +367,7 @@ def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(
         submitting.submit(
             made,  # type: ignore[arg-type]
             job,
-            submitting.Brought(Packed(b"", 0, 0, ()), "trainperf"),
+            submitting.Upload(Packed(b"", 0, 0, ()), "trainperf"),
             said.append,
         )
 

@@ -233,11 +233,6 @@ int nvmlDeviceGetPowerUsage(gpu_t *gpu, unsigned *mw) {
 int nvmlDeviceGetClockInfo(gpu_t *gpu, int type, unsigned *mhz) {
   ANSWER(gpu, *mhz = type == 1 ? 1410 : 1);
 }
-#ifndef NO_nvmlDeviceGetTemperature
-int nvmlDeviceGetTemperature(gpu_t *gpu, int sensor, unsigned *c) {
-  ANSWER(gpu, *c = sensor == 0 ? 61 : 1);
-}
-#endif
 static int optional(gpu_t *gpu, const char *name, const char *function, unsigned *value) {
   int code = outcome(function, gpu);
   if (code) return code;

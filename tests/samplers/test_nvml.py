@@ -69,7 +69,6 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "power_w": 150.5,
                 "sm_clock_mhz": 1410,
                 "throttle": ["power cap", "hardware thermal slowdown"],
-                "temperature_c": 61,
                 "pcie_rx_bytes_s": 2_000_000.0,
                 "pcie_tx_bytes_s": 1_000_000.0,
                 "processes": 2,
@@ -176,7 +175,6 @@ def test_an_old_driver_without_some_functions_gives_the_others(tmp_path: Path) -
     stub = build_nvml_stub(
         tmp_path,
         "NO_nvmlDeviceGetPowerUsage",
-        "NO_nvmlDeviceGetTemperature",
         "NO_nvmlDeviceGetCurrentClocksEventReasons",
         "NO_nvmlDeviceGetComputeRunningProcesses_v3",
         "NO_nvmlDeviceGetEnforcedPowerLimit",
@@ -188,7 +186,6 @@ def test_an_old_driver_without_some_functions_gives_the_others(tmp_path: Path) -
     assert seen["cuda"] == "12.4"
     for sample in seen["samples"]:
         assert sample[0]["power_w"] is None
-        assert sample[0]["temperature_c"] is None
         assert sample[0]["throttle"] == ["hardware slowdown"]
         # The oldest bindings know only the newest of the functions that list processes.
         known = hasattr(pynvml, "nvmlDeviceGetComputeRunningProcesses_v2")

@@ -13,7 +13,7 @@ import pytest
 from recordings import recording
 from traced_files import check_nested, tracks_of
 from trainperf.model import Event, GpuSample, HostSample, Recording, Sample, TraceFile
-from trainperf.trace import left, tracks
+from trainperf.trace import tracer_files, tracks
 from trainperf.trace.write import profile_folder, rank_file, write
 
 LOOP: Event = {"e": "loop", "t": 10.0, "kind": "iterator"}
@@ -238,7 +238,7 @@ def test_a_name_that_ends_in_gz_is_compressed_and_the_same_each_time(tmp_path):
 
 
 def test_what_is_too_much_is_cut_at_a_step_and_that_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(left, "MOST_EVENTS", 6)
+    monkeypatch.setattr(tracer_files, "MOST_EVENTS", 6)
     trace = write(run_of(traced(tmp_path)), tmp_path / "t.json")
     assert trace.notes == ("the tracer saw 7 events, more than fit; kept are those of 1 step",)
     names = [one["name"] for one in tracks_of(events_of(tmp_path / "t.json"))[""]]
@@ -246,7 +246,7 @@ def test_what_is_too_much_is_cut_at_a_step_and_that_is_said(tmp_path, monkeypatc
 
 
 def test_a_file_of_the_tracers_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(left, "MOST_BYTES", 10)
+    monkeypatch.setattr(tracer_files, "MOST_BYTES", 10)
     trace = write(run_of(traced(tmp_path)), tmp_path / "t.json")
     assert "more than can be read" in trace.notes[0]
 

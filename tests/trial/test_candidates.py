@@ -7,6 +7,7 @@ from trainperf.model.run import Epoch
 from trainperf.trial.candidates import (
     BETWEEN,
     NO_EDIT,
+    OUTSIDE,
     Candidate,
     candidates,
     loosest,
@@ -159,6 +160,17 @@ def test_each_choice_knows_how_many_samples_its_step_takes(run):
     larger.data["variants"] = [{"samples_per_step": 2}, {"samples_per_step": 4}]
     (found, _) = chosen(run, larger)
     assert [one.work for one in found] == [2.0, 4.0]
+    assert [one.variant for one in found] == ["samples_per_step=2", "samples_per_step=4"]
+
+
+def test_a_choice_is_called_by_its_value_not_by_how_many_samples_its_step_takes(run):
+    larger = append("two", ".x()")
+    larger.data["variants"] = [
+        {"batch": 64, "samples_per_step": 2},
+        {"batch": 128, "samples_per_step": 4},
+    ]
+    (found, _) = chosen(run, larger)
+    assert [one.variant for one in found] == ["batch=64", "batch=128"]
 
 
 def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):
@@ -224,6 +236,12 @@ def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(
     found, skipped = chosen(run, append("between", ".a()", epoch=epoch), append("one", ".b()"))
     assert {one.name: one.epoch for one in found} == {"between": Epoch(20, 0.5, 0.1), "one": None}
     assert skipped == []
+
+
+def test_what_a_finding_saves_outside_the_steps_is_not_tried_in_steps(run):
+    outside = finding("one", MAP, call=".cache()", outside=True)
+    _, skipped = chosen(run, outside)
+    assert [one.reason for one in skipped] == [OUTSIDE]
 
 
 def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):

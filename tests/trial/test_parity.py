@@ -211,6 +211,15 @@ def test_what_changes_the_experiment_is_not_judged() -> None:
     assert parity.text == "changes the experiment; losses not compared"
 
 
+def test_what_changes_the_experiment_must_still_train_with_numbers() -> None:
+    one = training(1)
+    last = max(one.values)
+    broken = changed(one, lambda n, v: math.nan if n == last else v)
+    parity = judge(Equivalence.SEMANTICS, one, broken, QUIET)
+    assert (parity.ok, parity.parted_at) == (False, last)
+    assert judge(Equivalence.SEMANTICS, broken, broken, QUIET).ok is None
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -109,6 +109,28 @@ def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
     assert all(one.ratio.speedup > 1.5 for one in found)
 
 
+def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_path, monkeypatch):
+    waves = []
+    start = SideBySide._start
+    monkeypatch.setattr(
+        SideBySide,
+        "_start",
+        lambda self, legs, clock: (
+            waves.append([one.name for one in legs]),
+            start(self, legs, clock),
+        ),
+    )
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 50000))
+    run = base_run(script)
+    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "abcd"]
+    apart = [replace(one, apart=one.name in "cd") for one in names]
+    with side_by_side(run, tmp_path) as engine:
+        found = engine.compare(apart, clock())
+    assert waves == [["a", "b"], ["c", "d"]]
+    assert all(one.ratio.speedup > 1.5 for one in found)
+
+
 def test_what_cannot_start_in_the_time_that_is_left_is_late(tmp_path, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", 0.05)
     script = written(tmp_path, ENDING.format(0.01, 50000))

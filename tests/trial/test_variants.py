@@ -71,3 +71,29 @@ def test_what_changes_the_experiment_is_measured_and_not_kept():
     slower = tried("a", 0.9)
     found = sorted_out((slower[0], replace(slower[1], apart=True)))
     assert found.best["a"].outcome is Outcome.SLOWER
+
+
+def apart(*pairs):
+    return sorted_out(*((one, replace(candidate, apart=True)) for one, candidate in pairs))
+
+
+def test_of_ways_that_change_the_experiment_the_one_that_gives_most_is_chosen():
+    found = apart(tried("a", 1.5, "batch=16"), tried("a", 2.0, "batch=32"))
+    assert (found.best["a"].variant, found.best["a"].outcome) == ("batch=32", Outcome.CHANGES)
+    (other,) = found.others
+    assert (other.outcome, other.reason) == (Outcome.CHANGES, "batch=32 gives more")
+    assert found.choices["a"].data == {"way": "batch=32"}
+    assert found.winners == ()
+
+
+def test_a_way_that_changes_the_experiment_more_must_give_more():
+    found = apart(tried("a", 1.5, "batch=16"), tried("a", 1.52, "batch=32"))
+    assert found.best["a"].variant == "batch=16"
+    (other,) = found.others
+    assert other.reason == "batch=16 gives hardly less, and changes less"
+
+
+def test_a_way_that_failed_never_beats_one_that_changes_the_experiment():
+    found = apart(tried("a", 1.2, "batch=16"), tried("a", 3.0, "batch=32", "out of memory"))
+    assert found.best["a"].variant == "batch=16"
+    assert found.choices["a"].data == {"way": "batch=16"}

@@ -91,6 +91,20 @@ def test_without_stacks_the_cpu_seconds_name_the_suspect() -> None:
     assert "200 ms of CPU time, and 70.0 ms with its batch at hand" in answer.text
 
 
+def test_host_work_is_named_where_no_more_than_it_may_be_waiting() -> None:
+    answer = verdict(noisy(evidence(resident=0.09, input=0.05, host=0.02), 0.2), ())
+    assert (answer.bottleneck, answer.grade) == ("host", "settled")
+
+
+def test_host_work_is_not_named_where_more_may_be_waiting() -> None:
+    use = (PhaseUse("real", 20, cpu_cores=1.0), PhaseUse("resident", 20, cpu_cores=1.0))
+    case = noisy(evidence(resident=0.05, input=0.09, host=0.02, use=use), 0.2)
+    unsure = replace(case, times=replace(case.times, waiting_noise=0.3))
+    answer = verdict(unsure, ())
+    assert (answer.bottleneck, answer.grade) == ("input", "probable")
+    assert answer.text.endswith("50 % of a step is not explained.")
+
+
 def test_cpu_seconds_say_nothing_of_an_input_that_takes_next_to_none_alone() -> None:
     use = (PhaseUse("real", 20, cpu_cores=2.0), PhaseUse("resident", 20, cpu_cores=1.0))
     answer = verdict(noisy(evidence(resident=0.07, input=0.0004, use=use), 1.2), ())

@@ -12,18 +12,18 @@ from trainperf.check.judging import judge, noise
 from trainperf.check.repeats import repeat
 from trainperf.check.reported import compared, reported
 from trainperf.check.running import BASELINE_RUNS, Means, Runs, agree, run
-from trainperf.check.values import Baseline, Checked, Judged, Repeat, Speed, Wanted
+from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat, Speed
 
 __all__ = [
     "BASELINE_RUNS",
     "Baseline",
     "Checked",
+    "Criteria",
     "Judged",
     "Means",
     "Repeat",
     "Runs",
     "Speed",
-    "Wanted",
     "agree",
     "answer",
     "compared",

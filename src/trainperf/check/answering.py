@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from trainperf.check.baseline import repeats_of
 from trainperf.check.judging import BUSY, judge, noise
 from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Runs
-from trainperf.check.values import Baseline, Checked, Judged, Repeat, Wanted
+from trainperf.check.values import Baseline, Checked, Criteria, Judged, Repeat
 from trainperf.model import Answer, Diagnosis, Finding, Reason
 
 
 def answer(
-    baseline: Baseline, diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Wanted
+    baseline: Baseline, diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Criteria
 ) -> Checked:
     """Say whether the runs pass: times, new findings, utilisation. Pure.
 
@@ -39,7 +39,7 @@ def answer(
 _WORST_FIRST: tuple[Answer, ...] = ("failed", "undecided")
 
 
-def settled(baseline: Baseline, runs: Runs, wanted: Wanted) -> bool:
+def settled(baseline: Baseline, runs: Runs, wanted: Criteria) -> bool:
     """Whether another run could not change the answer, or need not: a pass stands at once.
 
     Slower or otherwise worse than allowed is asked for again, until `ALARM_RUNS` agree; a
@@ -63,7 +63,7 @@ def shortcomings(repeats: Sequence[Repeat]) -> tuple[str, ...]:
     if len(repeats) < BASELINE_RUNS:
         told.append(f"there was time for {len(repeats)} of {BASELINE_RUNS} runs: see --budget")
     apart = noise(repeats)
-    if len(repeats) > 1 and apart > Wanted.most:
+    if len(repeats) > 1 and apart > Criteria.most:
         told.append(f"the runs differ by {apart * 100:.0f} %: a check against it cannot tell")
     others = min(repeats, key=lambda one: one.fastest_s).others or 0.0
     if others > BUSY:
@@ -72,7 +72,7 @@ def shortcomings(repeats: Sequence[Repeat]) -> tuple[str, ...]:
 
 
 def _new(
-    before: Sequence[Repeat], diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Wanted
+    before: Sequence[Repeat], diagnosis: Diagnosis, repeats: Sequence[Repeat], wanted: Criteria
 ) -> list[Finding]:
     if wanted.fail_on == "none":
         return []
@@ -102,7 +102,7 @@ def _counts(bound: float | None, fail_on: str | float) -> bool:
     return isinstance(fail_on, str) or bound is None or bound >= fail_on
 
 
-def _of_times(times: Judged, wanted: Wanted) -> list[Reason]:
+def _of_times(times: Judged, wanted: Criteria) -> list[Reason]:
     if times.outcome == "passed":
         return []
     why = "slower" if times.outcome == "failed" else times.reason
@@ -111,7 +111,7 @@ def _of_times(times: Judged, wanted: Wanted) -> list[Reason]:
     return [Reason("time", times.outcome, text, times.change, wanted.most, low, high)]
 
 
-def _of_finding(finding: Finding, uncertain: str, wanted: Wanted) -> Reason:
+def _of_finding(finding: Finding, uncertain: str, wanted: Criteria) -> Reason:
     worth = "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
     text = f"new finding {finding.id}{worth}: {finding.title}"
     limit = None if isinstance(wanted.fail_on, str) else wanted.fail_on
@@ -125,7 +125,7 @@ def _of_finding(finding: Finding, uncertain: str, wanted: Wanted) -> Reason:
     )
 
 
-def _of_utilization(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+def _of_utilization(repeats: Sequence[Repeat], wanted: Criteria) -> list[Reason]:
     seen = _utilizations(repeats)
     if wanted.least is None or not seen or max(seen) >= wanted.least:
         return []
@@ -134,7 +134,7 @@ def _of_utilization(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
     return [Reason("utilization", "failed", text, *figures)]
 
 
-def _of_utilization_missing(repeats: Sequence[Repeat], wanted: Wanted) -> list[Reason]:
+def _of_utilization_missing(repeats: Sequence[Repeat], wanted: Criteria) -> list[Reason]:
     """The first of the doubts: nothing else answers what was asked."""
     if wanted.least is None or _utilizations(repeats):
         return []
@@ -145,7 +145,7 @@ def _utilizations(repeats: Sequence[Repeat]) -> list[float]:
     return [one.utilization for one in repeats if one.utilization is not None]
 
 
-def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Wanted) -> str:
+def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Criteria) -> str:
     if outcome == "passed":
         return f"check passed: {_figures(times, wanted)}"
     first, *others = [one.text for one in reasons if one.outcome == outcome]
@@ -155,7 +155,7 @@ def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], wanted: Wan
     return f"check failed: {first}{more}"
 
 
-def _figures(times: Judged, wanted: Wanted) -> str:
+def _figures(times: Judged, wanted: Criteria) -> str:
     """Both times, what they differ by, and what is allowed."""
     before, after = _amounts(times.before_s, times.after_s)
     what = "sample" if times.by_samples else "step"

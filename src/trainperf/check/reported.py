@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainperf import store
 from trainperf.check.baseline import repeats_of
-from trainperf.check.values import Baseline, Checked, Judged, Wanted
+from trainperf.check.values import Baseline, Checked, Criteria, Judged
 from trainperf.model import Check, CheckedTimes, Compared, Limits
 
 
@@ -26,7 +26,7 @@ def compared(saved: Baseline, path: Path) -> Compared:
 
 
 def reported(
-    checked: Checked, against: Compared, wanted: Wanted, strict: bool, exit_status: int
+    checked: Checked, against: Compared, wanted: Criteria, strict: bool, exit_status: int
 ) -> Check:
     """Return the answer with its figures and its limits, for the report. Pure."""
     return Check(

@@ -53,8 +53,12 @@ def start(run_file: str) -> None:
         from .process import seeding
 
         seeding.install(settings["seed"], process)
-    process.watch_for_end()
-    hooks = Frameworks(Training(process)).hooks()
+    hooks: dict[str, Hook] = {}
+    if settings.get("plain"):
+        Shield(process).add_hooks(hooks)
+    else:
+        process.watch_for_end()
+        hooks = Frameworks(Training(process)).hooks()
     PostImport(hooks, lambda name, error: process.failed(f"hook {name}", error)).install()
 
 

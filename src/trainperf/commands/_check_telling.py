@@ -10,7 +10,7 @@ import click
 
 from trainperf import check as checking
 from trainperf import compare
-from trainperf.check import Baseline, Checked, Runs, Wanted
+from trainperf.check import Baseline, Checked, Criteria, Runs
 from trainperf.commands import outputs, session
 from trainperf.commands._shared import console
 from trainperf.commands.outputs import Output
@@ -23,11 +23,11 @@ PASSED, FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the runs: against which baseline, and what it must not be."""
+    """The question to the runs: against which baseline, by which criteria."""
 
     saved: Baseline
     against: Compared
-    wanted: Wanted
+    wanted: Criteria
     strict: bool
     update: bool
 
@@ -37,7 +37,7 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
     saved = question.saved
     checked = checking.answer(saved, runs.diagnosis, runs.repeats, question.wanted)
     comparison = compare.compare(saved, runs.diagnosis)
-    err = aside(asked)
+    err = outputs.takes_stdout(asked)
     if checked.outcome == "passed":
         for remark in comparison.remarks:
             click.echo(f"note: {remark}", err=err)
@@ -50,11 +50,6 @@ def answer(question: Question, runs: Runs, settings: Settings, asked: Sequence[O
         click.echo(f"note: {told}", err=err)
     click.echo(check.text, err=err)
     return check
-
-
-def aside(asked: Sequence[Output]) -> bool:
-    """Whether a report takes stdout: what a reader is told then goes to stderr."""
-    return any(one.file is None and one.format not in ("terminal", "github") for one in asked)
 
 
 def write(
@@ -86,11 +81,11 @@ def save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
     checking.save(runs.diagnosis, runs.repeats, path)
     many = len(runs.repeats)
     for told in checking.shortcomings(runs.repeats):
-        click.echo(f"note: {told}", err=aside(asked))
+        click.echo(f"note: {told}", err=outputs.takes_stdout(asked))
     click.echo(
         f"saved {path}: {runs.diagnosis.script}, {many} run{'s' if many > 1 else ''}, "
         f"noise ±{checking.noise(runs.repeats) * 100:.1f} %",
-        err=aside(asked),
+        err=outputs.takes_stdout(asked),
     )
 
 

@@ -48,6 +48,8 @@ def cli() -> None:
 @click.option("--only", multiple=True, metavar="FIX", help="Try no fix but this one, by its id.")
 @click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
               "progress for so long [default: 5min].")  # fmt: skip
+@click.option("--full-run", metavar="TIME", help="What plain runs of the whole script, with the "
+              "patch and without, may take beyond the budget.")  # fmt: skip
 @click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars an hour, "
               "for the cost of an epoch.")  # fmt: skip
 @click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as JSON.")
@@ -86,7 +88,8 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     3 the script failed.
     """
     from trainperf import ranks
-    from trainperf.commands import exiting, session
+    from trainperf.commands import session
+    from trainperf.commands.exit_status import exit_status
 
     asked = given(flags)
     settings = read_settings(asked)
@@ -108,7 +111,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
-    sys.exit(exiting.exit_status(diagnosis, settings))
+    sys.exit(exit_status(diagnosis, settings))
 
 
 @cli.command(short_help="Show a saved run again.")
@@ -152,7 +155,8 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
 
     Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
     """
-    from trainperf.commands import exiting, session
+    from trainperf.commands import session
+    from trainperf.commands.exit_status import exit_status
 
     if as_json:
         flags["output_format"] = ("json", *flags["output_format"])
@@ -167,7 +171,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     if unsaved is not None:
         raise unsaved
     session.write_outputs(diagnosis, settings)
-    sys.exit(exiting.exit_status(diagnosis, settings))
+    sys.exit(exit_status(diagnosis, settings))
 
 
 @cli.command(short_help="Write the fixes of a saved run into your files.")
@@ -221,13 +225,13 @@ def doctor(self_test: bool, framework: str | None, json: Path | None, quiet: boo
     Exit status of the self-test: 0 the measuring holds here, 1 it does not, 2 it could not
     be told.
     """
-    from trainperf.commands import doctoring
+    from trainperf.commands import doctor
 
     if self_test:
-        sys.exit(doctoring.self_test(framework, json, quiet, console))
+        sys.exit(doctor.self_test(framework, json, quiet, console))
     if framework is not None or json is not None:
         raise click.UsageError("--framework and --json belong to --self-test")
-    doctoring.examine(console())
+    doctor.examine(console())
 
 
 for _command in (check, compare, lint, sagemaker):

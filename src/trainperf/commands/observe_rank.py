@@ -18,7 +18,7 @@ from trainperf import store
 from trainperf.commands.progress import Progress
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
-from trainperf.machine.after_run import looked_at
+from trainperf.machine.after_run import probe_storage
 from trainperf.model import Ending, Recording, Run
 from trainperf.model.words import count
 from trainperf.ranks import Place, records
@@ -64,7 +64,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             records.save(replace(record, ending=Ending.FAILED, problem=str(error)), folder)
             raise
         if place.local_rank == 0 and record.machine is not None:
-            recording = looked_at(recording, record.machine, interrupted)
+            recording = probe_storage(recording, record.machine, interrupted)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         records.save(
             replace(record, ending=recording.ending, frameworks=_frameworks(recording)), folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -52,12 +51,7 @@ class Progress:
             self._safely(self._live.start)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         live, self._text = self._live, ""
         if live is not None:
             self._safely(live.stop)

@@ -97,7 +97,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
     if dry_run:
         click.echo(json.dumps(request(job), indent=2))
         return
-    brought = submitting.Brought(packing.pack(folder, job.script), install, wheel)
+    brought = submitting.Upload(packing.pack(folder, job.script), install, wheel)
     for name in brought.packed.left_out:
         say(f"left out for its size: {name}; give data by --input")
     made = service.connect(given["region"])
@@ -175,7 +175,8 @@ def _announce(job: Job, made: Service, say: Any) -> None:
 def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
     """Wait, fetch, save as a run, print, exit."""
     from trainperf import store
-    from trainperf.commands import exiting, session
+    from trainperf.commands import session
+    from trainperf.commands.exit_status import exit_status
     from trainperf.sagemaker import service, submitting
 
     folder = session.new_folder(settings, script)
@@ -202,7 +203,7 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
         diagnosis = store.load(results.diagnosis)
     print_report(diagnosis, settings, saved=session.saved_name(folder))
     session.write_outputs(diagnosis, settings)
-    sys.exit(exiting.exit_status(diagnosis, settings))
+    sys.exit(exit_status(diagnosis, settings))
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 REPORT = "diagnosis.json"
 RECORDING = "recording.json"
 USUAL_S = 15.0
-"""What timing a loop, its stages and its probes take where the machine is quiet."""
+"""Seconds for timing a loop, its stages and its probes on a quiet machine."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is run: the command, the name it goes by in the report, the script if known."""
+    """The program to run: its command, its name in the report, its script if known."""
 
     command: tuple[str, ...]
     label: str
@@ -141,6 +141,7 @@ def run(
             allow_semantic=settings.allow_semantic,
             only=settings.only,
             price_per_hour=settings.price_per_hour,
+            full_run_s=settings.full_run_s,
         )
         for sentence in guarding.said(guarded) if first else ():
             progress.note(sentence)

@@ -17,6 +17,7 @@ from trainperf.evidence.facts import (
     retracing,
     step_function,
 )
+from trainperf.evidence.length import length
 from trainperf.evidence.outside import around, outside
 from trainperf.evidence.own_work import own_work, seen
 from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
@@ -48,11 +49,12 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     else:
         job = joined(on_gpus(ranks, machine), observed, recording.samples)
     job = with_network_link(with_gpu_link(job, recording.gpu_link), machine)
+    own = whole_job(loop(observed), job)
     return Evidence(
         framework=framework(observed),
         device=on,
         machine=machine,
-        loop=whole_job(loop(observed), job),
+        loop=own,
         times=taken,
         stages_=found,
         stage_input_s=_pipeline(found),
@@ -69,6 +71,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         outside_=outside(observed, taken.real_),
         around=around(observed),
         startup=startup(observed),
+        length_=length(observed, own),
         use=usage(recording, observed, on),
         facts=_facts(observed.process)
         | of_all_ranks(recording)

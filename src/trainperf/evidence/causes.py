@@ -9,7 +9,7 @@ from trainperf.fixes.common.words import ms
 from trainperf.model import Measure, Missing, Rank, Sample
 
 EXPLAINS = 0.5
-"""What takes at least this share of a rank's delay is where the delay comes from."""
+"""The share of a rank's delay from which a part of its step is named as the cause."""
 
 SLOWER_CLOCK = 0.95
 """A GPU whose clock is below this share of another's is told apart from it."""

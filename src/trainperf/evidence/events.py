@@ -213,7 +213,7 @@ def _versioned(event: Event) -> str:
 
 
 NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras", "torch": "PyTorch"}
-"""What the frameworks are called, by the name of their package."""
+"""The frameworks' names, by their packages."""
 
 
 def _hooked(hooks: list[str]) -> str:

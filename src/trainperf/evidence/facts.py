@@ -12,9 +12,11 @@ from trainperf.model import (
     ChangingNumber,
     Event,
     Framework,
+    FrozenBase,
     LayerFacts,
     Loop,
     ModelFacts,
+    PaddedPlace,
     Padding,
     Retracing,
     Site,
@@ -75,6 +77,7 @@ def loop(observed: Observed) -> Loop:
         batch_size=_times(facts.get("batch_size"), facts.get("batches_per_step")),
         batch_bytes=facts.get("batch_bytes"),
         batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
+        batch_parts=tuple(facts.get("batch_parts") or ()),
         epochs=facts.get("epochs"),
         epoch_steps=steps,
         steps_per_execution=int(facts.get("steps_per_execution") or 1),
@@ -90,6 +93,7 @@ def loop(observed: Observed) -> Loop:
         pydataset_random=facts.get("pydataset_random"),
         clock=str(observed.start.get("clock") or ""),
         waits_every=observed.waits_every,
+        batches_per_step=int(facts.get("batches_per_step") or 1),
     )
 
 
@@ -129,6 +133,7 @@ def _model(event: dict[str, Any]) -> ModelFacts:
         ),
         jit_blocking_layers=tuple(event["jit_blocking"]),
         compile_where=site(event["compile_where"]),
+        frozen=FrozenBase(**event["frozen"]) if event.get("frozen") else None,
     )
 
 
@@ -272,5 +277,13 @@ def padding(observed: Observed) -> Padding | None:
             bucketed_length=sum(buckets) / len(buckets),
             sequences=len(lengths),
             longest_length=event.get("longest"),
+            quartiles=tuple(lengths[len(lengths) * part // 4] for part in (1, 2, 3)),
+            leaf=event.get("leaf", 0),
+            place=_padded_place(event.get("place")),
+            masked=event.get("masked"),
         )
     return None
+
+
+def _padded_place(seen: dict[str, Any] | None) -> PaddedPlace | None:
+    return None if not seen else PaddedPlace(**{**seen, "along": tuple(seen["along"])})

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
@@ -20,20 +20,27 @@ KINDS: dict[str, SpentOn] = {
     "evaluate": "evaluation",
     "test_on_batch": "evaluation",
 }
-"""What a call is made for, by the name of the method."""
+"""The kind of work of a call, by the name of the method."""
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
 
 LEAST_SHARE = 0.01
-"""What takes less of a turn is not worth a line."""
+"""The share of a turn below which work gets no line."""
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
 
 
-_Part = tuple[SpentOn, float, str, float | None, Site | None]
-"""What for, seconds in a turn, the name, calls in a turn, and where."""
+class _Part(NamedTuple):
+    """A part of a turn: its kind of work, its seconds, and the rest as in `Spent`."""
+
+    what: SpentOn
+    seconds: float
+    name: str = ""
+    calls: float | None = None
+    where: Site | None = None
+    rows: int | None = None
 
 
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
@@ -75,12 +82,12 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     ends = _ends_of_epochs(observed, used, epochs, training)
     opening = statistics.fmean(one["opening_s"] or 0.0 for one in used)
     seconds = training + ends + opening + gap
-    rest = max(0.0, gap - sum(one[1] for one in calls))
+    rest = max(0.0, gap - sum(one.seconds for one in calls))
     parts = [
         *calls,
         *_functions(used, rest, calls),
-        ("epoch end", ends, "", None, None),
-        ("opening", opening, "fit", None, facts.where),
+        _Part("epoch end", ends),
+        _Part("opening", opening, "fit", None, facts.where),
     ]
     return Outside(
         "fit",
@@ -114,9 +121,12 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     if not steps:
         return None
     calls = list(_called(blocks, steps))
-    taken = sum(one[1] for one in calls)
+    taken = sum(one.seconds for one in calls)
     if taken < LEAST_IN_STEP * real:
         return None
+    if taken > real:  # the blocks that were held up count here as well
+        calls = [one._replace(seconds=one.seconds * real / taken) for one in calls]
+        taken = real
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 
@@ -171,7 +181,7 @@ def _between(observed: Observed, one: Event) -> bool:
 def _evaluation(seconds: float, event: Event) -> _Part:
     where = site(event["where"])
     name = "" if where is None or where.function == "<module>" else where.function
-    return "evaluation", seconds, name, None, where
+    return _Part("evaluation", seconds, name, None, where)
 
 
 def _plain(observed: Observed, within: list[Event], real: float) -> float:
@@ -197,12 +207,12 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     calls = list(_called(asides, max(1, sum(1 for _ in observed.of("between")))))
     parts: list[_Part] = [
         _validation(observed, gaps),
-        ("opening", gaps.restart_s or 0.0, "", None, None),
+        _Part("opening", gaps.restart_s or 0.0),
         *calls,
     ]
-    rest = max(0.0, gaps.seconds - sum(one[1] for one in parts))
-    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(one[1] for one in calls)))
-    parts.append(("callbacks", kept, "", None, None))
+    rest = max(0.0, gaps.seconds - sum(one.seconds for one in parts))
+    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(one.seconds for one in calls)))
+    parts.append(_Part("callbacks", kept))
     parts += _functions(asides, rest - kept, calls)
     return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
 
@@ -210,10 +220,10 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
 def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
-        return "evaluation", gaps.validation_s, "", None, None
+        return _Part("evaluation", gaps.validation_s)
     seen = [one for one in _evaluated(observed) if _between(observed, one)]
     if not seen:
-        return "evaluation", 0.0, "", None, None
+        return _Part("evaluation", 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
     return _evaluation(min(taken, gaps.seconds), seen[-1])
 
@@ -222,13 +232,18 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
     """The calls that were counted in so many turns, by what was called and its line."""
     counts: Counter[tuple[str, Site | None]] = Counter()
     seconds: Counter[tuple[str, Site | None]] = Counter()
+    rows: dict[tuple[str, Site | None], list[int | None]] = {}
     for event in events:
         for call in event["calls"]:
             key = (str(call["what"]), site(call["where"]))
             counts[key] += call["n"]
             seconds[key] += call["seconds"]
+            rows.setdefault(key, []).append(call.get("rows"))
     for (name, where), count in counts.items():
-        yield KINDS[name], seconds[name, where] / turns, name, count / turns, where
+        given = [one for one in rows[name, where] if one is not None]
+        most = max(given) if len(given) == len(rows[name, where]) else None
+        taken = seconds[name, where] / turns
+        yield _Part(KINDS[name], taken, name, count / turns, where, most)
 
 
 def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
@@ -237,7 +252,7 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> 
     The innermost function of the user's counts, by its line; the lines of those calls are
     left out, where anything else was seen.
     """
-    timed = {(one[4].file, one[4].line) for one in calls if one[4] is not None}
+    timed = {(one.where.file, one.where.line) for one in calls if one.where is not None}
     seen: Counter[tuple[str, str, int, str]] = Counter()
     for event in events:
         for count in event["stacks"]:
@@ -245,13 +260,13 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> 
                 seen[_function(count)] += count["n"]
     total = sum(seen.values())
     if not total:
-        return [("other", rest, "", None, None)]
+        return [_Part("other", rest)]
     parts: list[_Part] = []
     for (file, name, line, into), n in seen.items():
         what: SpentOn = "saving" if into in SAVING else "other"
         where = Site(file, line, name)
         shown = into if what == "saving" or name == "<module>" else name
-        parts.append((what, rest * n / total, shown, None, where))
+        parts.append(_Part(what, rest * n / total, shown, None, where))
     return parts
 
 
@@ -266,12 +281,12 @@ def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
     """What is worth a line, most of it first; what is not, in one."""
     kept: list[Spent] = []
     left = 0.0
-    for what, taken, name, calls, where in parts:
-        share = min(1.0, taken / seconds)
+    for one in parts:
+        share = min(1.0, one.seconds / seconds)
         if share < LEAST_SHARE:
-            left += taken
+            left += one.seconds
             continue
-        kept.append(Spent(what, taken, share, name, calls, where))
+        kept.append(Spent(one.what, one.seconds, share, one.name, one.calls, one.where, one.rows))
     if left >= LEAST_SHARE * seconds:
         kept.append(Spent("other", left, left / seconds))
     return tuple(sorted(kept, key=lambda one: -one.seconds))

@@ -27,7 +27,7 @@ SAME = 0.8
 MODULE = "<module>"
 
 CALLS_OF_MODELS = ("_wrapped_call_impl", "_call_impl")
-"""What `torch.nn.Module.__call__` is: what it takes is the model's, whoever calls it."""
+"""Functions behind `torch.nn.Module.__call__`: their time is the model's, whoever calls it."""
 
 
 @dataclass(frozen=True)

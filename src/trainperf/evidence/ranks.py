@@ -24,7 +24,7 @@ TIMED = {
 
 
 LOST = re.compile("connection (closed|reset)|remote (worker|process|peer)|broken pipe", re.I)
-"""What gloo, NCCL and gRPC say where the process on the other side has gone."""
+"""Messages of gloo, NCCL and gRPC where the process on the other side is gone."""
 
 LONGEST = 160
 """Characters of an error that are told; gloo's go on with an address and advice."""

@@ -12,7 +12,7 @@ LEAST_BYTES = 4096
 """Below a page in each step, read calls are not how the data comes in."""
 
 READ_OP = "ReadFile"
-"""What a graph has in it where `tf.io.read_file` is mapped over file names."""
+"""The operation in a graph where `tf.io.read_file` is mapped over file names."""
 
 
 def reads(

@@ -69,7 +69,8 @@ class Fix:
     between_epochs: ClassVar[bool] = False
     """Whether all that it saves lies between epochs: it is tried in slices of whole ones, and
     not at all where the finding's data has no "epoch" (`steps`, `seconds`, `pause_s`). One that
-    saves in steps as well may give an "epoch" without this."""
+    saves in steps as well may give an "epoch" without this. Where all that one finding saves
+    lies outside the steps, its data says so ("outside": True)."""
     counted: ClassVar[bool] = False
     """Whether its bound rests on what was counted (by the kernel, the driver, samples of the
     stack): noise of the times, which the cause itself may make, does not hide it."""

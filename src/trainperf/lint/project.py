@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainperf.lint.files import Unreadable, read
+from trainperf.source.imports import file_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
 
@@ -33,7 +34,7 @@ class Project:
         `name` is dotted, relative if it begins with a dot. None where it is not certain.
         """
         module, _, own = name.rpartition(".")
-        file = self._file(module, path) if module.strip(".") else None
+        file = file_of(module, path, self._paths.__contains__) if module.strip(".") else None
         if file is None or depth > _DEEPEST:
             return None
         found = self._parsed(file)
@@ -45,19 +46,6 @@ class Project:
             return self.definition(only.origin, self._paths[file], depth + 1)
         node = only.node
         return (found, node) if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else None
-
-    def _file(self, module: str, path: Path) -> str | None:
-        """The file of a module: beside the one that imports it, or in a folder further out."""
-        bare = module.lstrip(".")
-        level = len(module) - len(bare)
-        folders = Path(os.path.abspath(path)).parents
-        places = folders[level - 1 : level] if level else folders
-        for folder in places:
-            stem = os.path.join(folder, *bare.split("."))
-            for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-                if file in self._paths:
-                    return file
-        return None
 
     def _parsed(self, file: str) -> Module | None:
         if file not in self._modules:

@@ -8,14 +8,14 @@ import socket
 from pathlib import Path
 
 from trainperf.machine import cgroup, host
-from trainperf.machine.aws.instance import caught_up, inquiry, with_price
+from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
 from trainperf.machine.container_kind import container_kind
 from trainperf.model import Machine
 from trainperf.samplers.nvml import NvmlSampler
 
 ROOT = Path("/")
 
-__all__ = ["ROOT", "caught_up", "inspect_machine"]
+__all__ = ["ROOT", "inspect_machine", "with_late_answers"]
 
 
 def inspect_machine(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainperf.evidence.objects import seen
-from trainperf.machine.storage import channels, reads_apart, s3_probe
+from trainperf.machine.storage import channels, read_process, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 from trainperf.model import Machine, Objects, Recording
 
@@ -16,7 +16,7 @@ FROM_S3 = "the steps opened no files: they read from S3"
 NOT_PROBED = "not probed: the run was cut short"
 
 
-def looked_at(
+def probe_storage(
     recording: Recording, machine: Machine, interrupted: Callable[[], bool] = lambda: False
 ) -> Recording:
     """The recording, with what the files and objects that it names can give.
@@ -37,7 +37,7 @@ def looked_at(
         )
     instance = machine.instance
     kind = instance.type if instance else None
-    found, why = reads_apart.probe(recording, kind, interrupted=interrupted)
+    found, why = read_process.probe(recording, kind, interrupted=interrupted)
     environment = {**os.environ, **recording.run.env}
     region = instance.region if instance else None
     return replace(

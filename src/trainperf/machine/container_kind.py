@@ -15,7 +15,7 @@ _IN_PATHS = (
     ("docker", "docker"),
     ("/lxc", "lxc"),
 )
-"""What control groups of a container have in their path, by who started it."""
+"""Parts of the paths of a container's control groups, and who starts such containers."""
 
 _BY_NAME = {"podman": "podman", "docker": "docker", "lxc": "lxc", "lxc-libvirt": "lxc"}
 """Values of the variable `container` that are known (systemd's container interface)."""

@@ -22,16 +22,19 @@ from trainperf.model.diagnosis import (
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
+from trainperf.model.experiments import ExperimentChange, ExperimentWay
 from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
     Device,
     Framework,
+    FrozenBase,
     FunctionCost,
     LayerFacts,
     Loop,
     ModelFacts,
     OwnWork,
+    PaddedPlace,
     Padding,
     PhaseUse,
     Retracing,
@@ -61,6 +64,7 @@ from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
+    ItemLength,
     Loader,
     Operator,
     StepCalls,
@@ -72,6 +76,7 @@ from trainperf.model.torch import (
     Trace,
 )
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Item, Length, Training
 from trainperf.model.trials import Control, Outcome, Ratio, Stack, Trial, Trials, by_fix
 
 __all__ = [
@@ -102,8 +107,11 @@ __all__ = [
     "Event",
     "Evidence",
     "Exchange",
+    "ExperimentChange",
+    "ExperimentWay",
     "Finding",
     "Framework",
+    "FrozenBase",
     "Function",
     "FunctionCost",
     "Gpu",
@@ -112,8 +120,11 @@ __all__ = [
     "Ignored",
     "Instance",
     "InstanceType",
+    "Item",
+    "ItemLength",
     "LayerFacts",
     "Leg",
+    "Length",
     "Limits",
     "Link",
     "Loader",
@@ -132,6 +143,7 @@ __all__ = [
     "Overhead",
     "Overlap",
     "OwnWork",
+    "PaddedPlace",
     "Padding",
     "Parallel",
     "Patch",
@@ -170,6 +182,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "TraceFile",
+    "Training",
     "Trial",
     "Trials",
     "Verdict",

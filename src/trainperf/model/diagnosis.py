@@ -8,6 +8,7 @@ from typing import Literal
 from trainperf.model.basics import Site
 from trainperf.model.check import Check
 from trainperf.model.container import ContainerUse
+from trainperf.model.experiments import ExperimentChange
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
 from trainperf.model.instance import Cost
@@ -21,6 +22,7 @@ from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
 from trainperf.model.trace import TraceFile
+from trainperf.model.training import Training
 from trainperf.model.trials import Control, Stack, Trial, Trials
 
 FORMAT_VERSION = 1
@@ -218,3 +220,5 @@ class Diagnosis:
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
+    training: Training | None = None  # None: no loop was seen
+    experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training

@@ -29,12 +29,15 @@ from trainperf.model.pipeline import Stage
 from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
+from trainperf.model.training import Length
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
 
 LEAST_INPUT = 0.05
 """An input that takes less than this share of what a step loses is not what it loses it to."""
+
+UNKNOWN_LENGTH = Missing("it was not seen how long the training is to be")
 
 LEAST_SAMPLES = 25
 """Samples of the stack below which what they do not show may still be there."""
@@ -68,6 +71,7 @@ class Evidence:
     outside_: Outside | Missing = NOTHING_SEEN
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
+    length_: Length | Missing = UNKNOWN_LENGTH
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     torch_: Torch | None = None
@@ -91,17 +95,14 @@ class Evidence:
         """What the script does between its training steps; raises `NotMeasured`."""
         return taken(self.outside_)
 
+    @property
+    def length(self) -> Length:
+        """How long the training is configured to be; raises `NotMeasured`."""
+        return taken(self.length_)
+
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
         return taken(self.facts.get(name, Missing(f"{name} is not known")))
-
-    @property
-    def contention(self) -> float | None:
-        """Of the time that the script's threads could run, what others kept them from it.
-
-        A share, while the real step was timed; None where the kernel does not count it.
-        """
-        return next((use.waited for use in self.use if use.phase == "real"), None)
 
     def phase(self, name: str) -> PhaseUse:
         """Return how busy the machine was in phase `name`; raises `NotMeasured`."""

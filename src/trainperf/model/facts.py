@@ -24,13 +24,14 @@ class Framework:
 
 @dataclass(frozen=True)
 class Device:
-    """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
+    """The device of the training: "CPU", or "GPU" with its name and how many it uses.
 
+    "" where the run ended before that was known.
     `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
     `of_others` are those that other processes of the job use on this host, as NVML counts.
     """
 
-    kind: Literal["CPU", "GPU"]
+    kind: Literal["CPU", "GPU", ""]
     name: str
     count: int
     gpus: tuple[CudaDevice, ...] = ()
@@ -51,7 +52,7 @@ class Device:
 
 @dataclass(frozen=True)
 class CallbackCost:
-    """What one Keras callback costs; seconds per call of each hook.
+    """The cost of one Keras callback; seconds per call of each hook.
 
     `batch_s` adds `on_train_batch_begin` and `_end`; `epoch_s` likewise for epochs,
     None where no epoch ended while observed. `builtin` callbacks are Keras's own
@@ -122,7 +123,7 @@ class OwnWork:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the loop's thread was seen at: so many `samples`, `input` of them getting a batch."""
+    """Stack samples of the loop's thread: so many `samples`, `input` of them getting a batch."""
 
     samples: int
     input: float
@@ -164,8 +165,22 @@ class LayerFacts:
 
 
 @dataclass(frozen=True)
+class FrozenBase:
+    """The first `layers` layers of a Keras model, whose weights do not train.
+
+    They give the same output for the same input, `bytes_per_sample` of it, and the rest of the
+    model needs nothing else. They have so many `parameters`; `trained` are those that do train.
+    """
+
+    layers: int
+    parameters: int
+    trained: int
+    bytes_per_sample: int
+
+
+@dataclass(frozen=True)
 class ModelFacts:
-    """What a Keras model says of itself.
+    """A Keras model, as it describes itself.
 
     `jit_requested` is the value given to `compile` ("auto", True, False), `jit` what
     came of it, `jit_blocker` the clause that turned XLA off, in words.
@@ -188,6 +203,7 @@ class ModelFacts:
     recurrent: tuple[LayerFacts, ...] = ()
     jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
+    frozen: FrozenBase | None = None
 
 
 @dataclass(frozen=True)
@@ -243,12 +259,32 @@ class Retracing:
 
 
 @dataclass(frozen=True)
+class PaddedPlace:
+    """Where in a batch its padded sequences are: in `batch[at]`, padded with `value`.
+
+    `kind` is "tensor" where the batch is that tensor itself, or "list", "tuple", "dict". `along`
+    are the members that hold something for each step of them, `at` among them. Sequences of
+    `features` have a vector for each step, and end with zeros.
+    """
+
+    kind: str
+    at: int | str
+    along: tuple[int | str, ...]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Padding:
     """How much of the padded sequences is padding.
 
     `mean_length` and `padded_length` are time steps; `bucketed_length` is what the
     mean padded length would be if the sequences seen were batched by length,
     `longest_length` if each batch were padded to its own longest; None if not known.
+    `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
+    below; `leaf` says which tensor of a batch they are, counted as they are flattened.
+    `place` says where in a batch its sequences are, and `masked` whether the model gave the same
+    without their padding; None where that is not known.
     """
 
     mean_length: float
@@ -257,6 +293,10 @@ class Padding:
     sequences: int
     where: Site | None = None
     longest_length: float | None = None
+    quartiles: tuple[int, ...] = ()
+    leaf: int = 0
+    place: PaddedPlace | None = None
+    masked: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -270,7 +310,8 @@ class Loop:
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
     `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
-    waits for its devices at every `waits_every`-th step, as far as was seen.
+    waits for its devices at every `waits_every`-th step, as far as was seen; a step takes
+    `batches_per_step` turns of the loop over the data (accumulated gradients).
     """
 
     kind: Literal["fit", "iterator", "call", "update"]
@@ -293,6 +334,8 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one
+    batches_per_step: int = 1
 
 
 @dataclass(frozen=True)

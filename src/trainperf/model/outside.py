@@ -16,13 +16,25 @@ SpentOn = Literal[
 ]
 
 
+SPENT_ON: dict[SpentOn, str] = {
+    "evaluation": "evaluation",
+    "prediction": "prediction",
+    "saving": "saving",
+    "callbacks": "callbacks",
+    "opening": "opening the input",
+    "epoch end": "the ends of its epochs",
+    "other": "other work",
+}
+"""The name of each kind of work in a turn."""
+
+
 @dataclass(frozen=True)
 class Spent:
-    """What one turn spends on something else than training steps.
+    """The time that one turn spends on something else than training steps.
 
     `seconds` in one turn, `share` of the turn. `name` is what was called ("predict",
     "evaluate", a function of the user's); `calls` how often in one turn, None where that
-    was not counted.
+    was not counted, and `rows` the most samples that one of them was given in arrays.
     """
 
     what: SpentOn
@@ -31,6 +43,7 @@ class Spent:
     name: str = ""
     calls: float | None = None
     where: Site | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

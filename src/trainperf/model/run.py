@@ -44,7 +44,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Run:
-    """What to start, where, and how it is to be observed.
+    """A run to make: the command, where to start it, how to observe it.
 
     `command` is what would be typed in a shell. `label` names it in messages
     (`train.py`). `steps` is the number of real steps to time, or None to let the
@@ -61,7 +61,8 @@ class Run:
     up, stops, and goes on slice by slice. `board` is a folder by which the ranks of a job
     agree on their phases where each has a trainperf of its own; None: all are in this run.
     `devices` lets a process see so many devices only. With `trace`, a few steps are traced by
-    the framework's own tracer when all else was timed.
+    the framework's own tracer when all else was timed. A `plain` run is not observed: only its
+    `sources` are laid over.
     """
 
     command: tuple[str, ...]
@@ -82,6 +83,7 @@ class Run:
     board: str | None = None
     devices: int | None = None
     trace: bool = False
+    plain: bool = False
 
 
 class Ending(StrEnum):
@@ -114,7 +116,6 @@ class GpuSample:
     power_w: float | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None  # None: the driver does not say
-    temperature_c: int | None = None
     pcie_rx_bytes_s: float | None = None
     pcie_tx_bytes_s: float | None = None
     processes: int | None = None  # compute processes on the card, ours among them
@@ -142,8 +143,6 @@ class HostSample:
     processes: int
     threads: int
     read_bytes_s: float | None = None
-    write_bytes_s: float | None = None
-    net_recv_bytes_s: float | None = None  # whole machine
     others_cores: float | None = None  # None: not told, as are the next two
     threads_running: float | None = None
     threads_waiting: float | None = None
@@ -153,7 +152,7 @@ class HostSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the samplers saw at `t`, on the clock that stamps the steps.
+    """Readings of the samplers at `t`, on the clock that stamps the steps.
 
     `t` is `time.monotonic()`, seconds.
     """
@@ -165,7 +164,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Recording:
-    """What one run left behind.
+    """The record of one run.
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).

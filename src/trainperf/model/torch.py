@@ -16,7 +16,7 @@ Part = Literal[
 
 
 HOOK_S = 20e-6
-"""What timing one call costs the code around it at most, on a busy core: two readings of the
+"""The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
 
 
@@ -64,15 +64,31 @@ class DeviceWait:
 
 
 @dataclass(frozen=True)
+class ItemLength:
+    """Where the length of an item's sequence stands: `item[at]`, or the item where that is None.
+
+    It is `len` of it; or where items are padded already how many steps are "given", that is not
+    `value`, or for `features` not zero.
+    """
+
+    at: int | str | None
+    how: Literal["len", "given"]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Loader:
     """A `DataLoader`, by the place where it is built, as its constructor left it.
 
     `batches` is its length, None if it has none. `built` counts how many were built at
     this place while observed, `item` is the head of the user's `__getitem__` or
-    `__iter__`. `random` says that making items drew from a global random stream, `shared_state`
+    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
+    items made a second time were the same, and drew on no generator at all, `shared_state`
     why worker processes cannot simply take the dataset over (an open file, a lock, what
-    cannot be pickled), "" if nothing stands against it; both None where not looked at.
-    `item_threads` is how many threads making items used at most.
+    cannot be pickled), "" if nothing stands against it; all None where not looked at.
+    `item_threads` is how many threads making items used at most, `length` how long the sequences
+    of items are, None where they hold none that batches pad.
     """
 
     where: Site | None = None
@@ -94,8 +110,10 @@ class Loader:
     sampler: str = ""
     built: int = 1
     random: bool | None = None
+    repeats: bool | None = None
     shared_state: str | None = None
     item_threads: int | None = None
+    length: ItemLength | None = None
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
     given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call
 
@@ -107,7 +125,9 @@ class TorchOptimizer:
     `fused` and `foreach` are what was given, None for "let PyTorch choose";
     `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
     `tensors` is the number of parameter tensors it updates. `set_to_none` is what
-    `zero_grad` was called with last, None if it was not called.
+    `zero_grad` was called with last, None if it was not called. `learning_rate` is that of all
+    its parameters while they were observed, None if they have several; `scheduled` says that one
+    of `torch.optim.lr_scheduler` sets it.
     """
 
     cls: str
@@ -121,6 +141,8 @@ class TorchOptimizer:
     parameters: int = 0
     set_to_none: bool | None = None
     builtin: bool = True
+    learning_rate: float | None = None
+    scheduled: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from typing import Literal
 
 
 class Outcome(StrEnum):
-    """What a trial came to."""
+    """The outcome of a trial."""
 
     KEPT = "kept"
     CHANGES = "faster, but changes the experiment"  # measured; in no patch unless asked for
     NO_EFFECT = "no measurable effect"  # the interval does not clear 1 and the noise floor
     SLOWER = "slower"
     LOSSES_DIFFER = "losses differ"
+    LOSES = "faster, but not in this training"  # costs more once than its steps save
     REDUNDANT = "adds nothing to the others"  # pays alone, not on top of the stack
     FAILED = "failed"  # crashed, hung, was killed, made no step
     NOT_TRIED = "not tried"
@@ -109,7 +110,10 @@ class Stack:
     the fixes share a gain, None for a single fix. Steps are those of the unchanged
     script, in samples: `before_step_s` and `after_step_s` are seconds for as many
     samples as one of its steps holds. Epochs are steps of an epoch times that, and
-    what passes between two of them; None where either is not known.
+    what passes between two of them; None where either is not known. `once_seconds` is what the
+    changes cost once, compared with the start of the unchanged script (below 0: they start
+    sooner), None where that was not measured; `held_s` are the seconds between two epochs that
+    its steps hold, as slices of whole epochs do.
     """
 
     fixes: tuple[str, ...]
@@ -125,6 +129,8 @@ class Stack:
     after_samples_per_s: float | None = None
     before_epoch_s: float | None = None
     after_epoch_s: float | None = None
+    once_seconds: float | None = None
+    held_s: float = 0.0
 
 
 @dataclass(frozen=True)

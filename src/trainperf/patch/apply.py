@@ -18,7 +18,7 @@ from trainperf.source.text import Source
 
 @dataclass(frozen=True)
 class Disk:
-    """What planning may know of the user's files.
+    """The user's files, as far as planning may know them.
 
     `read` gives the bytes of a file now; `untouched` says whether it was last written
     to before the diagnosis was made. `kept` has the original bytes of files that were
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written: nothing where `changes` is empty.
+    """The files to write: none where `changes` is empty.
 
     `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
     `in_source` says whether any of them is an edit, rather than a variable to be set.
@@ -122,7 +122,9 @@ def chosen(diagnosis: Diagnosis, only: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
-    return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices)}
+    """The findings by id; of what would change the experiment, the way that was the best."""
+    apart = (each.finding for each in diagnosis.experiment_changes)
+    return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
 
 
 def _marked(source: Source) -> str:
@@ -140,7 +142,7 @@ class _Attempt:
 
     def __call__(self, asked: tuple[str, ...], there: tuple[str, ...]) -> Plan | dict[str, str]:
         """Return the plan; or the files that hold something else, and what is the matter."""
-        files = _Originals(self.patch, self.disk)
+        files = _Originals(self.patch, self.disk, self._hashes())
         ids = self._ordered((*asked, *there))
         after = self._written(ids, files)
         before = self._written(there, files)
@@ -159,6 +161,12 @@ class _Attempt:
         alone = self._written(asked, files)
         variables, edits = alone.patch.environment, bool(alone.contents)
         return Plan(self.patch.root, asked, ids, tuple(changes), variables, edits)
+
+    def _hashes(self) -> dict[str, str]:
+        """The files of all patches of the run, as they were in it."""
+        apart = (each.patch for each in self.diagnosis.experiment_changes)
+        patches = (self.patch, *apart)
+        return {each.path: each.sha256 for patch in patches for each in patch.files}
 
     def _written(self, ids: tuple[str, ...], read: Reader) -> Written:
         findings = tuple(_every(self.diagnosis).values())
@@ -205,10 +213,10 @@ class _Originals:
     file is gone, or holds something else.
     """
 
-    def __init__(self, patch: Patch, disk: Disk) -> None:
+    def __init__(self, patch: Patch, disk: Disk, hashes: Mapping[str, str]) -> None:
         self._patch = patch
         self._disk = disk
-        self._hashes = {each.path: each.sha256 for each in patch.files}
+        self._hashes = hashes
         self.now: dict[str, bytes] = {}
         self.found: dict[str, bytes] = {}
         self.wrong: dict[str, str] = {}

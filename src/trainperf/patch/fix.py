@@ -11,18 +11,19 @@ from pathlib import Path
 
 from trainperf import store
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Equivalence
+from trainperf.model import Diagnosis, Equivalence, ExperimentChange
 from trainperf.model import by_fix as trials_of
 from trainperf.patch.apply import Disk, Plan, plan
 from trainperf.patch.files import replace_all
 from trainperf.patch.kept import Kept
 from trainperf.report.plain import one_line
+from trainperf.report.sections.experiment import CHANGED, rates
 from trainperf.rewrite.script import default_reader
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """What came of it: `diff` is the change, `lines` what is to be told of it."""
+    """The result of a fix: `diff` is the change, `lines` are told to the user."""
 
     diff: str
     lines: tuple[str, ...]
@@ -84,12 +85,25 @@ def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
     """Say what speaks against a fix that was asked for by its name."""
     found = {each.id: each for each in (*diagnosis.findings, *diagnosis.practices)}
     trials = trials_of(diagnosis.trials)
+    apart = {each.finding.id: each for each in diagnosis.experiment_changes}
     for id_ in made.fixes:
+        if id_ in apart:
+            yield _measured(apart[id_])
+            yield apart[id_].finding.advice
+            continue
         if id_ in found and found[id_].equivalence is Equivalence.SEMANTICS:
             yield f"{id_} changes the experiment"
         if id_ in trials and not trials[id_].kept:
             reason = f" ({trials[id_].reason})" if trials[id_].reason else ""
             yield f"{id_} was not kept by the run: {trials[id_].outcome}{reason}"
+
+
+def _measured(change: ExperimentChange) -> str:
+    """Say of a change that makes another experiment what the run measured of it."""
+    (_, before, _), (name, after, figure), *_ = rates(change)
+    way = "" if name == CHANGED else f" ({name})"
+    what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
+    return f"{change.finding.id}{way} {what}: {before} → {after}, {figure}"
 
 
 def _undo(made: Plan, kept: Kept) -> Iterator[str]:

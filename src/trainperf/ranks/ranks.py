@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trainperf.ranks._values import Place, checked, number
 
 _NO_RUN_ID = ("", "none")
-"""What torchrun calls a job that nobody named."""
+"""`TORCHELASTIC_RUN_ID` of a job that nobody named."""
 _FIRST_OF_SLURMS_OWN = 0xFFFFFFF0
 """Slurm gives the steps of batch scripts and of shells numbers from here on: no ranks."""
 

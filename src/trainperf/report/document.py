@@ -187,7 +187,7 @@ class Commands:
 
 Content = Gap | Prose | Fact | Item | Apart | Line | Code | Output | Bar | Table
 Block = Heading | Content | TrialRows | Commands
-"""What a section is made of."""
+"""The parts of a section."""
 
 LEFT, RIGHT = "left", "right"
 

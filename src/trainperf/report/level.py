@@ -45,7 +45,8 @@ def failing(diagnosis: Diagnosis, fail_on: str | float) -> frozenset[str]:
     """Return the ids of the findings that meet `fail_on`, empty if none does.
 
     A finding is worth what was measured of its fix, else its bound; one without a bound
-    may be worth anything. Fixes that are worth it together only all meet it.
+    may be worth anything. Fixes that are worth it together only all meet it. One that was
+    measured to change the experiment is no speed-up of this one.
     """
     return frozenset() if fail_on == "none" else frozenset(_failing(diagnosis, fail_on))
 
@@ -63,6 +64,9 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
         if not _counts(trial):
             continue
         worth = _worth(finding, trial)
+        changes = trial is not None and trial.outcome is Outcome.CHANGES
+        if changes and not isinstance(fail_on, str):
+            continue
         if isinstance(fail_on, str) or worth is None or worth >= fail_on:
             yield finding.id
     stack = diagnosis.stack
@@ -70,8 +74,12 @@ def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
         yield from stack.fixes
 
 
+NO_GAIN = (Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.LOSES)
+"""Outcomes of changes that make this training no faster."""
+
+
 def _counts(trial: Trial | None) -> bool:
-    return trial is None or trial.outcome not in (Outcome.NO_EFFECT, Outcome.SLOWER)
+    return trial is None or trial.outcome not in NO_GAIN
 
 
 def _worth(finding: Finding, trial: Trial | None) -> float | None:

@@ -12,6 +12,7 @@ from trainperf.report.sections import (
     costs,
     devices,
     exchange,
+    experiment,
     findings,
     limits,
     money,
@@ -24,6 +25,7 @@ from trainperf.report.sections import (
     stack,
     step,
     storage,
+    training,
     trials,
 )
 
@@ -37,6 +39,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
     written to; the commands that need them are named only if they are given.
     """
     next_steps = partial(closing.next_steps, saved=saved, patch_file=patch_file)
+    experiments = partial(experiment.experiment, saved=saved)
     sections = (
         section("partial", diagnosis, step.partial),
         section("absent", diagnosis, parallel.absent),
@@ -62,6 +65,8 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
         section("remains", diagnosis, remains.remains),
         section("trials", diagnosis, trials.trials),
         section("stack", diagnosis, stack.stack),
+        section("training", diagnosis, training.training),
+        section("experiment", diagnosis, experiments),
         section("practices", diagnosis, findings.practices),
         section("not_measured", diagnosis, closing.not_measured),
         section("notes", diagnosis, closing.notes),
@@ -104,6 +109,7 @@ def short(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> Doc
         ("remains", remains.remains, True),
         ("trials", trials.short, True),
         ("stack", stack.stack, True),
+        ("experiment", partial(experiment.short, saved=saved), True),
         ("open", closing.open_points, True),
         ("ignored", closing.ignored, True),
         ("trace", closing.traced, True),

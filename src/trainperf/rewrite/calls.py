@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -25,9 +25,12 @@ class Added:
 
 @dataclass(frozen=True)
 class CallChange:
-    """The keywords to take from and to add to one call, `passed` among its `**keywords`."""
+    """The keywords to take from and to add to one call, `passed` among its `**keywords`.
 
-    call: ast.Call
+    Of a dictionary that is written out, the entries to add.
+    """
+
+    call: ast.Call | ast.Dict
     removed: tuple[str, ...] = ()
     added: tuple[Added, ...] = ()
     passed: tuple[Added, ...] = ()
@@ -62,7 +65,10 @@ def arguments(call: ast.Call) -> list[Argument]:
 
 
 def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
-    """Turn a change of a call's keywords into edits of the text."""
+    """Turn a change of a call's keywords, or of a dictionary, into edits of the text."""
+    if isinstance(change.call, ast.Dict):
+        yield from _entries(source, change.call, change.added)
+        return
     opened, closed = _parentheses(source, change.call)
     items = [_extent(source, node, opened, closed) for node in arguments(change.call)]
     drop = [
@@ -88,11 +94,33 @@ def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
     if isinstance(only, ast.GeneratorExp) and source.span(only) == whole:
         yield Insert(items[0][0], "(", Rank.BEFORE_EXPRESSION, whole)
         yield Insert(items[0][1], ")", Rank.AFTER_EXPRESSION, whole)
-    yield from _additions(source, items[-1], added, whole)
+    yield from _additions(source, items[-1], [str(each) for each in added], whole)
+
+
+def _entries(source: Source, node: ast.Dict, added: Sequence[Added]) -> Iterator[Insert]:
+    """Put entries into a dictionary, behind those it has, quoted as they are."""
+    whole = source.span(node)
+    quote = _quote(source, node)
+    texts = [f"{quote}{each.name}{quote}: {each.value}" for each in added]
+    if not node.values:
+        yield Insert(whole[0] + 1, ", ".join(texts), Rank.AFTER_EXPRESSION, whole)
+        return
+    first, last = node.keys[-1], node.values[-1]
+    end = _extent(source, last, whole[0] + 1, whole[1] - 1)[1]
+    start = source.span(first)[0] if first is not None else source.span(last)[0] - 2
+    yield from _additions(source, (start, end), texts, whole)
+
+
+def _quote(source: Source, node: ast.Dict) -> str:
+    """Return the quotes of a dictionary's keys, else those that the file has more of."""
+    keys = [source.text_of(each)[:1] for each in node.keys if isinstance(each, ast.Constant)]
+    used = keys or [each.string[:1] for each in source.tokens if each.string[:1] in "\"'"]
+    return "'" if used.count("'") > used.count('"') else '"'
 
 
 def _passing(source: Source, change: CallChange) -> Iterator[Insert]:
     """Put keywords into the one `**how` of a call: `**{**how, "a": 1}`."""
+    assert isinstance(change.call, ast.Call)
     (span,) = (source.span(each.value) for each in change.call.keywords if each.arg is None)
     text = "".join(f', "{each.name}": {each.value}' for each in change.passed)
     yield Insert(span[0], "{**", Rank.BEFORE_EXPRESSION, span)
@@ -175,7 +203,7 @@ def _own_lines(source: Source, item: Span) -> Span | None:
     return source.line_start(start), source.next_line(end)
 
 
-def _additions(source: Source, last: Span, added: list[Added], whole: Span) -> Iterator[Insert]:
+def _additions(source: Source, last: Span, added: list[str], whole: Span) -> Iterator[Insert]:
     indent = source.indent(last[0])
     end = last[1]
     comma = _after_comma(source, end)

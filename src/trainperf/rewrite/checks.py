@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 from trainperf.errors import CannotRewrite
@@ -13,16 +14,21 @@ from trainperf.rewrite import imports
 
 def check_users(path: str, root: str) -> None:
     """Refuse files that are not the user's own."""
-    libraries = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
-    inside = [os.path.realpath(each) + os.sep for each in libraries]
     parts = Path(path).parts
     if (
         not path.startswith(os.path.join(root, ""))
         or "site-packages" in parts
         or "dist-packages" in parts
-        or any(path.startswith(each) for each in inside)
+        or path.startswith(_libraries())
     ):
         raise CannotRewrite("library files are never edited")
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of Python's own library."""
+    folders = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    return tuple(os.path.realpath(each) + os.sep for each in folders)
 
 
 def check_expression(text: str) -> None:

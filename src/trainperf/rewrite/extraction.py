@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_strings
+from trainperf.rewrite.imports import block_end
 from trainperf.rewrite.statements import first_line
 from trainperf.rewrite.wrapping import Around, indentation, siblings
-from trainperf.source.text import Source
+from trainperf.source.text import Function, Source
 
 GAP = 2
 """Empty lines around a function at the top of a module."""
@@ -43,6 +44,22 @@ def into_function(
     return [insert, Replace((start, end), indent + call)]
 
 
+def split(source: Source, around: Around, result: str, head: str) -> list[Edit]:
+    """End a function ahead of a statement of its body, and put what follows under `head`."""
+    statement, block = around[-1]
+    owner = next((node for node, _ in reversed(around[:-1])), None)
+    if not isinstance(owner, Function) or block is not owner.body:
+        raise CannotRewrite(f"{source.name}:{statement.lineno} is no statement of a function")
+    inner = source.indent(source.start(statement))
+    outer = source.indent(source.span(owner)[0])
+    if inner is None or outer is None:
+        raise CannotRewrite(f"the statement in {source.name}:{statement.lineno} shares its line")
+    place, new = _with_comments(source, first_line(source, statement)), source.newline
+    gap = new * (1 if outer else GAP)
+    text = f"{inner}{result}{new}{gap}{outer}{head}{new}"
+    return [Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))]
+
+
 def _with_comments(source: Source, start: int) -> int:
     """Where the comments start that stand directly above a line."""
     while start > 0:
@@ -67,3 +84,18 @@ def _empty_above(source: Source, place: int) -> int:
             break
         count += 1
     return count
+
+
+def below_imports(source: Source, text: str) -> list[Edit]:
+    """Put a function below the imports at the top of a module, two lines from what surrounds it."""
+    from_top = block_end(source.tree)
+    step = indentation(source)
+    lines = text.strip("\n").replace("    ", step).split("\n")
+    new = source.newline
+    below = source.tree.body[from_top : from_top + 1]
+    place = source.next_line(source.span(source.tree.body[from_top - 1])[1]) if from_top else 0
+    gap = source.text[place : first_line(source, below[0])] if below else ""
+    behind = new * max(0, GAP - gap.count("\n")) if below else ""
+    lead = "" if source.text[:place].endswith("\n") or not place else new
+    body = lead + (GAP * new if place else "") + "".join(each + new for each in lines) + behind
+    return [Insert(place, body, Rank.AFTER_STATEMENT, (place, place))]

@@ -175,18 +175,6 @@ def _is_setting(node: ast.stmt) -> bool:
     )
 
 
-def import_of(tree: ast.Module, module: str) -> int | None:
-    """Return the index of the last statement of the leading block that imports `module`."""
-    found = None
-    for index, node in enumerate(tree.body[: block_end(tree)]):
-        for each in imports([node]):
-            names = [each.module or ""] if isinstance(each, ast.ImportFrom) else []
-            names += [dotted for dotted, _, _ in bound(each)]
-            if any(name == module or name.startswith(module + ".") for name in names):
-                found = index
-    return found
-
-
 def available_after(source: Source, statement: str, added: set[str]) -> int:
     """Return after how many statements of the module the imports `statement` needs are done.
 
@@ -209,8 +197,11 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
 
 def names_read(statement: str) -> set[str]:
     """Return the names a statement reads and does not bind itself."""
-    nodes = [node for node in ast.walk(ast.parse(statement)) if isinstance(node, ast.Name)]
+    tree = ast.parse(statement)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.name or "" for node in ast.walk(tree) if isinstance(node, _NAMED)}
     return {node.id for node in nodes} - own
 
 

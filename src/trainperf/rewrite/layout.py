@@ -141,6 +141,18 @@ def move_call(source: Source, outer: ast.expr, first: ast.expr) -> list[Edit]:
     return [Replace((start, end), ""), Insert(before[1], text, Rank.AFTER_EXPRESSION, before)]
 
 
+def drop_call(source: Source, outer: ast.expr) -> tuple[str, list[Edit]]:
+    """Take the last call out of a chain, with the lines it stands on; return its `.name(…)`."""
+    if not _is_method_call(outer):
+        raise CannotRewrite("no method is called here")
+    start, end = source.span(outer.func.value)[1], source.span(outer)[1]  # type: ignore[attr-defined]
+    text = source.text[start:end]
+    bare = text.lstrip(" \t\r\n\\")
+    if "#" in text or not bare.startswith("."):
+        raise CannotRewrite("a comment, or a bracket, stands within the call to be moved")
+    return bare, [Replace((start, end), "")]
+
+
 def _is_method_call(node: object) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainperf.errors import CannotRewrite
@@ -12,8 +12,9 @@ from trainperf.model import Site
 from trainperf.rewrite.checks import check_users
 from trainperf.rewrite.edited import EditedFile
 from trainperf.source.arguments import keyword, positional
-from trainperf.source.defaults import Origin, origin
-from trainperf.source.text import Function, Source
+from trainperf.source.module import Module
+from trainperf.source.origins.project import Project
+from trainperf.source.text import Function, Source, parsed
 
 Reader = Callable[[str], bytes]
 
@@ -41,6 +42,10 @@ class Reading:
         source = self._file(site.file).source
         return source.text_of(source.expression(site))
 
+    def call(self, site: Site) -> ast.Call:
+        """Return the call at `site`, to be read and never changed."""
+        return self._file(site.file).source.call(site)
+
     def call_keywords(self, site: Site) -> dict[str, str]:
         """Return the keywords written out in the call at `site`, with their source text."""
         source = self._file(site.file).source
@@ -55,16 +60,13 @@ class Reading:
         node = named.value if named else positional(call, index)
         return None if node is None else source.site(node, site)
 
-    def origin(
-        self, site: Site, index: int | None, name: str, *, shared: bool = False
-    ) -> tuple[Site, Origin]:
-        """Return the literal that the argument `name` of the call at `site` comes from.
+    def source(self, file: str) -> Source:
+        """Return the original text of a file with its syntax tree, never to be changed."""
+        return self._file(file).source
 
-        It stands elsewhere in the file, as `defaults.origin` says, and is its default only.
-        """
-        source = self._file(site.file).source
-        found = origin(source.tree, source.call(site), name, index, shared=shared)
-        return source.site(found.node, site), found
+    def project(self, start: Sequence[str]) -> Project:
+        """Return the user's files as they import each other, reached from `start`."""
+        return Project(_Files(self), [self.path(name) for name in start])
 
     def definition(self, site: Site) -> Function:
         """Return the function whose head is at `site`, to be read and never changed."""
@@ -87,6 +89,24 @@ class Reading:
         """Return the syntax tree of a file, to be read and never changed."""
         return self._file(file).source.tree
 
+    def site_of(self, near: Site, node: ast.expr) -> Site:
+        """Return where an expression stands that is part of the file of another site."""
+        return self._file(near.file).source.site(node, near)
+
+    def names(self, file: str) -> set[str]:
+        """Return every name that a file binds or reads, wherever it stands."""
+        found: set[str] = set()
+        for node in ast.walk(self.module(file)):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, Function | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.alias):
+                found.add((node.asname or node.name).partition(".")[0])
+        return found
+
     def receiver(self, site: Site) -> Site:
         """Return where `x` of the call `x.method()` at `site` stands."""
         source = self._file(site.file).source
@@ -95,15 +115,46 @@ class Reading:
             raise CannotRewrite(f"no method is called in {source.name}:{site.line}")
         return source.site(call.func.value, site)
 
+    def data(self, name: str) -> bytes:
+        """Return the bytes of a file of the user's."""
+        path = self.path(name)
+        real = os.path.realpath(path)
+        if real in self._files:
+            return self._files[real].source.data
+        check_users(real, self.root)
+        try:
+            return self._read(path)
+        except OSError as error:
+            raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
+
     def _file(self, name: str) -> EditedFile:
-        path = os.path.abspath(os.path.join(self.root, name))
+        path = self.path(name)
         real = os.path.realpath(path)
         if real not in self._files:
-            check_users(real, self.root)
-            try:
-                data = self._read(path)
-            except OSError as error:
-                raise CannotRewrite(f"{name} cannot be read: {error.strerror}") from error
-            source = Source(os.path.relpath(real, self.root), data)
+            data = self.data(name)
+            source = parsed(os.path.relpath(real, self.root), data)
             self._files[real] = EditedFile(path, source)
         return self._files[real]
+
+    def path(self, name: str) -> str:
+        """Return the absolute path of a file."""
+        return os.path.abspath(os.path.join(self.root, name))
+
+
+class _Files:
+    """The files that may be read, for what follows names through them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def data(self, path: str) -> bytes | None:
+        try:
+            return self._reading.data(path)
+        except CannotRewrite:
+            return None
+
+    def module(self, path: str) -> Module | None:
+        try:
+            return self._reading.source(path).module
+        except CannotRewrite:
+            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainperf.errors import CannotRewrite
@@ -14,8 +14,9 @@ from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
-from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
-from trainperf.rewrite.reading import Reader, Reading, default_reader
+from trainperf.rewrite.edits import Insert, Rank, Replace
+from trainperf.rewrite.moving import Moving
+from trainperf.rewrite.reading import Reader, default_reader
 from trainperf.source.arguments import keyword, positional
 
 PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
@@ -23,7 +24,7 @@ PRIMARY = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Dict
 __all__ = ["Reader", "Script", "default_reader"]
 
 
-class Script(Reading):
+class Script(Moving):
     """The user's source files with the edits made to them so far.
 
     Sites point into the original files, whatever edits were made before, so edits
@@ -80,6 +81,16 @@ class Script(Reading):
         if len(starred) > 1 or not isinstance(starred[0], PRIMARY):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.passing(name, value))
+
+    def add_entry(self, file: str, display: ast.Dict | ast.Call, name: str, value: str) -> None:
+        """Put `name` into a dictionary of `file` that is written out, or into a call."""
+        check_expression(value)
+        self._change_call(self._file(file), display, lambda change: change.plus(name, value))
+
+    def replace_node(self, file: str, node: ast.expr, value: str) -> None:
+        """Put the expression `value` in place of a node of the syntax tree of `file`."""
+        check_expression(value)
+        self._replace(self._file(file), node, value)
 
     def remove_keyword(self, site: Site, name: str) -> None:
         """Take the keyword argument `name` out of the call at `site`."""
@@ -181,6 +192,30 @@ class Script(Reading):
         calls = file.source.call(site), file.source.call(ahead_of)
         self._edit(file, layout.move_call(file.source, *calls))
 
+    def replace_last_call(self, site: Site, call: str) -> None:
+        """Put `call`, such as `.cache()`, in place of the last call of the chain at `site`."""
+        check_expression(f"_{call}")
+        file = self._file(site.file)
+        node = file.source.call(site)
+        _, gone = layout.drop_call(file.source, node)
+        self._edit(file, [*gone, *layout.append(file.source, node, call)])
+
+    def move_call_behind(self, site: Site, behind: Site) -> None:
+        """Move the last call of the chain at `site` behind another call, of its statement or not.
+
+        `x = x.a()` goes where nothing else would be left of it.
+        """
+        file, other = self._file(site.file), self._file(behind.file)
+        call = file.source.call(site)
+        text, edits = layout.drop_call(file.source, call)
+        if file.source is not other.source:
+            raise CannotRewrite("the two calls stand in different files")
+        node, block = file.source.statement(site)
+        alone = isinstance(node, ast.Assign) and node.value is call
+        if alone and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            edits = statements.removal(file.source, (node, block), file.edits)
+        self._edit(file, [*edits, *layout.append(file.source, file.source.call(behind), text)])
+
     # ------------------------------------------------------------------ statements
 
     def swap_statements(self, one: Site, other: Site) -> None:
@@ -243,6 +278,13 @@ class Script(Reading):
             places = [file.source.statement(each) for each in sites if each.file == site.file]
             self._edit(file, statements.removals(file.source, places))
 
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement
@@ -301,17 +343,14 @@ class Script(Reading):
         gap = place > 0 and not own
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
 
-    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
-        """Put `statement` right after the import of `module` at the top of `file`."""
+    def insert_function(self, file: str, function: str) -> None:
+        """Put a function of its own below the imports at the top of `file`, once.
+
+        Its modules are asked for with `module_name` before.
+        """
+        names_imported(function)  # refuses what is no statement
         found = self._file(file)
-        index = imports.import_of(found.source.tree, module)
-        if index is None:
-            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
-        own = names_imported(statement)
-        if imports.available_after(found.source, statement, own) > index + 1:
-            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
-        rank = Rank.AFTER_STATEMENT
-        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
+        self._edit(found, extraction.below_imports(found.source, function))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.
@@ -364,23 +403,19 @@ class Script(Reading):
         texts = [(file, file.text()) for file in self._files.values()]
         return [(file, text) for file, text in texts if text != file.source.text]
 
-    def _edit(self, file: EditedFile, edits: Iterable[Edit]) -> None:
-        self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
-
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
             self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
-        self, file: EditedFile, call: ast.Call, change: Callable[[CallChange], CallChange]
+        self,
+        file: EditedFile,
+        call: ast.Call | ast.Dict,
+        change: Callable[[CallChange], CallChange],
     ) -> None:
         key = file.source.span(call)[1]
         changed = change(file.calls.get(key, CallChange(call)))
         self._put(replace(file, calls={**file.calls, key: changed}))
-
-    def _put(self, file: EditedFile) -> None:
-        file.text()  # raises before anything is kept
-        self._files[os.path.realpath(file.path)] = file
 
     def _added_names(self, file: EditedFile) -> set[str]:
         texts = [e.text for e in file.edits if isinstance(e, Insert) and e.rank is Rank.IMPORT]

@@ -69,6 +69,7 @@ def prepare(run: Run, folder: Path) -> str:
         "board": run.board,
         "devices": run.devices,
         "trace": run.trace,
+        "plain": run.plain,
     }
     file = Path(run_file_of(folder))
     try:

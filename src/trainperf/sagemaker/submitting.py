@@ -20,8 +20,8 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Brought:
-    """What is uploaded: the packed source, and what installs trainperf.
+class Upload:
+    """The upload: the packed source, and what installs trainperf.
 
     `install` is what pip gets; where it is a wheel of the user's, `wheel` is the file.
     """
@@ -43,7 +43,7 @@ def installed_by(given: str | None, version: str) -> tuple[str, Path | None]:
     return given, None
 
 
-def submit(made: Service, job: Job, brought: Brought, say: Say) -> None:
+def submit(made: Service, job: Job, brought: Upload, say: Say) -> None:
     """Upload the source and start the job. Raises `TrainperfError` where AWS refuses."""
     start = importlib.resources.files("trainperf.sagemaker").joinpath(START).read_bytes()
     files = {

@@ -11,9 +11,6 @@ from trainperf.samplers.container import Quota, most_throttled
 from trainperf.samplers.contention import CoreTimes, RunQueue, core_times
 from trainperf.samplers.process_tree import ProcessTree
 
-# Traffic that passes one of these has been, or will be, counted on a real interface too.
-_VIRTUAL_INTERFACES = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel")
-
 
 class HostSampler:
     """Samples the process tree that starts at `pid`, and the machine.
@@ -21,8 +18,8 @@ class HostSampler:
     Rates are means since the last sample, or since the sampler was made. The kernel
     counts CPU time in ticks of 10 ms: one sample of 0.1 s is good to a tenth of a
     core, the mean of many is exact. Resident memory is the sum over processes, so
-    pages shared by forked workers count once for each. Reads and writes are those
-    that reached storage, not those the page cache answered. The CPU quota is that of the
+    pages shared by forked workers count once for each. Reads are those that reached
+    storage, not those the page cache answered. The CPU quota is that of the
     groups above this process, which its children share.
     """
 
@@ -32,7 +29,6 @@ class HostSampler:
         self._time = time.monotonic()
         self._totals = self._tree.read()
         self._machine_cpu = _machine_cpu_seconds()
-        self._received = _received_bytes()
         self._cores = core_times()
         self._queue = RunQueue()
         self._queue.read(self._tree.pids)
@@ -47,7 +43,6 @@ class HostSampler:
         if totals.processes == 0 or elapsed <= 0:
             return None
         machine_cpu = _machine_cpu_seconds()
-        received = _received_bytes()
         queued = self._queue.read(self._tree.pids)
         allowed = core_times()
         throttling = self._quota.read()
@@ -61,8 +56,6 @@ class HostSampler:
             processes=totals.processes,
             threads=totals.threads,
             read_bytes_s=_rate(totals.read_bytes, self._totals.read_bytes, elapsed),
-            write_bytes_s=_rate(totals.write_bytes, self._totals.write_bytes, elapsed),
-            net_recv_bytes_s=_rate(received, self._received, elapsed),
             others_cores=_others(self._cores, allowed, cores, elapsed),
             threads_running=None if queued is None else queued.running_s / elapsed,
             threads_waiting=None if queued is None else queued.waiting_s / elapsed,
@@ -71,7 +64,7 @@ class HostSampler:
         )
         self._throttling, self._cores = throttling, allowed
         self._time, self._totals = now, totals
-        self._machine_cpu, self._received = machine_cpu, received
+        self._machine_cpu = machine_cpu
         return sample
 
 
@@ -96,15 +89,3 @@ def _machine_cpu_seconds() -> float:
     times = psutil.cpu_times()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     return float(busy)
-
-
-def _received_bytes() -> int | None:
-    try:
-        counters = psutil.net_io_counters(pernic=True)
-    except (OSError, psutil.Error):
-        return None
-    return sum(
-        interface.bytes_recv
-        for name, interface in counters.items()
-        if not name.startswith(_VIRTUAL_INTERFACES)
-    )

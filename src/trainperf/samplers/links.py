@@ -26,7 +26,7 @@ NVLINK = {
     6: ("4", 25e9),
     7: ("5", 50e9),
 }
-"""What NVML says for a version (NVML_NVLINK_VERSION_* of nvml.h, which are no version
+"""NVML's values for a version (NVML_NVLINK_VERSION_* of nvml.h, which are no version
 numbers): the version in words, and bytes per second of one link, one way.
 
 As NVIDIA states them for its GPUs: P100 4 x 20 GB/s, V100 6 x 25, A100 12 x 25,

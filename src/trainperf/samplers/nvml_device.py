@@ -69,9 +69,6 @@ class GpuDevice:
             power_w=_watts(power),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
             throttle=None if bits is None else throttle.words(bits),
-            temperature_c=self._ask(
-                "nvmlDeviceGetTemperature", arguments=(nvml.NVML_TEMPERATURE_GPU,)
-            ),
             pcie_rx_bytes_s=received,
             pcie_tx_bytes_s=sent,
             processes=None if processes is None else len(processes),

@@ -10,14 +10,13 @@ import psutil
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over a process tree. `cpu_s` never falls; the bytes are None if denied."""
+    """Sums over a process tree. `cpu_s` never falls; `read_bytes` is None if denied."""
 
     cpu_s: float
     rss: int
     processes: int
     threads: int
     read_bytes: int | None
-    write_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class _Usage:
     reaped_s: float  # of children that have ended and were waited for
     rss: int
     threads: int
-    io: tuple[int, int] | None  # bytes read and written; None if denied
+    read_bytes: int | None  # None if denied
     zombie: bool = False
 
 
@@ -62,9 +61,7 @@ class ProcessTree:
                 usage[process] = found
         self._cpu_s += self._cpu_since(usage)
         self._last = usage
-        io = [one.io for one in usage.values()]
-        known = [pair for pair in io if pair is not None]
-        denied = len(known) < len(io)
+        read = [one.read_bytes for one in usage.values() if one.read_bytes is not None]
         return Totals(
             cpu_s=self._cpu_s,
             rss=sum(one.rss for one in usage.values()),
@@ -72,8 +69,7 @@ class ProcessTree:
             threads=sum(one.threads for one in usage.values()),
             # The kernel adds what a reaped child read to its parent, so these sums
             # go on when a child ends. A sum that lacks a process would be too low.
-            read_bytes=None if denied else sum(pair[0] for pair in known),
-            write_bytes=None if denied else sum(pair[1] for pair in known),
+            read_bytes=None if len(read) < len(usage) else sum(read),
         )
 
     def _cpu_since(self, usage: dict[psutil.Process, _Usage]) -> float:
@@ -140,25 +136,24 @@ def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
             times = process.cpu_times()
             own, reaped = times.user + times.system, times.children_user + times.children_system
             if process.status() == psutil.STATUS_ZOMBIE:
-                empty = before or _Usage(own, reaped, 0, 0, (0, 0))
+                empty = before or _Usage(own, reaped, 0, 0, 0)
                 return replace(empty, own_s=own, reaped_s=reaped, rss=0, threads=0, zombie=True)
             return _Usage(
                 own_s=own,
                 reaped_s=reaped,
                 rss=process.memory_info().rss,
                 threads=process.num_threads(),
-                io=_io(process),
+                read_bytes=_read_bytes(process),
             )
     except psutil.Error:
         return None
 
 
-def _io(process: psutil.Process) -> tuple[int, int] | None:
+def _read_bytes(process: psutil.Process) -> int | None:
     try:
-        counters = process.io_counters()
+        return int(process.io_counters().read_bytes)
     except (psutil.Error, OSError, NotImplementedError, AttributeError):
         return None
-    return counters.read_bytes, counters.write_bytes
 
 
 def _parent(pid: int) -> int | None:

@@ -125,8 +125,7 @@ def find(name: str | None, present: Callable[[str], object] = util.find_spec) ->
 def lay_out(plants: Plants, folder: Path, edit: Edit = str) -> Bed:
     """Write the script into `folder`, as `edit` leaves it, and find out what it computes on.
 
-    Raises `TrainperfError` where the framework does
-    not run.
+    Raises `TrainperfError` where the framework does not run.
     """
     packaged = resources.files("trainperf") / "data" / "self_test" / plants.script
     text = edit(packaged.read_text(encoding="utf-8"))

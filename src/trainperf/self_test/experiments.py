@@ -1,4 +1,4 @@
-"""What is planted, one after the other, and diagnosed as any script is."""
+"""The experiments of the self-test: causes planted and diagnosed as in any script."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ from trainperf.trial.planning import SEED, WARM_UP_STEPS
 from trainperf.trial.side_by_side import SideBySide
 
 MOST_S = 110.0
-"""What all of it may take."""
+"""Seconds that all experiments may take."""
 HIDDEN_S = 30.0
+"""Seconds for the diagnosis of the hidden loader."""
 AFTER_S = 15.0
-"""What the starvation leaves of it: a plain run of its repair, and a moment for the A/A."""
+"""Seconds kept behind the starvation: for a plain run of its repair, and some for the A/A."""
 LEAST_S = 15.0
+"""Seconds that a diagnosis gets in any case."""
 LEGS = 3
 """The script, its control, and the one with a faster loader."""
 TURNS = "taking turns"
@@ -184,7 +186,7 @@ class _Test:
         self._against_itself(name, measured.ratio, measured.failure, waited)
 
     def result(self, took: float) -> SelfTest:
-        """What all of them gave."""
+        """The figures and checks of all experiments."""
         seen = [one for one in self.diagnoses.values() if one.loop is not None]
         uses = [use for one in seen for use in one.utilization if use.phase == "real"]
         others = [use.others_cores for use in uses if use.others_cores is not None]
@@ -210,14 +212,14 @@ class _Test:
         return self.until - time.monotonic()
 
     def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float]:
-        """What a step takes in a plain run, and how much of that it waited for a core."""
+        """Seconds of a step in a plain run, and the share of them waited for a core."""
         self.say(f"{what}: a plain run")
         step_s = self.bed.plain(words)
         ended = time.monotonic()
         return step_s, self.waiting.share(ended - beds.STEPS * step_s)
 
     def _diagnosed(self, name: str, words: tuple[str, ...], budget_s: float) -> _Diagnosed:
-        """What trainperf says of the script, and how long it waited for a core meanwhile."""
+        """The diagnosis of the script, and the shares waited for a core meanwhile."""
         self.say(f"{name}: the diagnosis")
         folder = self.bed.folder / name
         folder.mkdir()

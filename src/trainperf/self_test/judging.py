@@ -64,7 +64,7 @@ class Figure:
         text = f"expected {words(self.expected)}{from_}"
         if self.off is None:
             return Check(self.name, self.status, f"{text}, {self.reason or 'the time was over'}")
-        band = f"{share(self.allowed)}"
+        band = share(self.allowed)
         if self.waited >= 0.001:
             band = f"{share(self.band)}: {band}, and {share(self.waited)} of waiting for a core"
         assert self.measured is not None
@@ -75,7 +75,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """What the self-test found: figures, other checks, and the diagnoses for a bug report."""
+    """The outcome of the self-test: figures, other checks, the diagnoses for a bug report."""
 
     framework: str
     version: str
@@ -136,7 +136,7 @@ def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> C
 
 
 def neighbours(cores: float | None, of: float, gpus: list[str]) -> Check:
-    """What others took of the machine meanwhile."""
+    """The share of the machine that others took meanwhile."""
     if gpus:
         return Check("neighbours", "warning", f"others use {', '.join(gpus)}", "try without them")
     if cores is None:

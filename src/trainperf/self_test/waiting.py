@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from types import TracebackType
 
 import psutil
 
@@ -30,12 +29,7 @@ class Waiting:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._closed.set()
         self._thread.join()
 

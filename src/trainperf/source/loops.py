@@ -106,6 +106,31 @@ def assigned_in(module: Module, loop: Loop) -> set[str]:
     return found
 
 
+def used_in(loop: ast.AST) -> set[str]:
+    """Return the names whose methods a loop calls as statements, which may change them."""
+    return {
+        each.value.func.value.id
+        for each in inside(loop)
+        if isinstance(each, ast.Expr)
+        and isinstance(each.value, ast.Call)
+        and isinstance(each.value.func, ast.Attribute)
+        and isinstance(each.value.func.value, ast.Name)
+    }
+
+
+def starts_over(module: Module, loop: ast.AST) -> bool:
+    """Whether each turn trains a model of its own: folds, seeds, settings."""
+    for node in inside(loop):
+        if isinstance(node, ast.Call):
+            name = module.name(node.func) or ""
+            if name.startswith(("torch.optim.", "torch.nn.")) and name[-1] != ".":
+                return not name.startswith(("torch.nn.utils", "torch.nn.functional"))
+            own = node.func.id if isinstance(node.func, ast.Name) else ""
+            if any(word in own.lower() for word in ("optim", "model", "adam", "sgd")):
+                return True
+    return False
+
+
 def without_grad(module: Module, node: ast.AST) -> bool:
     """Tell whether `node` stands under `no_grad` or its like, by `with` or decorator."""
     for each in module.around(node):

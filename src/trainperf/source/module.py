@@ -23,7 +23,7 @@ UNKNOWN = Unknown()
 
 
 class Definitions(Protocol):
-    """What finds definitions in other files."""
+    """Finds definitions in other files."""
 
     def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
         """Return what `name`, as imported in the file `path`, stands for, and its file."""
@@ -151,6 +151,10 @@ class Module:
             if each in self._tree.scopes:
                 return self._tree.scopes[each]
         return self.top
+
+    def opened(self, node: ast.AST) -> Scope:
+        """Return the scope that a class or function opens."""
+        return self._tree.scopes[node]
 
     def bindings(self, node: ast.expr) -> list[Binding] | None:
         """Return all that binds a name or an attribute of `self`; None if nothing does."""

@@ -9,11 +9,12 @@ import tokenize
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.source.module import Module
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Source:
             return text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise CannotRewrite(f"{self.name} is in {self.encoding}: {error}") from error
+
+    @cached_property
+    def module(self) -> Module:
+        """The file with its names resolved."""
+        return Module(self.tree, self.text)
 
     # ------------------------------------------------------------------ offsets
 
@@ -241,6 +247,12 @@ class Source:
     @cached_property
     def _calls(self) -> tuple[ast.Call, ...]:
         return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+
+@lru_cache(maxsize=1024)
+def parsed(name: str, data: bytes) -> Source:
+    """Return a source; that of the same bytes is parsed once, however many edits are tried."""
+    return Source(name, data)
 
 
 def _statements(parent: ast.AST) -> Iterator[Place]:

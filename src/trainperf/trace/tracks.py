@@ -37,7 +37,7 @@ def of_process(
 
 
 def of_machine(samples: Sequence[Sample], clock: Clock) -> Iterator[TraceEvent]:
-    """What the samplers saw: cores, memory, GPUs."""
+    """Counters of the samplers: cores, memory, GPUs."""
     if not samples:
         return
     yield from process(MACHINE, "the machine, as sampled", -1001)

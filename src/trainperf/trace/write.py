@@ -14,13 +14,12 @@ import msgspec
 
 import trainperf
 from trainperf import store
+from trainperf.child.timing.tracing import WHAT
 from trainperf.model import Event, Recording, TraceFile
 from trainperf.model.words import count
-from trainperf.trace import left, tracks
+from trainperf.trace import tracer_files, tracks
 from trainperf.trace.events import Clock, TraceEvent, in_order
 
-WHAT = "a trace of a few steps"
-"""As the observed process calls it where it says why there is none."""
 LEVEL = 5
 """Of the compression: a trace of 80 MB takes two seconds, to a twentieth of its size."""
 
@@ -106,21 +105,21 @@ class _Trace:
             self.notes += [f"{said}{note}" for note in steps.get("notes", ())]
             try:
                 found = self._of_the_tracer(steps, clock, said)
-            except left.Unreadable as error:
+            except tracer_files.Unreadable as error:
                 self.notes.append(f"{said}the tracer's own events are not in it: {error}")
                 continue
-            self._events += left.numbered(found, rank) if several else found
+            self._events += tracer_files.numbered(found, rank) if several else found
         self._events += tracks.of_machine(self.recording.samples, clock)
 
     def _of_the_tracer(self, steps: Event, clock: Clock, said: str) -> list[TraceEvent]:
         if not steps.get("events"):
             return []
-        trace = left.read(Path(steps["events"]))
+        trace = tracer_files.read(Path(steps["events"]))
         if len(self.traced) == 1:
-            self._head = {key: trace[key] for key in left.KEPT if key in trace}
-        events = left.on_our_clock(trace["traceEvents"], steps, clock)
-        most = left.MOST_EVENTS // len(self.traced)
-        found, kept = left.fitting(events, steps, most, clock)
+            self._head = {key: trace[key] for key in tracer_files.KEPT if key in trace}
+        events = tracer_files.on_our_clock(trace["traceEvents"], steps, clock)
+        most = tracer_files.MOST_EVENTS // len(self.traced)
+        found, kept = tracer_files.fitting(events, steps, most, clock)
         if kept < len(steps["steps"]):
             self.notes.append(
                 f"{said}the tracer saw {len(events):,} events, more than fit; kept are those of "
@@ -129,7 +128,7 @@ class _Trace:
         return found
 
     def whole(self) -> dict[str, Any]:
-        """What is written."""
+        """The trace as the file has it."""
         return {
             "displayTimeUnit": "ms",
             **self._head,
@@ -159,7 +158,7 @@ class _Trace:
 
 
 def _steps(events: Sequence[Event]) -> Event | None:
-    """What a process says of the steps that it traced."""
+    """The steps that a process traced."""
     return next((one for one in events if one["e"] == "traced_steps" and one["steps"]), None)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Run
+from trainperf.model import Event, Run
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import Costs
@@ -45,8 +45,17 @@ def nothing(measured: Sequence[Measured]) -> float:
 
 
 def start_of(leg: Leg) -> Start | None:
-    """What a leg took from its start to its first update of the weights, without waiting."""
-    for event in leg.trained:
-        if event["e"] == "first_update":
-            return Start(float(event["t"]) - leg.started_s - leg.waited_s, event.get("cpu"))
-    return None
+    """What a leg took from its start to its first update, and to its slices, without waiting."""
+    first = next((one for one in leg.trained if one["e"] == "first_update"), None)
+    if first is None:
+        return None
+    start = Start(_since(leg, first), first.get("cpu"))
+    ready = next((one for one in leg.trained if one["e"] == "leg"), None)
+    if ready is None:
+        return start
+    steps = float(ready["steps"]) * leg.work_per_step
+    return replace(start, ready_s=_since(leg, ready), steps=steps, cpu_s=ready["cpu"])
+
+
+def _since(leg: Leg, event: Event) -> float:
+    return float(event["t"]) - leg.started_s - leg.waited_s

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, Run
@@ -15,7 +16,11 @@ from trainperf.rewrite import default_reader
 from trainperf.trial.epochs import epoch_of
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
+OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
+
+WORK = "samples_per_step"
+"""Key of a finding's data: how many times the samples of a step each step holds once it is made."""
 
 Write = Callable[[Sequence[str]], Written]
 """Writes the edits of the fixes with these ids, together."""
@@ -111,6 +116,8 @@ def candidates(
             reason = NO_EDIT
         elif fix is not None and fix.between_epochs and epoch_of(finding) is None:
             reason = BETWEEN
+        elif finding.data.get("outside"):
+            reason = OUTSIDE
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))
             continue
@@ -147,12 +154,14 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
     if len(choices) < 2:
         return [("", finding)]
     return [
-        (
-            ", ".join(f"{name}={value}" for name, value in choice.items()),
-            replace(finding, data={**finding.data, **choice}),
-        )
-        for choice in choices
+        (_name(choice), replace(finding, data={**finding.data, **choice})) for choice in choices
     ]
+
+
+def _name(choice: Mapping[str, Any]) -> str:
+    """What a way is called: by its values, but for what only says what a step then holds."""
+    named = {name: value for name, value in choice.items() if name != WORK} or choice
+    return ", ".join(f"{name}={value}" for name, value in named.items())
 
 
 def together(
@@ -184,7 +193,7 @@ def together(
         bound=bounds[0] if len(ids) == 1 else None,
         warm_up_epochs=epochs,
         compiles=any(fixes[one].compiles for one in ids if one in fixes),
-        work=math.prod(float(one.data.get("samples_per_step", 1.0)) for one in named),
+        work=math.prod(float(one.data.get(WORK, 1.0)) for one in named),
     )
 
 

@@ -15,6 +15,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Leg,
+    Length,
     Outcome,
     Patch,
     Ratio,
@@ -26,9 +27,10 @@ from trainperf.run.caches import filled
 from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
+from trainperf.trial.experiments import of_another
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
-from trainperf.trial.outcome import Baseline, Measured
+from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
@@ -40,10 +42,12 @@ Engine = SideBySide | OneAfterAnother
 @dataclass(frozen=True)
 class Tried:
     """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
+    `sources` are the files that it changes, by path, as it leaves them.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
-    `choices` are the findings of kept fixes that could be made in several ways, by id,
-    with the best way.
+    `choices` are the findings of fixes that pay and could be made in several ways, by id,
+    with the best way. `apart` are the trials of fixes that pay and make another experiment of the
+    script, each with the patch that holds this fix alone.
     """
 
     trying: Trials
@@ -51,9 +55,11 @@ class Tried:
     control: Control | None = None
     stack: Stack | None = None
     patch: Patch | None = None
+    sources: Mapping[str, bytes] = field(default_factory=dict)
     own_s: float | None = None
     step_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
+    apart: tuple[tuple[Trial, Patch], ...] = ()
 
 
 def try_fixes(
@@ -123,12 +129,15 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     late = [one for one in measured if one.late]
     budget = subject.deadline - subject.began
     needed = None if not late or clock.interrupted() else _needed(planned, spent, budget)
-    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed))
+    length = subject.evidence.length_
+    steps = length.steps if isinstance(length, Length) else None
+    sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
     stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
-    baseline = engine.baseline()
+    baseline, written = engine.baseline(), edits.write(stacked.fixes)
+    apart = of_another(found.values(), measured, planned.chosen, baseline)
     return Tried(
         trying=Trials(
             planned.how.mode,
@@ -138,10 +147,12 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
         stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg),
-        patch=edits.write(stacked.fixes).patch,
+        patch=written.patch,
+        sources=written.contents,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
         choices=sorted_out.choices,
+        apart=tuple((one, edits.write((one.fix,)).patch) for one in apart),
     )
 
 
@@ -189,6 +200,7 @@ def _stack(
     batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
+    held = 0.0
     if leg is not None and leg.epoch is not None:  # its steps hold the start of the input
         held = leg.epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
         between = max(0.0, (between or 0.0) - held)
@@ -206,7 +218,17 @@ def _stack(
         after_samples_per_s=batch / after if batch else None,
         before_epoch_s=steps * before + between if steps and between is not None else None,
         after_epoch_s=steps * after + between if steps and between is not None else None,
+        once_seconds=_once(stacked, baseline),
+        held_s=held,
     )
+
+
+def _once(stacked: Stacked, baseline: Baseline) -> float | None:
+    """What the stack costs once, compared with the unchanged script; 0 within starts' spread."""
+    if stacked.start is None or baseline.start is None or stacked.ratio is None:
+        return None
+    more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)
+    return more if abs(more) >= max(ONE_OFF_S, baseline.start_spread_s) else 0.0
 
 
 def _interaction(stacked: Stacked, whole: Ratio, found: dict[str, Trial]) -> float | None:

@@ -28,11 +28,21 @@ only held up by others has none."""
 
 @dataclass(frozen=True)
 class Start:
-    """From the start of a process to its first update of the weights: seconds, and how many of
-    them it computed, on all cores and with the processes it waited for; None if not known."""
+    """From the start of a process to its first update of the weights, in seconds.
+
+    `ready_s` passed until its first slice, after a warm-up of `steps` steps of the unchanged
+    script's size; None where it did not come to that. `cpu_s` are the seconds that it computed
+    until then, on all cores and with the processes it waited for; None if not known.
+    """
 
     seconds: float
     cpu_s: float | None = None
+    ready_s: float | None = None
+    steps: float = 0.0
+
+    def lead_s(self, step_s: float) -> float:
+        """Seconds beyond its steady steps of `step_s`: what a training takes once."""
+        return self.seconds if self.ready_s is None else self.ready_s - self.steps * step_s
 
 
 @dataclass(frozen=True)
@@ -83,14 +93,15 @@ def baseline(
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
     known = [one for one in starts if one is not None]
+    step_s = statistics.median(one.seconds / one.work for one in slices)
     return Baseline(
-        step_s=statistics.median(one.seconds / one.work for one in slices),
+        step_s=step_s,
         own_s=statistics.median(one.own_s / one.steps for one in slices),
         losses=losses,
         band=band,
         control=control,
         start=_mean(known),
-        start_spread_s=_spread([one.seconds for one in known]),
+        start_spread_s=_spread([one.lead_s(step_s) for one in known]),
     )
 
 
@@ -197,7 +208,7 @@ def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, in
     start, usual = measured.start, baseline.start
     if start is None or usual is None or measured.ratio is None:
         return None, None
-    extra = start.seconds - usual.seconds
+    extra = more_once(start, usual, baseline.step_s, measured.ratio.speedup)
     saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
     if extra < max(ONE_OFF_S, 2 * baseline.start_spread_s) or saved <= 0:
         return None, None
@@ -207,14 +218,33 @@ def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, in
     return extra, math.ceil(extra / saved)
 
 
+def more_once(start: Start, usual: Start, step_s: float, speedup: float) -> float:
+    """Seconds that a changed script takes once, more than the unchanged one of `step_s` a step.
+
+    Compiling, filling a cache, starting workers: all up to its slices that is not `speedup`
+    times as fast as the unchanged script's steps.
+    """
+    if start.ready_s is None or usual.ready_s is None:
+        return start.seconds - usual.seconds
+    return start.lead_s(step_s / speedup) - usual.lead_s(step_s)
+
+
 def _mean(starts: Sequence[Start]) -> Start | None:
     if not starts:
         return None
-    computed = [one.cpu_s for one in starts if one.cpu_s is not None]
     return Start(
         statistics.fmean(one.seconds for one in starts),
-        statistics.fmean(computed) if computed else None,
+        _mean_of(one.cpu_s for one in starts),
+        _mean_of(one.ready_s for one in starts),
+        statistics.fmean(one.steps for one in starts),
     )
+
+
+def _mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean, None where any is missing."""
+    known = list(values)
+    told = [one for one in known if one is not None]
+    return statistics.fmean(told) if len(told) == len(known) else None
 
 
 def _spread(values: Sequence[float]) -> float:

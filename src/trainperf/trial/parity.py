@@ -137,10 +137,11 @@ def judge(
 
     EXACT and ENVIRONMENT must be equal to rounding, NUMERICS close; where the script
     does not repeat itself (`band`), its own distance is allowed too. SEMANTICS is not
-    judged by losses.
+    judged by losses, as long as they are numbers.
     """
     if equivalence is Equivalence.SEMANTICS:
-        return Parity(None, "changes the experiment; losses not compared")
+        broken = baseline and candidate and _not_finite("loss", baseline, candidate)
+        return broken or Parity(None, "changes the experiment; losses not compared")
     if baseline is None or candidate is None:
         return Parity(None, "no loss could be seen")
     judged = Parity(None, "no loss could be seen")

@@ -10,7 +10,7 @@ from trainperf.model import Outcome, Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.outcome import Baseline, Measured, floor
+from trainperf.trial.outcome import Baseline, Measured, Start, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
@@ -31,12 +31,13 @@ class Dropped:
 class Stacked:
     """The fixes that go into the patch, what they give together, and who was dropped.
 
-    `ratio` is None where there are no fixes.
+    `ratio` is None where there are no fixes; `start` is how long they took to start.
     """
 
     fixes: tuple[str, ...]
     ratio: Ratio | None
     dropped: Mapping[str, Dropped] = field(default_factory=dict)
+    start: Start | None = None
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -123,7 +124,7 @@ class _Pile:
                 if measured is not None and self._is_sound(measured, candidate):
                     fixes, last = self.kept, measured
         dropped = {name: why for name, why in self.dropped.items() if name not in fixes}
-        return Stacked(fixes, last.ratio, dropped)
+        return Stacked(fixes, last.ratio, dropped, last.start)
 
     def _stacks(self, names: Sequence[str]) -> list[Candidate]:
         """This stack and the first, the first two, … of `names`; some may not fit."""

@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, trial
+from trainperf.trial.turns import AS_GOOD
+
+PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
+"""Outcomes of what may be written: in the patch, or by its name."""
 
 APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` makes it"
 
@@ -18,7 +22,7 @@ class SortedOut:
 
     `best` is the trial of each fix by its id, of several variants the best; `others` are
     those of the rest. `winners` are the kept ones as they go on the stack, and `choices`
-    their findings with the variant that won.
+    the findings with the variant that is the best, of all that had several.
     """
 
     best: Mapping[str, Trial]
@@ -32,20 +36,26 @@ def sort_out(
     candidates: Sequence[Candidate],
     baseline: Baseline,
     why_late: str,
+    steps: int | None = None,
 ) -> SortedOut:
-    """Judge each candidate, and of the variants of a fix choose the fastest that is kept."""
+    """Judge each candidate, and of the variants of a fix choose the fastest that is kept.
+
+    `steps` are those of the whole training, None where its length is not known: what costs more
+    once than so many steps save is not kept.
+    """
     best: dict[str, tuple[Trial, Measured, Candidate]] = {}
     others: list[Trial] = []
     for one, candidate in zip(measured, candidates, strict=True):
         fix = candidate.fixes[0]
         found = trial(one, candidate.equivalence, candidate.bound, baseline, why_late)
         found = replace(found, fix=fix, variant=candidate.variant)
+        found = _in_the_whole_training(found, steps)
         if candidate.apart and found.kept:
             found = replace(found, outcome=Outcome.CHANGES, reason=APART.format(fix), kept=False)
         before = best.get(fix)
         if before is None:
             best[fix] = found, one, candidate
-        elif _rank(found) > _rank(before[0]):
+        elif _beats(found, before[0]):
             others.append(_beaten(before[0], found))
             best[fix] = found, one, candidate
         else:
@@ -57,17 +67,43 @@ def sort_out(
         winners=tuple(replace(one, name=fix) for fix, (_, one, _) in kept.items()),
         choices={
             fix: candidate.finding
-            for fix, (_, _, candidate) in kept.items()
-            if candidate.finding is not None
+            for fix, (found, _, candidate) in best.items()
+            if candidate.finding is not None and found.outcome in PAYS
         },
     )
 
 
+def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
+    """The trial as it stands for a training of so many steps."""
+    even = found.break_even_steps
+    if not found.kept or steps is None or even is None or even <= steps:
+        return found
+    reason = (
+        f"the {found.one_off_s:.1f} s that it costs once are earned back after {even:,} steps, "
+        f"and this training has {steps:,}"
+    )
+    return replace(found, outcome=Outcome.LOSES, reason=reason, kept=False)
+
+
+def _beats(found: Trial, best: Trial) -> bool:
+    """Whether a way is better than the best of those before it.
+
+    Of ways that change the experiment the ones before change it less: more of it must pay.
+    """
+    if found.outcome is best.outcome is Outcome.CHANGES:
+        return (found.speedup or 0.0) > AS_GOOD * (best.speedup or 0.0)
+    return _rank(found) > _rank(best)
+
+
 def _rank(found: Trial) -> tuple[bool, float]:
-    return found.kept, found.speedup or 0.0
+    return found.outcome in (Outcome.KEPT, Outcome.CHANGES), found.speedup or 0.0
 
 
 def _beaten(found: Trial, by: Trial) -> Trial:
+    if found.outcome is Outcome.CHANGES:
+        more = (by.speedup or 0.0) > (found.speedup or 0.0)
+        gives = "gives more" if more else "gives hardly less, and changes less"
+        return replace(found, reason=f"{by.variant} {gives}")
     if not found.kept:
         return found
     return replace(found, outcome=Outcome.REDUNDANT, reason=f"{by.variant} gives more", kept=False)

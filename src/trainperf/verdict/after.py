@@ -12,7 +12,7 @@ from trainperf.verdict.healthy import tried
 from trainperf.verdict.verdict import SIDES, side_of, verdict
 
 PROMISE = re.compile(r"[,;] (and it|and|it) could run up to \S+ as fast")
-"""What a verdict says of a finding before it was tried."""
+"""The words of a verdict on a finding that was not tried yet."""
 
 TOUCH = 1.005
 """A measurement this close above a bound is within what either is rounded to."""

@@ -18,7 +18,7 @@ LOADER_STAGES = {
     "inter-process copy": "batches to come over from the worker processes",
     "pin": "batches to be copied into pinned memory",
 }
-"""What a loop over a `DataLoader` waits for, by the stage that takes longest."""
+"""The words for why a `DataLoader` is late, by the stage that takes longest."""
 
 
 def input_culprit(evidence: Evidence) -> str:

@@ -68,7 +68,8 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
 
 def tried(trials: Sequence[Trial]) -> str:
     """What trying came to where nothing was kept: "; 2 changes were tried …"; "" without any."""
-    names = list(dict.fromkeys(one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED))
+    but = (Outcome.NOT_TRIED, Outcome.CHANGES)
+    names = list(dict.fromkeys(one.fix for one in trials if one.outcome not in but))
     if not names:
         return ""
     if len(names) == 1:

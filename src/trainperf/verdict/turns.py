@@ -18,10 +18,10 @@ PLACES = {
     "evaluation": "what passes from one evaluation to the next",
     "step": "each step",
 }
-"""What a turn is called in a sentence."""
+"""A turn's name in a sentence."""
 
 CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
-"""What is a method of the model."""
+"""Methods of a Keras model."""
 
 
 def mostly_outside(
@@ -85,4 +85,4 @@ OTHERS = {
     "epoch end": "validation and callbacks of `fit`",
     "other": "other work of the script",
 }
-"""What time is spent on where it has no name of the script's own."""
+"""Names of work that has none in the script."""

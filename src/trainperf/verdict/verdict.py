@@ -19,7 +19,7 @@ from trainperf.model import (
     Trial,
     Verdict,
 )
-from trainperf.verdict import outside, torch
+from trainperf.verdict import surroundings, torch
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.healthy import sound
 from trainperf.verdict.probable import hedged, probably
@@ -73,7 +73,7 @@ def verdict(
             return Verdict("none", beside, utilization, grade="not examined")
         return sound(evidence, trials)
     if bottleneck != "environment":
-        text += outside.also_stopped(evidence, findings)
+        text += surroundings.also_stopped(evidence, findings)
     if bottleneck != "environment" and _noise(evidence, bottleneck) > NOISY:
         return Verdict(bottleneck, hedged(text, evidence), utilization, grade="probable")
     return Verdict(bottleneck, text, utilization)
@@ -128,14 +128,14 @@ def _timed(
     if utilization is None:
         return _without_resident(evidence, findings)
     if evidence.input_bound:
-        return outside.storage_bound(evidence, findings) or _input(evidence)
+        return surroundings.storage_bound(evidence, findings) or _input(evidence)
     for judge in (_eager, _host, _tracing, torch.outside):
         found = judge(evidence)
         if found is not None:
             return found
     if utilization < INPUT_BOUND_BELOW:
-        return outside.counted(evidence, findings)
-    if (found := outside.held_back(evidence, findings)) is not None:
+        return surroundings.counted(evidence, findings)
+    if (found := surroundings.held_back(evidence, findings)) is not None:
         return found
     return "model", _model(evidence, findings, utilization)
 
@@ -214,8 +214,8 @@ def _host(evidence: Evidence) -> tuple[Bottleneck, str] | None:
         return None
     # Where the machine was slower while resident steps ran, so was the host's part of them.
     share = host / max(real, evidence.times.resident, host)
-    if share < HOST_SHARE:
-        return None
+    if share < HOST_SHARE or (1 - evidence.utilization > share and not evidence.waiting_is_real):
+        return None  # more of it may be waiting, of which less than half is sure
     keras = evidence.framework.keras is not None
     culprit = "callbacks, logging and Keras's own Python" if keras else "callbacks and logging"
     for cost in evidence.callbacks:

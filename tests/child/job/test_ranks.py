@@ -132,7 +132,7 @@ def test_a_block_that_is_taken_twice_ends_at_a_step_that_all_ranks_know(tmp_path
     planned = plan._ends - plan._entered - plan.block.settle
     ends = plan.begun
     plan.block.steps -= 1  # this rank left a step out of its times that others did not
-    plan.twice()
+    plan.repeat_doubled()
     assert not plan.settling
     plan.begin_if_settled()
     while not plan.arrived():

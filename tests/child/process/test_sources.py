@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 
 import pytest
 
-from trainperf.child.process import frames
+from trainperf.child.process import frames, turns
 from trainperf.child.process.sources import Overlay, install
 
 
@@ -139,10 +139,10 @@ def test_a_call_site_is_measured_in_the_patched_text(laid_over, tmp_path):
 def test_loops_are_looked_for_in_the_patched_text(laid_over, tmp_path):
     (tmp_path / "over_f.py").write_text("x = 1\n")
     laid_over(
-        over_f=b"def f(frames):\n    for epoch in range(2):\n        for batch in [1]:\n"
-        b"            yield frames.another_turn()\n"
+        over_f=b"def f(turns):\n    for epoch in range(2):\n        for batch in [1]:\n"
+        b"            yield turns.another_turn()\n"
     )
-    assert list(importlib.import_module("over_f").f(frames)) == [True, False]
+    assert list(importlib.import_module("over_f").f(turns)) == [True, False]
 
 
 def test_io_open_is_pythons_own_but_while_a_traceback_is_printed(laid_over, tmp_path, capsys):

@@ -13,7 +13,7 @@ import pytest
 
 from trainperf.child.shield import tensorflow, torch, writers
 from trainperf.child.shield.changes import Changes, mend_renames
-from trainperf.child.shield.files import Files, Over
+from trainperf.child.shield.files import Files, StandIn
 from trainperf.child.shield.modules import WRITING
 from trainperf.child.shield.writers import Scratch
 from trainperf.child.shield.writing import Writing
@@ -200,7 +200,7 @@ def test_a_new_file_in_a_removed_folder_is_alone_in_it(files, scratch, user):
 
 def test_over_shows_the_rest_of_what_it_stands_for():
     inner = SimpleNamespace(a=1, b=2)
-    over = Over(inner, a=3)
+    over = StandIn(inner, a=3)
     assert (over.a, over.b) == (3, 2)
 
 

@@ -11,14 +11,14 @@ import pytest
 from observing import patient
 from trainperf.child.tensorflow.strategies import hooks, sharding
 from trainperf.child.tensorflow.strategies.exchange import Exchange
-from trainperf.child.tensorflow.strategies.scopes import Strategies, world
-from trainperf.child.tensorflow.strategies.told import (
+from trainperf.child.tensorflow.strategies.facts import (
     Built,
     described,
     operations,
     replicas,
     worker_hosts,
 )
+from trainperf.child.tensorflow.strategies.scopes import Strategies, world
 
 
 class CollectiveAllReduce:

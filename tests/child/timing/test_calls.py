@@ -57,3 +57,18 @@ def test_a_call_that_raises_is_counted_and_raises(calls: Calls) -> None:
     with pytest.raises(ValueError, match="no such input"):
         calls.counting("predict")(fails)()
     assert calls.take()[0]["n"] == 1
+
+
+def test_the_most_samples_a_line_was_given_are_kept(watcher: Any, calls: Calls) -> None:
+    predict = calls.counting("predict", lambda args, kwargs: args[0])(lambda given: None)
+    for given in (1, 8, 3):
+        predict(given)
+    (one,) = calls.take()
+    assert one["rows"] == 8
+
+
+def test_samples_that_were_not_seen_once_are_not_known(watcher: Any, calls: Calls) -> None:
+    predict = calls.counting("predict", lambda args, kwargs: args[0])(lambda given: None)
+    for given in (1, None, 3):
+        predict(given)
+    assert [one["rows"] for one in calls.take()] == [None]

@@ -136,14 +136,14 @@ def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(
     losses: Losses, process: FakeProcess
 ) -> None:
     for update in range(1, 5001):
-        losses.saw(update, float(update))
+        losses.keep(update, float(update))
     kept = written(losses, process)
     assert len(kept) <= MOST
     assert set(range(1, ALWAYS + 1)) <= set(kept)
     stride = 16
     assert set(range(stride, 5001, stride)) <= set(kept)
     assert kept[4096] == 4096.0
-    losses.saw(5001, 1.0)
+    losses.keep(5001, 1.0)
     assert written(losses, process) == {5001: 1.0}, "after a pause all are kept again"
 
 

@@ -35,8 +35,8 @@ class Tracer:
     def step_ends(self) -> None:
         self._do("ends")
 
-    def aside(self) -> None:
-        self._do("aside")
+    def trace_passes(self) -> None:
+        self._do("passes")
 
     def stop(self) -> int:
         self._do("stop")
@@ -47,8 +47,8 @@ class Tracer:
         self.folder = folder
         return {"events": f"{folder}/{name}.json", "mark": "step ", "notes": ["it is told"]}
 
-    def instead(self) -> None:
-        self._do("instead")
+    def trace_passes_alone(self) -> None:
+        self._do("passes alone")
 
     def _do(self, what: str) -> None:
         self.told.append(what)
@@ -65,7 +65,7 @@ class Driver(FakeProcess):
         self.world: Any = None
         self.process = self
         self.step_s = STEP_S
-        self.device = SimpleNamespace(later=False)
+        self.device = SimpleNamespace(asynchronous=False)
         self.plan = SimpleNamespace(step_estimate=lambda: self.step_s, slow=False)
 
     def tracer(self) -> Tracer | None:
@@ -109,7 +109,7 @@ def test_the_scripts_own_profiler_is_left_alone() -> None:
     driver = Driver(tracer := Tracer("the script's own profiler is on"))
     assert run(driver) == tracing.SETTLE_STEPS
     assert missing(driver) == [(tracing.WHAT, "the script's own profiler is on")]
-    assert tracer.told == ["instead"], "what the verdict rests on is taken by itself"
+    assert tracer.told == ["passes alone"], "what the verdict rests on is taken by itself"
     assert not driver.off
 
 
@@ -119,7 +119,7 @@ def test_steps_for_which_there_is_no_time_are_not_traced() -> None:
     driver.step_s = 8.0
     assert run(driver) == 0
     assert missing(driver) == [(tracing.WHAT, "too little time was left")]
-    assert tracer.told == ["instead"]
+    assert tracer.told == ["passes alone"]
 
 
 def test_a_step_that_no_viewer_could_show_is_not_traced() -> None:
@@ -136,7 +136,7 @@ def test_a_tracer_that_fails_is_stopped_and_a_reason(fails: str) -> None:
     driver._lenient = True
     run(driver)
     assert missing(driver) == [(tracing.WHAT, f"RuntimeError: cannot {fails}")]
-    assert tracer.told[-1] == "instead"
+    assert tracer.told[-1] == "passes alone"
     assert tracer.told.count("start") <= tracer.told.count("stop") + (fails == "start")
 
 
@@ -148,7 +148,7 @@ def test_after_steps_that_settle_and_one_for_the_tracer_five_are_kept() -> None:
     assert run(driver) == tracing.SETTLE_STEPS + 1 + tracing.STEPS
     kept = [word for n in range(tracing.STEPS) for word in (f"step {n}", "ends")]
     first = ["start", "step 0", "ends", "stop"]
-    assert tracer.told == [*first, "start", *kept, "aside", "stop", "save"]
+    assert tracer.told == [*first, "start", *kept, "passes", "stop", "save"]
     [event] = driver.record.of("traced_steps")
     assert [one["n"] for one in event["steps"]] == [0, 1, 2, 3, 4]
     for one in event["steps"]:
@@ -164,7 +164,7 @@ def test_after_steps_that_settle_and_one_for_the_tracer_five_are_kept() -> None:
 
 def test_on_a_device_that_runs_later_steps_that_are_not_kept_fill_its_queue_again() -> None:
     driver = Driver(tracer := Tracer())
-    driver.device.later = True
+    driver.device.asynchronous = True
     assert run(driver) == 2 * tracing.SETTLE_STEPS + 1 + tracing.STEPS
     again = tracer.told.index("start", 1)
     assert tracer.told[again : again + 2] == ["start", "step 0"]
@@ -203,7 +203,7 @@ def test_a_loop_that_ends_meanwhile_leaves_what_was_traced() -> None:
     assert len(event["steps"]) == 2
     assert event["notes"][0] == "the script ended: 2 of the steps were traced"
     assert tracer.told[-2:] == ["stop", "save"]
-    assert "aside" not in tracer.told
+    assert "passes" not in tracer.told
     assert not one.boundary()
 
 

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from emulation import fake_cuda  # noqa: E402
 from fakes import FakeProcess  # noqa: E402
 from trainperf.child.timing.device.clock import Mark  # noqa: E402
-from trainperf.child.torch.device import TorchDevice  # noqa: E402
+from trainperf.child.torch.clock import TorchClock  # noqa: E402
 from trainperf.child.torch.step import detail, hooks, products  # noqa: E402
 from trainperf.child.torch.step.detail import Detail  # noqa: E402
 from trainperf.evidence.torch import _read  # noqa: E402
@@ -66,7 +66,7 @@ class Run:
         self.process = FakeProcess(clock=time.perf_counter)
         self.loops = SimpleNamespace(
             process=self.process,
-            device=TorchDevice(time.perf_counter),
+            device=TorchClock(time.perf_counter),
             model_calls={},
             shapes={},
             set_to_none={},

@@ -97,14 +97,6 @@ def watched(loops: TorchLoops, cls: Any) -> Any:
     return cls()
 
 
-@pytest.fixture
-def leg(watcher, loops) -> Losses:
-    watcher.settings["leg"] = {"warm_up_steps": 4}
-    watcher.losses = loops.losses = Losses(watcher)  # type: ignore[arg-type]
-    watcher.settings["leg"] = None  # no slices
-    return loops.losses
-
-
 def written(watcher: Watcher) -> dict[int, float]:
     watcher.losses.flush()
     return seen(watcher)

@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 
 from looping import Watcher  # noqa: E402
 from processes import soon  # noqa: E402
-from trainperf.child.timing.losses import Losses  # noqa: E402
 from trainperf.child.torch.loops import WITHOUT_OPTIMIZER, TorchLoops  # noqa: E402
 
 
@@ -125,14 +124,6 @@ def test_a_graph_is_told_once_when_it_was_compiled(loops, monkeypatch):
 
 
 # ----------------------------------------------------------------- losses, in legs
-
-
-@pytest.fixture
-def leg(watcher, loops) -> Losses:
-    watcher.settings["leg"] = {"warm_up_steps": 4}
-    watcher.losses = loops.losses = Losses(watcher)  # type: ignore[arg-type]
-    watcher.settings["leg"] = None  # no slices
-    return loops.losses
 
 
 def written(watcher: Watcher, kind: str = "loss") -> dict[int, float]:

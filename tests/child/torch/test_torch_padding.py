@@ -67,3 +67,35 @@ def test_features_end_with_zeros() -> None:
     found = recorded({"x": batch})
     assert found is not None
     assert found["lengths"] == [6] * 8
+
+
+def test_where_the_sequences_are_is_recorded_with_what_goes_along_with_them() -> None:
+    rows = tokens(5, 7, 3, 4, 10, 2, 9, 1, pad=-1)
+    found = recorded([torch.zeros(8), rows, torch.zeros(8, 20, 3), torch.zeros(8, 5)])
+    assert found is not None
+    assert found["place"] == {
+        "kind": "list", "at": 1, "along": [1, 2], "value": -1, "features": False
+    }  # fmt: skip
+    named = recorded({"ids": rows, "mask": (rows >= 0).long(), "label": torch.zeros(8)})
+    assert named is not None
+    assert named["place"]["kind"] == "dict"
+    assert named["place"]["along"] == ["ids", "mask"]
+
+
+def test_sequences_within_nested_batches_have_no_place() -> None:
+    found = recorded({"inputs": {"ids": tokens(5, 7, 3, 4, 10, 2, 9, 1)}})
+    assert found is not None
+    assert found["place"] is None
+
+
+def test_a_model_that_fails_without_the_padding_leaves_that_open() -> None:
+    class Failing(Driver):
+        process = property(lambda self: self)
+
+        def failed(self, what: str, error: Exception) -> None:
+            self.error = error
+
+    driver = Failing(tokens(5, 7, 3, 4, 10, 2, 9, 1))
+    padding.record(driver, lambda _: 1 // 0 > 0)
+    assert driver.written[0]["masked"] is None
+    assert isinstance(driver.error, ZeroDivisionError)

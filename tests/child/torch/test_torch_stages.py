@@ -133,6 +133,30 @@ def test_a_generator_that_the_dataset_draws_from_is_shared_state():
     assert "shared_state" not in unused.loader_facts
 
 
+@pytest.mark.parametrize(
+    ("dataset", "repeats"),
+    [
+        (Slow(), True),
+        (Slow(draw=lambda: random.random()), False),
+        (Subset(Slow(), [3, 4, 5, 6]), True),
+        (Stream(), None),
+    ],
+)
+def test_items_are_made_again_to_see_whether_they_repeat(dataset, repeats):
+    assert taken(DataLoader(dataset, batch_size=2)).loader_facts["repeats"] is repeats
+
+
+def test_items_that_another_generator_changes_do_not_repeat():
+    """One that is no part of the dataset, and no global stream."""
+    rng = np.random.default_rng(1)
+
+    class Noisy(Slow):
+        def __getitem__(self, index):
+            return torch.full((8,), float(rng.normal()))
+
+    assert taken(DataLoader(Noisy(), batch_size=2)).loader_facts["repeats"] is False
+
+
 def test_items_made_on_one_core_need_one_thread():
     spin = lambda: sum(range(20_000))  # noqa: E731
     assert taken(DataLoader(Slow(draw=spin))).loader_facts["item_threads"] == 1

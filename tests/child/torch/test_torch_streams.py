@@ -77,7 +77,7 @@ class Marks:
     """Marks on the stream in use, as on the one that a step computes on."""
 
     name = "the emulated GPU's events"
-    later = True
+    asynchronous = True
     marks = True
 
     def __init__(self, gpu: Gpu) -> None:

@@ -13,8 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from looping import Record  # noqa: E402
-from trainperf.child.torch.step import trace  # noqa: E402
-from trainperf.child.torch.step.traced import PASS  # noqa: E402
+from trainperf.child.torch.step import pass_trace  # noqa: E402
+from trainperf.child.torch.step.operator_times import PASS  # noqa: E402
 from trainperf.child.torch.step.tracer import TorchTracer  # noqa: E402
 
 
@@ -46,7 +46,7 @@ def traced(one: Any, model: Any, x: Any, steps: int = 2) -> int:
         one.step_begins(number)
         step(model, x)
         one.step_ends()
-    one.aside()
+    one.trace_passes()
     return int(one.stop())
 
 
@@ -105,8 +105,8 @@ def test_what_the_verdict_rests_on_is_read_from_the_same_trace(tmp_path):
     names = [each["name"] for each in json.loads((tmp_path / "t.json").read_text())["traceEvents"]]
     [event] = one._driver.record.events
     assert event["e"] == "torch_trace"
-    assert event["passes"] == trace.PASSES
-    assert names.count(PASS) == 1 + trace.PASSES  # the first is not read
+    assert event["passes"] == pass_trace.PASSES
+    assert names.count(PASS) == 1 + pass_trace.PASSES  # the first is not read
     calls = {each["name"]: each["calls"] for each in event["operators"]}
     assert calls["aten::addmm"] == 2, "of each pass, not of the steps before"
 
@@ -117,7 +117,7 @@ def test_without_passes_there_is_a_reason_and_the_steps_are_there_all_the_same(t
     traced(one, model, torch.ones(3, 4))
     assert one.save(str(tmp_path), "t")["events"] == str(tmp_path / "t.json")
     [event] = one._driver.record.events
-    assert (event["e"], event["what"]) == ("missing", trace.WHAT)
+    assert (event["e"], event["what"]) == ("missing", pass_trace.WHAT)
     assert "no training forward" in event["reason"]
 
 
@@ -132,7 +132,7 @@ def test_a_rank_runs_no_model_by_itself(tmp_path):
 def test_where_no_step_was_traced_the_passes_are_by_themselves():
     model = mlp()
     one = tracer(model, torch.ones(3, 4))
-    one.instead()
+    one.trace_passes_alone()
     assert [event["e"] for event in one._driver.record.events] == ["torch_trace"]
 
 
@@ -151,7 +151,7 @@ def test_a_build_that_cannot_trace_kernels_is_not_asked_to_and_that_is_said(tmp_
         pytest.skip("this build of PyTorch can")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert trace.device() is None
+    assert pass_trace.device() is None
     model = mlp()
     one = tracer()
     traced(one, model, torch.ones(3, 4))  # with CUDA's stubs every operator would raise

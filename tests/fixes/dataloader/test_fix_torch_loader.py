@@ -10,7 +10,7 @@ from rewriting import result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.torch_cases import LOADER
-from trainperf.fixes.dataloader._edits import set_setting, set_where_workers
+from trainperf.fixes.dataloader._edits import set_setting
 from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, drained, made, starved
 from trainperf.fixes.dataloader._loader import (
     MOST_WAITING,
@@ -147,7 +147,7 @@ def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them(
     script, (site,) = script_of('loader = ▸DataLoader(data, num_workers=int(env["N"]))◂\n')
 
     with pytest.raises(CannotRewrite, match="may become 0"):
-        set_where_workers(script, site, "persistent_workers", "True", "False")
+        set_setting(script, site, "persistent_workers", "True", without_workers="False")
     assert result(script) is None
 
 

@@ -166,7 +166,6 @@ def _turns(source: str) -> tuple[int, int, int]:
     [
         ("model = ▸wrap(net)◂\n", "wrapped by wrap"),
         ("model = ▸DistributedDataParallel(net, static_graph=flag)◂\n", "where it is chosen"),
-        ("model = ▸DistributedDataParallel(net, **more)◂\n", "**keywords"),
     ],
 )
 def test_a_setting_that_is_chosen_elsewhere_stays(text: str, reason: str) -> None:

@@ -1,10 +1,9 @@
 """Elementwise work and norms on large tensors, between small linear layers."""
 
 import torch
-from planted import DEVICE, Steps, parser
+from planted import DEVICE, Steps, batches, parser
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
 
 options = parser.parse_args()
 ROWS, WIDTH = 65_536, 512
@@ -23,12 +22,10 @@ class Block(nn.Module):
 
 model = nn.Sequential(*(Block() for _ in range(8)), nn.Linear(WIDTH, 1)).to(DEVICE)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
-data = TensorDataset(torch.randn(4 * ROWS, WIDTH, device=DEVICE))
-slices = [slice(n * ROWS, (n + 1) * ROWS) for n in range(4)]
-loader = DataLoader(data, sampler=slices, batch_size=None)
+loader = batches(torch.randn(4 * ROWS, WIDTH, device=DEVICE), ROWS)
 steps = Steps(options.steps)
 for epoch in range(100_000):
-    for (x,) in loader:
+    for x in loader:
         steps.tick()
         optimizer.zero_grad()
         loss = model(x).square().mean()

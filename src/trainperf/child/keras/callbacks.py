@@ -41,7 +41,7 @@ def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
     def make(original: Any) -> Any:
         def pythonify_logs(logs: Any) -> Any:
             driver = loops.training.driver
-            if driver is None or loops.process.off or not loops.device.later:
+            if driver is None or loops.process.off or not loops.device.asynchronous:
                 return original(logs)
             began = loops.process.clock()
             try:
@@ -63,7 +63,7 @@ def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
     costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
     for name in CALLBACK_HOOKS:
         method = getattr(callback, name, None)
-        if method is None or name in vars(callback):
+        if method is None or hasattr(method, "_trainperf_original"):
             continue
         setattr(callback, name, _timing(loops, method, costs, name))
     return callback

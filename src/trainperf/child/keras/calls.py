@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..process import frames
+from ..process import frames, turns
 from ..process.patching import replace
 from ..tensorflow.loops import TensorFlowLoops
 
 VALIDATION = "_use_cached_eval_dataset"
-"""What `fit` gives to `evaluate`, and nobody else does (Keras 2.13 to 3.15)."""
+"""An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
 
 
 def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
@@ -35,7 +35,27 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
 def count_calls(loops: TensorFlowLoops, owner: Any) -> None:
     """Count the calls of a model that do not train it, and their time."""
     for name in ("predict", "predict_on_batch", "test_on_batch"):
-        replace(owner, name, loops.calls.counting(name))
+        replace(owner, name, loops.calls.counting(name, rows))
+
+
+def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    """How many samples `predict(self, x)` is given as arrays; None for all else.
+
+    Datasets and generators have none, and what Keras makes arrays of (lists of numbers, frames)
+    is not looked into.
+    """
+    given = args[1] if len(args) > 1 else kwargs.get("x")
+    if isinstance(given, dict):
+        given = list(given.values())
+    parts = given if isinstance(given, (list, tuple)) else [given]
+    counts = {_samples(one) for one in parts}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _samples(value: Any) -> int | None:
+    if type(value).__name__ not in ("ndarray", "EagerTensor"):
+        return None
+    return int(value.shape[0]) if len(value.shape) else None
 
 
 def time_evaluation(loops: TensorFlowLoops, owner: Any) -> None:
@@ -87,7 +107,7 @@ def remember_call(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             result = original(self, *args, **kwargs)
             driver = loops.training.driver
             if driver is not None and driver.cycles is not None:
-                driver.cycles.fit_ended(frames.loop_around(own=False)[1])
+                driver.cycles.fit_ended(turns.loop_around(own=False)[1])
             elif driver is not None and driver.ending:
                 loops.process.finish()  # what stands after the training must not run
             elif driver is not None and driver.kind == "fit":

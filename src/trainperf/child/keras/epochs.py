@@ -31,7 +31,7 @@ class Epochs:
             if training and driver.resident and driver.wants_more:
                 driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
-            if training and driver.wants_more and (iterator := self.again()) is not None:
+            if training and driver.wants_more and (iterator := self._goes_on()) is not None:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
@@ -83,6 +83,18 @@ class Epochs:
             adapter.on_epoch_end()
         enqueuer.stop()
         return True
+
+    def _goes_on(self) -> Any:
+        """The iterator of the next epoch, which is the same where Keras keeps it.
+
+        So of a dataset that is repeated, in epochs of so many steps.
+        """
+        epoch: Any = self._current
+        endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
+        if not endless or getattr(epoch, "_current_iterator", None) is None:
+            return self.again()
+        epoch._epoch_iterator = epoch._enumerate_iterator()
+        return next(epoch._epoch_iterator)[2]
 
     def again(self) -> Any:
         """Begin another epoch; return its iterator, or None if there is none.

@@ -20,9 +20,9 @@ DEEPEST = 30
 
 
 class LineSampler:
-    """Says every millisecond or two at which lines of the user's each thread stands.
+    """Samples the lines of the user's that each thread stands at, every 2 ms or oftener.
 
-    It looks ten times in what takes `step_s`, as far as it is quick enough. Times are on
+    Ten times in `step_s` where that is oftener, at most every 0.5 ms. Times are on
     `time.monotonic()`. Runs while steps are traced, whose times enter no figure.
     """
 

@@ -18,10 +18,10 @@ from ..process.recorder import Recorder
 from .s3_counts import Bucket, Counts
 
 READING = frozenset({"GetObject", "HeadObject", "ListObjects", "ListObjectsV2"})
-"""What is counted: training reads. Checkpoints that are put there are another matter."""
+"""Operations that are counted: those that read. Checkpoints that are put are another matter."""
 
 QUIET = "not recorded"
-"""What `Recorder.broken` says in a process that helps another one."""
+"""`Recorder.broken` of a process that helps another one."""
 
 _current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
 

@@ -15,7 +15,7 @@ from ..process.patching import replace
 from .s3_counts import Bucket, Counts
 
 CODES = ("SlowDown", "AccessDenied", "NoSuchKey", "NoSuchBucket", "ExpiredToken")
-"""What S3 answers, as far as a message of the library names it."""
+"""S3's error codes that a message of the library may name."""
 
 
 def hook(counts: Counts, module: ModuleType) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from .writers import Scratch, is_remote, text
 
 
-class Over:
+class StandIn:
     """Stands for a module or object, with some of its attributes replaced."""
 
     def __init__(self, inner: Any, **attributes: Any) -> None:
@@ -20,7 +20,7 @@ class Over:
         return getattr(self._inner, name)
 
 
-class Files(Over):
+class Files(StandIn):
     """Stands for a module of file functions, such as `tf.io.gfile`, in a module using it.
 
     Functions that it does not know are those of the module, unchanged.

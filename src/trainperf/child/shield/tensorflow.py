@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .changes import Changes
-from .files import Files, Over
+from .files import Files, StandIn
 from .writers import Scratch
 from .writing import argument
 
@@ -61,7 +61,7 @@ def keras_files(module: Any, scratch: Scratch, changes: Changes) -> None:
 def legacy_files(module: Any, scratch: Scratch, changes: Changes) -> None:
     tf = module.tf
     gfile = Files(tf.io.gfile, scratch)
-    changes.put(module, "tf", Over(tf, io=Over(tf.io, gfile=gfile)))
+    changes.put(module, "tf", StandIn(tf, io=StandIn(tf.io, gfile=gfile)))
 
 
 def checkpoint(module: Any, scratch: Scratch, changes: Changes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from ..process import frames
 
 OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
-"""What Keras's own hooks call, for callbacks written before they had these names."""
+"""Older names of the hooks, which Keras's own call."""
 
 
 def definitions(cls: type) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
-from .device import TensorFlowDevice
+from .clock import TensorFlowClock
 from .retraces import Retraces
 from .strategies import scopes
 from .strategies.exchange import Exchange
@@ -19,13 +19,13 @@ from .strategies.scopes import Strategies
 from .tape import Tape
 
 if TYPE_CHECKING:
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
 
 
 class TensorFlowLoops(Loops):
-    """What the TensorFlow and Keras hooks share; see `hooks.py`.
+    """The state that the hooks of TensorFlow and Keras share; see `hooks.py`.
 
     A step that is one call is a marked function or a `train_function`.
     `gradient_pending` is set from a tape's gradients to the first assignment of a
@@ -38,7 +38,7 @@ class TensorFlowLoops(Loops):
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
-        self.device = TensorFlowDevice(self.process.clock)
+        self.device = TensorFlowClock(self.process.clock)
         self.strategies = Strategies(self.process, Exchange(training))
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}

@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 from . import batches as tf_batches
+from .frozen import frozen
 
 if TYPE_CHECKING:
     from ..timing.loop_drivers import LoopDriver
@@ -72,6 +73,7 @@ def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
             layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
         ],
         "compile_where": compiled,
+        "frozen": frozen(model) if compiled else None,
     }
     facts |= _learning_rate(optimizer)
     if compiled and not facts["jit"]:
@@ -159,8 +161,9 @@ def record_padding(driver: LoopDriver) -> None:
         return
     lengths: list[int] = []
     padded: list[int] = []
+    number = 0
     for batch in batches:
-        for leaf in tf_batches.leaves(batch):
+        for place, leaf in enumerate(tf_batches.leaves(batch)):
             shape: Any = getattr(leaf, "shape", ())
             if len(shape) == 2 and leaf.dtype.is_integer and shape[1] > 4:
                 values = leaf.numpy() != 0
@@ -169,6 +172,7 @@ def record_padding(driver: LoopDriver) -> None:
                     int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
                 ]
                 padded += [int(shape[1])] * len(values)
+                number = place
                 break
     if len(lengths) >= 8:
         driver.record.write(
@@ -176,6 +180,7 @@ def record_padding(driver: LoopDriver) -> None:
             lengths=sorted(lengths),
             padded=sum(padded) / len(padded),
             batch=len(lengths) // len(batches),
+            leaf=number,
         )
 
 

@@ -19,7 +19,7 @@ TOLD = (
     "long_name",
     "memcpy_details",
 )
-"""What is told of an event besides its time, where it has it."""
+"""Statistics of an event that go into the trace beside its times."""
 
 
 def read(path: str) -> Any:

@@ -21,7 +21,7 @@ UNREAD = "the tracer's events are in the profile for TensorBoard only: {error}"
 
 
 class TensorFlowTracer:
-    """What `tf.profiler.experimental` is made of, with marks around each step.
+    """The profiler session behind `tf.profiler.experimental`, with marks around each step.
 
     The functions of that name are not called: those that keep the script's own files away
     would send the profile elsewhere.
@@ -61,7 +61,7 @@ class TensorFlowTracer:
         if mark is not None:
             mark.__exit__(None, None, None)
 
-    def aside(self) -> None:
+    def trace_passes(self) -> None:
         """Nothing else is read from the trace."""
 
     def stop(self) -> int:
@@ -89,7 +89,7 @@ class TensorFlowTracer:
             left["events"] = file
         return left
 
-    def instead(self) -> None:
+    def trace_passes_alone(self) -> None:
         """Nothing of the verdict rests on it."""
 
     def _folder(self, number: int | None = None) -> str:

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
 
 MEASURE_SHARE = 0.2
 """So much of the budget may be over when the last round of timing begins: times only order what
@@ -25,7 +25,7 @@ LACKING = "too little time was left"
 
 
 class Budget:
-    """What the diagnosis may take, by the settings of the observed run.
+    """The time that a diagnosis may take, by the settings of the observed run.
 
     `began` is on `time.monotonic()`. `share` of `whole_s` may be over when the extras
     end: less where `trials` come after. `measure_cap_s` and `extra_cap_s` are limits that
@@ -42,7 +42,7 @@ class Budget:
         self.measure_cap_s: float | None = settings.get("measure_s")
 
     @classmethod
-    def of(cls, driver: Driven) -> Budget:
+    def of(cls, driver: DrivenLoop) -> Budget:
         """The budget that a driver's loop is observed by."""
         return cls(driver.process.settings, driver.clock())
 

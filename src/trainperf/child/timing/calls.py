@@ -12,6 +12,9 @@ from ..process import frames
 if TYPE_CHECKING:
     from ..process.process import Process
 
+Rows = Callable[[tuple[Any, ...], dict[str, Any]], int | None]
+"""How many samples a call is given by its arguments; None where that is not to be seen."""
+
 
 class Calls:
     """Counts the outermost calls on the main thread, by what was called and the user's line."""
@@ -22,35 +25,40 @@ class Calls:
         self._inside = False
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
 
-    def counting(self, what: str) -> Callable[[Any], Any]:
-        """What makes the wrapper of a method named `what` in the report."""
+    def counting(self, what: str, rows: Rows | None = None) -> Callable[[Any], Any]:
+        """What makes the wrapper of a method named `what` in the report.
+
+        `rows` says of the arguments of a call how many samples it is given.
+        """
 
         def make(original: Any) -> Any:
             def counted(*args: Any, **kwargs: Any) -> Any:
                 if self._process.off or self._inside or threading.get_ident() != self._main:
                     return original(*args, **kwargs)
+                given = rows(args, kwargs) if rows is not None else None
                 began = self._process.clock()
                 self._inside = True
                 try:
                     return original(*args, **kwargs)
                 finally:
                     self._inside = False
-                    self.add(what, self._process.clock() - began)
+                    self.add(what, self._process.clock() - began, given)
 
             return counted
 
         return make
 
-    def add(self, what: str, seconds: float) -> None:
-        """Count a call that the user's innermost line made."""
+    def add(self, what: str, seconds: float, rows: int | None = None) -> None:
+        """Count a call that the user's innermost line made, with so many samples."""
         try:
             frame, _ = frames.users_frame()
             key = (what, frame.f_code, frame.f_lineno) if frame else (what, None, 0)
             entry = self._found.get(key)
             if entry is None:
-                entry = self._found[key] = [0, 0.0, frames.site(frame)]
+                entry = self._found[key] = [0, 0.0, frames.site(frame), rows]
             entry[0] += 1
             entry[1] += seconds
+            entry[3] = None if rows is None or entry[3] is None else max(rows, entry[3])
         except Exception as error:
             self._process.failed(f"counting {what}", error)
 
@@ -58,6 +66,6 @@ class Calls:
         """What was counted since the last time this was asked."""
         found, self._found = self._found, {}
         return [
-            {"what": what, "n": count, "seconds": seconds, "where": where}
-            for (what, _, _), (count, seconds, where) in found.items()
+            {"what": what, "n": count, "seconds": seconds, "where": where, "rows": rows}
+            for (what, _, _), (count, seconds, where, rows) in found.items()
         ]

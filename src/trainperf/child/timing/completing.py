@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from . import cycles, length, other_loops
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driven import Driven, Extra
+    from .driven_loop import DrivenLoop, Extra
 
 PROBES = "probes"
+ALONE = "not taken where several processes train together"
 USUAL_S = 10.0
-"""What the stages or the probes take of a script that is not slow."""
+"""Seconds of the stages, or of the probes, of a script that is not slow."""
 
 
-def describe(driver: Driven) -> None:
+def describe(driver: DrivenLoop) -> None:
     """Record what the loop is: all blocks are done."""
     driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
+    length.record(driver)
 
 
-def measure(driver: Driven, extras: Iterable[Extra]) -> None:
+def extras(driver: DrivenLoop) -> list[Extra]:
+    """The extra measurements in order; several ranks leave out what they cannot do in step."""
+    if driver.world is None:
+        return [*driver.exchange_extras(), *driver.extras]
+    lacks(driver, PROBES, ALONE)
+    return [*driver.exchange_extras(), *(one for one in driver.extras if one[0] != PROBES)]
+
+
+def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:
     """Take the extra measurements, as far as there is time; a fault ends only its own."""
     budget = Budget.of(driver)
     deadline = budget.extra_by(driver.clock())
@@ -41,7 +52,7 @@ def measure(driver: Driven, extras: Iterable[Extra]) -> None:
     driver.record.write("measured")
 
 
-def lacks(driver: Driven, name: str, reason: str) -> None:
+def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
     """Record why an extra measurement was not taken; of the probes, why each of them was not."""
     names: tuple[str, ...] = ()
     try:
@@ -52,7 +63,18 @@ def lacks(driver: Driven, name: str, reason: str) -> None:
         driver.record.write("missing", what=what, reason=reason)
 
 
-def describe_early(driver: Driven) -> None:
+def around(driver: DrivenLoop) -> cycles.Cycles | None:
+    """Record the other loops in the source; return the turns around this one, if it has any."""
+    try:
+        for one in other_loops.other_loops():
+            driver.record.write("other", **one)
+        return cycles.wanted(driver)
+    except Exception as error:
+        driver.process.failed("what stands around the loop", error)
+        return None
+
+
+def describe_early(driver: DrivenLoop) -> None:
     """The loop ended by itself before all was measured: record what is cheap to know."""
     driver.reads.close(_source(driver))
     driver.process.off = True
@@ -67,7 +89,7 @@ def describe_early(driver: Driven) -> None:
         driver.process.off = False
 
 
-def _source(driver: Driven) -> Any:
+def _source(driver: DrivenLoop) -> Any:
     try:
         return driver.source()
     except Exception as error:
@@ -75,7 +97,7 @@ def _source(driver: Driven) -> Any:
         return None
 
 
-def _description(driver: Driven) -> dict[str, Any]:
+def _description(driver: DrivenLoop) -> dict[str, Any]:
     try:
         return driver.describe()
     except Exception as error:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import turns
 from ..process.stacks import StackSampler
 from .budget import Budget
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""
@@ -31,7 +31,7 @@ class Cycles:
     `limit_s` is how long it may take until the process is told to stop.
     """
 
-    def __init__(self, driver: Driven, limit_s: float) -> None:
+    def __init__(self, driver: DrivenLoop, limit_s: float) -> None:
         self._driver = driver
         self._process = driver.process
         self._clock = driver.clock
@@ -127,7 +127,7 @@ class Cycles:
         self._process.record.flush()
 
 
-def wanted(driver: Driven) -> Cycles | None:
+def wanted(driver: DrivenLoop) -> Cycles | None:
     """The cycles of a `fit` that surely is called again; None where there are none to see.
 
     Called within that `fit`. A loop around it that may be over now is recorded as not seen.
@@ -136,7 +136,7 @@ def wanted(driver: Driven) -> Cycles | None:
     limit = settings.get("cycle_s")
     if driver.kind != "fit" or not limit or settings.get("leg") is not None:
         return None
-    loop, sure = frames.loop_around(own=False)
+    loop, sure = turns.loop_around(own=False)
     if loop is None:
         return None
     left = Budget.of(driver).end - driver.clock()
@@ -153,7 +153,7 @@ def wanted(driver: Driven) -> Cycles | None:
     return None if reason else Cycles(driver, min(limit, left))
 
 
-def expected(driver: Driven) -> float:
+def expected(driver: DrivenLoop) -> float:
     """Seconds that the steps of a `fit` take as it is written; infinite if that is not known."""
     try:
         facts = driver.describe()

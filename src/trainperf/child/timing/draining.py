@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
 
 MIN_DRAINED = 4
 DRAINED_EPOCHS = 8
@@ -17,7 +17,7 @@ class Exhausted(Exception):  # noqa: N818 - an outcome, not an error
     """The input has no further batch, and re-opening it gives none either."""
 
 
-def drain(driver: Driven, seconds: float) -> tuple[list[tuple[float, int]], float]:
+def drain(driver: DrivenLoop, seconds: float) -> tuple[list[tuple[float, int]], float]:
     """Take batches for `seconds`; return when so many had come, and when it began.
 
     The times are in seconds since the beginning, without what opening the input again

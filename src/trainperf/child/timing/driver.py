@@ -12,18 +12,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
-from ..process.stacks import StackSampler
-from . import completing, cycles, other_loops, tracing
+from . import completing, cycles, tracing
 from .budget import Budget
 from .device.clock import DeviceClock, HostClock, Mark
 from .device.step_times import StepTimes
-from .driven import Driven
+from .driven_loop import DrivenLoop
+from .epoch_ends import EpochEnds
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .driven import Extra
+    from .driven_loop import Extra
     from .training import Training
 
 ONE_OFF_TRACES = 3
@@ -32,18 +32,12 @@ on tracing is part of what a step costs."""
 ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
-GAPS = 3
-GAPS_S = 3.0
-"""So many ends of an epoch are timed; two will do once so many seconds have passed."""
-
 LAG = 2
 """Steps of a warm-up are told of so many steps later, once their devices have done them: until
 then the host waits, so that it does not run ahead of what is not known yet."""
 
-ALONE = "not taken where several processes train together"
 
-
-class Driver(Driven):
+class Driver(DrivenLoop):
     """Base of the drivers: counting, phases, epochs. Subclasses say how to pull and replay.
 
     `phases` are those the loop can be put through.
@@ -60,12 +54,11 @@ class Driver(Driven):
         self.device: DeviceClock = self._device()
         self.world: World | None = self._place()
         self.plan: Any = self._plan(settings, phases)
-        self.plan.queues = self.device.later
+        self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
         self.restarts = 0.0
-        self.ending = False
         self.extras: list[Extra] = []
         self._at: Mark | None = None
         self._gap_from: Mark | None = None
@@ -76,12 +69,9 @@ class Driver(Driven):
         self._reopened_at: Mark | None = None
         self._closed = False
         self._broken = False
-        self._between_seen = False
-        self._gaps = 0
         self._traced = 0
-        self._ending_from = 0.0
         self._own = 0.0
-        self._aside: StackSampler | None = None
+        self._epoch_ends = EpochEnds(self)
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
@@ -117,7 +107,9 @@ class Driver(Driven):
     def _place(self) -> World | None:
         """Where this process stands in its job; known once its group was made."""
         try:
-            self.training.world = ranks.find(self.process, self.training.world, self.told_world)
+            self.training.world = ranks.find(
+                self.process, self.training.world, self.framework_world
+            )
         except Exception as error:
             self.process.failed("finding the job's ranks", error)
         return self.training.world
@@ -156,7 +148,7 @@ class Driver(Driven):
         elif self._gap_from is not None:
             if self.tracing is None:
                 self._times.gap(self._gap_from, now)
-            self._between_seen = self.ending
+            self._epoch_ends.gap()
             self._gap_from = None
             self._first = True
         elif self._reopened_at is not None:
@@ -196,7 +188,7 @@ class Driver(Driven):
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
-        now = self._mark(alone=True) if self.device.later else Mark(at)
+        now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
         self.epochs_ended += 1
         if self._at is not None and complete:
             self._step_ended(self._at, now)
@@ -224,9 +216,14 @@ class Driver(Driven):
             self.tracing.end("the input ran out")
             self._traced_all()
 
+    @property
+    def ending(self) -> bool:
+        """Whether epochs are ended so that what follows can be timed."""
+        return self._epoch_ends.under_way
+
     def end_epoch(self) -> bool:
         """Whether the loop is to end its epoch now, so that what follows can be timed."""
-        if not self.ending or self._gap_from is not None or self._between_seen:
+        if self._gap_from is not None or not self._epoch_ends.due:
             return False
         self.epoch_ended(self.clock())
         return True
@@ -293,7 +290,8 @@ class Driver(Driven):
                 self._times.step("first", block.index, began, now, self.busy)
             self._first = False
             self._times.lay_aside(began, now)
-            self._gap_passed(now)
+            if self._epoch_ends.enough(now.host):
+                self._gaps_seen()
             return
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
             self._traced += 1
@@ -320,15 +318,6 @@ class Driver(Driven):
                 self._warming.clear()
                 self._end_block(now)
 
-    def _gap_passed(self, now: Mark) -> None:
-        if not self._between_seen:
-            return
-        self._between_seen = False
-        self._gaps += 1
-        enough = self._gaps >= GAPS or (self._gaps >= 2 and now.host - self._ending_from > GAPS_S)
-        if enough or not self.can_end():
-            self._gaps_seen()
-
     def _end_block(self, now: Mark) -> None:
         block = self.plan.block
         # Ranks agree on how often a block is taken, whatever each left out of its times.
@@ -336,7 +325,7 @@ class Driver(Driven):
         if block.phase != WARM_UP and block.started is not None and any_steps:
             taken = self._times.block(now, block.steps)
             if taken is None:
-                self.plan.twice()
+                self.plan.repeat_doubled()
                 return
             if min(taken) > 0:
                 self._record_block(*taken)
@@ -363,7 +352,7 @@ class Driver(Driven):
         self._closed = True
         self.device.wait()
         self._times.read()
-        if self.device.later and self.device.marks:
+        if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
         completing.measure(self, self._extras())
@@ -377,62 +366,36 @@ class Driver(Driven):
 
     def _between_epochs(self) -> None:
         """See what comes between epochs, where one surely follows; then end the run."""
-        self._look_around()
+        self.cycles = completing.around(self)
         if self.world is not None:
-            self.record.write("missing", what="between epochs", reason=ALONE)
+            self.record.write("missing", what="between epochs", reason=completing.ALONE)
         elif (self.epochs_ended or self.cycles is not None) and self.can_end():
-            self.ending = True
-            self._ending_from = self.clock()
-            self.record.write("phase", p="between", b=0)
-            self.record.flush()
-            self.calls()  # those until here
-            self._aside = StackSampler(cycles.INTERVAL_S, over=lambda: self._gap_from is None)
-            self._aside.start()
+            self._epoch_ends.begin()
             self.ending_begins()
             return
         self.process.finish()
-
-    def _look_around(self) -> None:
-        """What the script does besides this loop, as far as its source tells."""
-        try:
-            for one in other_loops.other_loops():
-                self.record.write("other", **one)
-            self.cycles = cycles.wanted(self)
-        except Exception as error:
-            self.process.failed("what stands around the loop", error)
 
     def _gaps_seen(self) -> None:
         """What passes between epochs was timed; where `fit` is called again, that comes next.
 
         The epochs that are left of this one end after a step or two until then.
         """
-        self._end_aside()
+        self._epoch_ends.keep_stacks()
         self._times.read()
         if self.cycles is None:
             self.ending_ends()
             self.process.finish()
-
-    def _end_aside(self) -> None:
-        aside, self._aside = self._aside, None
-        if aside is not None:
-            counts = aside.stop()
-            self.record.write("aside", total=aside.samples, stacks=counts, calls=self.calls())
 
     def leave(self, now: float) -> float | None:
         """The loop was left at `now`, to be entered again; seconds since its last step, if known.
 
         From here on its epochs are as long as they are written.
         """
-        self._end_aside()
+        self._epoch_ends.leave()
         since, self._gap_from, self._at = self._gap_from, None, None
-        self.ending = self._between_seen = False
         self._times.read()
         return None if since is None else max(0.0, now - self.device.at(since))
 
     def _extras(self) -> list[Extra]:
-        """What is measured last; several ranks leave out what they cannot do in step."""
-        if self.world is None:
-            return [*self.exchange_extras(), *self.extras]
-        completing.lacks(self, completing.PROBES, ALONE)
-        alone = [(name, extra) for name, extra in self.extras if name != completing.PROBES]
-        return [*self.exchange_extras(), *alone]
+        """The measurements that follow the blocks, in order."""
+        return completing.extras(self)

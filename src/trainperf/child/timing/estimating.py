@@ -19,6 +19,11 @@ FEWEST = 5
 TRIM = 0.25
 """So large a share of the blocks is left out at either end, the slowest and the quickest."""
 
+STEADY_WITHIN = 0.25
+"""Durations that lie so close to their median, as a share of it, are alike."""
+STEADY_STEPS = 4
+"""So many steps in a row must be alike for a warm-up to be over."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -33,6 +38,15 @@ class Estimate:
         if self.half is None or self.value == 0:
             return math.inf
         return self.half / abs(self.value)
+
+
+def steady(durations: Sequence[float]) -> bool:
+    """Whether the last steps are as long as each other."""
+    last = durations[-STEADY_STEPS:]
+    if len(last) < STEADY_STEPS:
+        return False
+    middle = statistics.median(last)
+    return all(abs(one - middle) <= STEADY_WITHIN * middle for one in last)
 
 
 def trimmed(count: int) -> int:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .device.clock import DeviceClock
-    from .driven import Driven, Exchange, Extra, Fed
+    from .driven_loop import DrivenIterator, DrivenLoop, Exchange, Extra
     from .tracer import Tracer
 
 
 class Batches(Protocol):
-    """What the drivers ask of a framework's batches, iterators and datasets."""
+    """The operations on a framework's batches, iterators and datasets that drivers need."""
 
     def dataset_of(self, iterator: Any, /) -> Any:
         """The dataset or loader an iterator was made from, or None."""
@@ -33,7 +33,7 @@ class Batches(Protocol):
 
 
 class Framework:
-    """What a framework offers to whatever times a loop; TensorFlow and PyTorch fill it in."""
+    """The interface of a framework to the timing of loops; TensorFlow and PyTorch fill it in."""
 
     name: str
     batches: Batches
@@ -47,11 +47,11 @@ class Framework:
         """Whether what happens now is none of the loop's own."""
         raise NotImplementedError
 
-    def facts(self, driver: Driven) -> dict[str, Any]:
+    def facts(self, driver: DrivenLoop) -> dict[str, Any]:
         """Size and kind of the batch, steps of an epoch, replicas."""
         raise NotImplementedError
 
-    def record_facts(self, driver: Driven) -> None:
+    def record_facts(self, driver: DrivenLoop) -> None:
         """Record what is known of models, device and settings."""
         raise NotImplementedError
 
@@ -60,19 +60,19 @@ class Framework:
         """The exchange of gradients with other processes or replicas, None without one."""
         return None
 
-    def exchange_extras(self, driver: Driven) -> list[Extra]:
+    def exchange_extras(self, driver: DrivenLoop) -> list[Extra]:
         """What to measure of the exchange alone."""
         return []
 
-    def last_extras(self, driver: Driven) -> list[Extra]:
+    def last_extras(self, driver: DrivenLoop) -> list[Extra]:
         """What is measured when all else was: what the device gives at best."""
         return []
 
-    def stages(self, driver: Driven, deadline: float) -> None:
+    def stages(self, driver: DrivenLoop, deadline: float) -> None:
         """Time the stages of the input."""
         raise NotImplementedError
 
-    def probes(self, driver: Driven, deadline: float) -> None:
+    def probes(self, driver: DrivenLoop, deadline: float) -> None:
         """Time the step against variations of it."""
         raise NotImplementedError
 
@@ -80,21 +80,21 @@ class Framework:
         """What `probes` may record."""
         return ()
 
-    def tracer(self, driver: Driven) -> Tracer | None:
+    def tracer(self, driver: DrivenLoop) -> Tracer | None:
         """The framework's own tracer, for `--trace`."""
         return None
 
-    def steps_per_call(self, driver: Driven) -> int:
+    def steps_per_call(self, driver: DrivenLoop) -> int:
         """Steps of the model in one call of what is timed as a step."""
         return 1
 
-    def step_begins(self, driver: Driven) -> None:
+    def step_begins(self, driver: DrivenLoop) -> None:
         """A step of the loop begins."""
 
-    def iterator_driver(self, iterator: Any) -> Fed:
+    def iterator_driver(self, iterator: Any) -> DrivenIterator:
         """A driver for the loop that takes its batches from `iterator`."""
         raise NotImplementedError
 
-    def update_driver(self) -> Driven:
+    def update_driver(self) -> DrivenLoop:
         """A driver for a loop that makes its own batches."""
         raise NotImplementedError

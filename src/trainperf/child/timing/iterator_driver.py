@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import turns
 from .draining import Exhausted
-from .driven import Fed
+from .driven_loop import DrivenIterator
 from .loop import INPUT, REAL, RESIDENT
 from .loop_drivers import LoopDriver
 
@@ -20,7 +20,7 @@ RING_BYTES = 256 * 1024**2
 """Replay up to so many batches, as long as they are no larger than this together."""
 
 
-class IteratorDriver(LoopDriver, Fed):
+class IteratorDriver(LoopDriver, DrivenIterator):
     """A loop written by the user over a dataset: `for batch in dataset`."""
 
     kind = "iterator"
@@ -152,7 +152,7 @@ class IteratorDriver(LoopDriver, Fed):
 
     def can_end(self) -> bool:
         """Only where another epoch surely follows: what stands after training must not run."""
-        sure = frames.another_turn()
+        sure = turns.another_turn()
         if not sure:
             self.record.write(
                 "missing",

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .budget import Budget
-from .estimating import FEWEST, estimate
+from .estimating import FEWEST, estimate, steady
 
 WARM_UP = "warmup"
 REAL = "real"
@@ -44,7 +44,7 @@ SLOW_STEP_S = 1.5
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 6.0
-"""What these take, where steps are not too slow for it."""
+"""Seconds that these take, where steps are not too slow for it."""
 OVERRUN = 3
 """They may take so many times as long, whatever is left for measuring."""
 MOST_ROUNDS = 100
@@ -58,8 +58,6 @@ DISTURBED = 1.5
 """Profiled steps that take so many times as long as real ones are profiled again: what timing
 their calls costs is far less, but for steps of a millisecond or so."""
 MOST_PROFILES = 3
-SETTLED_WITHIN = 0.25
-"""Warm-up ends when the last steps agree with their median within this share."""
 
 
 @dataclass
@@ -163,7 +161,7 @@ class Plan:
         """Take note of a block that is complete: its steps took so many seconds in all."""
         self._times.setdefault(phase, []).append(seconds / steps)
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the block once more, with twice its steps."""
         block = self.block
         block.min_steps = block.max_steps = 2 * block.steps
@@ -223,11 +221,7 @@ class Plan:
             self._warm_up_from = self._clock()
         if self._clock() - self._warm_up_from > WARM_UP_S and self.block.steps >= 2:
             return True
-        last = self._durations[-4:]
-        if len(last) < 4:
-            return False
-        middle = statistics.median(last)
-        return all(abs(one - middle) <= SETTLED_WITHIN * middle for one in last)
+        return steady(self._durations)
 
     def _complete(self, block: Block) -> bool:
         if block.started is None or block.steps < block.min_steps:

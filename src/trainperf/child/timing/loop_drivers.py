@@ -12,14 +12,14 @@ from .loop import REAL, RESIDENT
 
 if TYPE_CHECKING:
     from .device.clock import DeviceClock
-    from .driven import Exchange, Extra
+    from .driven_loop import Exchange, Extra
     from .framework import Framework
     from .loops import Loops
     from .tracer import Tracer
 
 
 class LoopDriver(Driver):
-    """What the drivers have in common: the loops of the framework, and its batches."""
+    """Base of the drivers: the loops of the framework, and its batches."""
 
     def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
         facts.setdefault("where", frames.here())
@@ -54,7 +54,7 @@ class LoopDriver(Driver):
         found: list[dict[str, Any]] = self.loops.calls.take()
         return found
 
-    def told_world(self) -> dict[str, Any] | None:
+    def framework_world(self) -> dict[str, Any] | None:
         """What the framework's loops know of it."""
         return self._framework.world()
 

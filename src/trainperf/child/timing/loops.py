@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .calls import Calls
-from .driven import Fed
+from .driven_loop import DrivenIterator
 from .framework import Framework
 from .loop import WARM_UP
 
@@ -25,7 +25,7 @@ BARE_UPDATES = 3
 
 
 class Loops(Framework):
-    """What the hooks of a framework share: which calls and iterators are the training loop.
+    """The state that a framework's hooks share: which calls and iterators are the training loop.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
     """
@@ -64,7 +64,7 @@ class Loops(Framework):
         """A `next(iterator)` of the user's loop."""
         self._nexts += 1
         driver = self.training.driver
-        if isinstance(driver, Fed):
+        if isinstance(driver, DrivenIterator):
             if driver.owns(iterator):
                 return driver.next(iterator, original)
             if driver.companion(iterator):

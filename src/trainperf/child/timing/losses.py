@@ -65,7 +65,7 @@ class Losses:
 
     # ------------------------------------------------------------ from the hooks
 
-    def saw(self, update: Any, value: Any, mean_of: int = 0) -> None:
+    def keep(self, update: Any, value: Any, mean_of: int = 0) -> None:
         """Keep a reference to the loss of an update.
 
         `mean_of` says of how many updates it is the running mean, 0 if it is none.
@@ -88,14 +88,14 @@ class Losses:
         if updates is not None:
             self.updates += updates
             if value is not None:
-                self.saw(self.updates, value, self._mean_of)
+                self.keep(self.updates, value, self._mean_of)
             return
         counter = counter_of(model)
         self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
         if self._counted_from is None:
             self._counted_from = self.updates, counter
         if value is not None and counter is not None:
-            self.saw(counter, value)
+            self.keep(counter, value)
 
     def returned(self, key: tuple[Any, ...], result: Any) -> None:
         """A call that updates the weights returned; `key` names what was called."""
@@ -105,7 +105,7 @@ class Losses:
         self.updates += 1
         value = self._pick(key, result)
         if value is not None:
-            self.saw(self.updates, value)
+            self.keep(self.updates, value)
         self._early_sum()
 
     def derived(self, target: Any) -> None:
@@ -148,7 +148,7 @@ class Losses:
         self._source = "tape"
         self.updates += 1
         if value is not None:
-            self.saw(self.updates, value)
+            self.keep(self.updates, value)
         if key[0] == "optimizer":  # an assignment is seen before the others of its step
             self._early_sum()
 

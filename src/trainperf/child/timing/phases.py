@@ -10,7 +10,7 @@ from .draining import Exhausted, drain
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
 
 if TYPE_CHECKING:
-    from .driven import Driven, Exchange
+    from .driven_loop import DrivenLoop, Exchange
 
 
 class Phases:
@@ -19,7 +19,7 @@ class Phases:
     `exchange` is what switches the exchange of gradients off and on, once it was found.
     """
 
-    def __init__(self, driver: Driven) -> None:
+    def __init__(self, driver: DrivenLoop) -> None:
         self.exchange: Exchange | None = None
         self._driver = driver
         self._stacks: StackSampler | None = None

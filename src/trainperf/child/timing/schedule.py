@@ -81,7 +81,7 @@ class RankPlan(Plan):
         """Blocks are agreed upon already."""
         return False
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the block once more, with twice its steps."""
         steps = 2 * (int(self._ends) - self._entered - self.block.settle)
         self.block.settle = self.block.steps = 0

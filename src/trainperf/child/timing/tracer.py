@@ -20,7 +20,7 @@ class Tracer(Protocol):
     def step_ends(self) -> None:
         """Mark its end."""
 
-    def aside(self) -> None:
+    def trace_passes(self) -> None:
         """Have what the verdict rests on be traced as well, behind the steps."""
 
     def stop(self) -> int:
@@ -34,5 +34,5 @@ class Tracer(Protocol):
         `notes`, sentences.
         """
 
-    def instead(self) -> None:
+    def trace_passes_alone(self) -> None:
         """Nothing was traced: take what the verdict rests on by itself."""

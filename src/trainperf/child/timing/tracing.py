@@ -16,7 +16,7 @@ from ..process.lines import LineSampler
 from .budget import LACKING, Budget
 
 if TYPE_CHECKING:
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
     from .tracer import Tracer
 
 WHAT = "a trace of a few steps"
@@ -28,16 +28,16 @@ STEPS = 5
 STEPS_S = 5.0
 """So many steps are traced, or as many as go into so many seconds: one at least."""
 MOST_EVENTS = 300_000
-"""What a trace may hold, so that its file can be opened: about 80 MB of JSON."""
+"""Events that a process may trace, so that its file can be opened: about 80 MB of JSON."""
 GRACE_S = 10.0
-"""What reading and writing a trace may take, beside its steps."""
+"""Seconds that reading and writing a trace may take, beside its steps."""
 
 
 class NotTraced(Exception):  # noqa: N818 - names an outcome
     """Why no step is traced, in words for the report."""
 
 
-def begin(driver: Driven) -> Tracing | None:
+def begin(driver: DrivenLoop) -> Tracing | None:
     """The tracing of the steps that follow; None where it was not asked for, or cannot be."""
     settings = driver.process.settings
     if not settings.get("trace") or settings.get("leg") is not None:
@@ -54,12 +54,12 @@ def begin(driver: Driven) -> Tracing | None:
         return None
 
 
-def _agreed(driver: Driven) -> list[str]:
-    """What the steps that follow are for, the same on all ranks of a job."""
+def _agreed(driver: DrivenLoop) -> list[str]:
+    """The roles of the steps that follow, the same on all ranks of a job."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
     settle = 0 if driver.plan.slow else SETTLE_STEPS
-    fill = settle if driver.device.later else 0
+    fill = settle if driver.device.asynchronous else 0
     if 2 * (settle + 1 + fill + steps) * step_s > Budget.of(driver).end - driver.clock():
         steps = 0
     if driver.world is not None:
@@ -75,7 +75,7 @@ def _agreed(driver: Driven) -> list[str]:
 class Tracing:
     """The steps that are traced, from the boundary at which all else was measured."""
 
-    def __init__(self, driver: Driven, tracer: Tracer, roles: list[str]) -> None:
+    def __init__(self, driver: DrivenLoop, tracer: Tracer, roles: list[str]) -> None:
         self._driver = driver
         self._tracer = tracer
         self._roles = roles
@@ -127,7 +127,7 @@ class Tracing:
             self._lead_over()
         role = self._role
         if role == OVER:
-            self._within(self._tracer.aside)
+            self._within(self._tracer.trace_passes)
             self._close()
             return
         if role != SETTLE and not self._running:
@@ -223,14 +223,14 @@ class Tracing:
         _missing(self._driver, None if self._over else self._tracer, error)
 
 
-def _missing(driver: Driven, tracer: Tracer | None, error: Exception) -> None:
+def _missing(driver: DrivenLoop, tracer: Tracer | None, error: Exception) -> None:
     """Record why no step was traced, and take by itself what would have been in the trace."""
     reason = str(error) if isinstance(error, NotTraced) else f"{type(error).__name__}: {error}"
     driver.record.write("missing", what=WHAT, reason=reason[:500])
     if tracer is not None and driver.world is None:
         driver.process.off = True
         try:
-            tracer.instead()
+            tracer.trace_passes_alone()
         except Exception as second:
             driver.process.failed("tracing passes of the model", second)
         finally:

@@ -11,13 +11,13 @@ from ..reads.files import FileReads
 
 if TYPE_CHECKING:
     from ..job.ranks import World
-    from .driven import Driven
+    from .driven_loop import DrivenLoop
     from .legs.warm_up import WarmUp
     from .losses import Losses
 
 
 class Training:
-    """What the hooks of all frameworks share of a process that trains.
+    """The state of a training process that the hooks of all frameworks share.
 
     `driver` times the current loop; `world` is the job that this process is a rank of, once
     known; `losses` and `warm_up` are there in a leg of a trial only. `retries` says how often
@@ -27,7 +27,7 @@ class Training:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.reads = FileReads(process)
-        self.driver: Driven | None = None
+        self.driver: DrivenLoop | None = None
         self.world: World | None = None
         self.losses: Losses | None = None
         self.warm_up: WarmUp | None = None
@@ -38,7 +38,7 @@ class Training:
 
             self.losses = Losses(process)
             self.warm_up = WarmUp(process)
-        self._inherited: Driven | None = None
+        self._inherited: DrivenLoop | None = None
         process.after_fork(self._forked)
         process.at_exit(self._exits)
         process.before_finish(self._finishes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..timing.driver import ALONE
+from ..timing.completing import ALONE
 from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
@@ -13,13 +13,13 @@ from .loader import digest, loaders
 
 if TYPE_CHECKING:
     from ..timing.device.clock import Mark
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.loops import Loops
     from ..timing.tracer import Tracer
 
 
 class TorchDriver(LoopDriver):
-    """What the drivers of PyTorch loops have in common."""
+    """Base of the drivers of PyTorch loops."""
 
     @property
     def loader(self) -> Any:
@@ -29,7 +29,7 @@ class TorchDriver(LoopDriver):
     def _extras(self) -> list[Extra]:
         """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
         if self.world is not None:
-            from .step.trace import WHAT
+            from .step.pass_trace import WHAT
 
             self.record.write("missing", what=WHAT, reason=ALONE)
         return super()._extras()

@@ -14,6 +14,7 @@ from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
 from .loader import padding
+from .probes import unpadded
 
 __all__ = [
     "loop_facts",
@@ -131,7 +132,7 @@ def record(driver: Any) -> None:
         ("flags", flags.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
-        ("padding", padding.record),
+        ("padding", lambda driver: padding.record(driver, unpadded.of_driver)),
     ):
         try:
             part(driver)

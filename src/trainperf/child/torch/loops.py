@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..timing.loops import Loops
 from ..timing.loss_values import plain_loss
 from . import batches as torch_batches
-from .device import TorchDevice
+from .clock import TorchClock
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
-    from ..timing.driven import Extra
+    from ..timing.driven_loop import Extra
     from ..timing.tracer import Tracer
     from ..timing.training import Training
     from .exchange.ddp import Ddps
@@ -32,7 +32,7 @@ IN_BACKWARD = 0
 
 
 class TorchLoops(Loops):
-    """What the PyTorch hooks share; see `hooks.py`.
+    """The state that the PyTorch hooks share; see `hooks.py`.
 
     `optimizers` are those that updated weights, by their ids. What the calls of a step
     were, `model_calls` and what follows it, is filled in by `step.detail` while a few
@@ -44,7 +44,7 @@ class TorchLoops(Loops):
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
-        self.device: TorchDevice = TorchDevice(self.process.clock)
+        self.device: TorchClock = TorchClock(self.process.clock)
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loaders_built: dict[Any, int] = {}
@@ -261,11 +261,11 @@ class TorchLoops(Loops):
         With `--trace` that is done behind the steps of the loop that are traced.
         """
         from .probes import probes as torch_probes
-        from .step import trace
+        from .step import pass_trace
 
-        torch_probes.record(driver, deadline - trace.RESERVED_S)
+        torch_probes.record(driver, deadline - pass_trace.RESERVED_S)
         if not self.process.settings.get("trace"):
-            trace.record(driver, deadline)
+            pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
         """Kineto."""

@@ -52,11 +52,11 @@ batch_size=size,
 )◂
 """,
         after="""\
-how = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
+how = {"num_workers": 1, "pin_memory": True} if use_cuda else {"num_workers": 2}
 loader = torch.utils.data.DataLoader(
 dataset,
 batch_size=size,
-**{**how, "num_workers": 2}
+**how
 )
 """,
         data={"workers": 2, "now": 0},

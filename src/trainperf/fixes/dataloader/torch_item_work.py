@@ -1,8 +1,9 @@
-"""Python work for every sample, in `__getitem__` or in collating."""
+"""Python work for every sample, in `__getitem__`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import stage
@@ -11,18 +12,21 @@ from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
+from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable, kept_said
+from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Function,
     FunctionCost,
     Loader,
     Missing,
     Site,
     Torch,
-    is_taken,
 )
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 MOST_NAMED = 3
 
@@ -35,11 +39,16 @@ torch.save(prepared, "prepared.pt")
 def __getitem__(self, index):
     return augment(self.prepared[index])"""
 
-FOR_COLLATE = """\
-def collate(samples):
-    # one array operation for the batch, no loop over its elements
-    images, labels = zip(*samples)
-    return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
+KEPT = """\
+@made_once  # keeps what it returned for an index
+def prepared(self, index):
+    return resize(decode(self.files[index]))
+
+def __getitem__(self, index):
+    return augment(self.prepared(index))"""
+
+ITEMS_ADVICE = "Prepare once what is the same in every epoch; do the rest for whole batches."
+KEEP_ADVICE = "Make what is the same in every epoch once, and keep it."
 
 FUNCTIONS = (
     FunctionCost("resize", "data.py", 44, 0.55, "main", 220, "resize (PIL)"),
@@ -47,30 +56,36 @@ FUNCTIONS = (
     FunctionCost("main", "train.py", 21, 0.20, "main", 80),
 )
 
-COLLATING = Function("Collate.__call__", "data.py", 52)
+SIZED = (stage("dataset item", 0.07, element_bytes=150_000, cardinality=10_000),)
 
 
 class ItemWork(Fix):
     """Do less for each sample while training.
 
     ## Why it is slow
-    `__getitem__` runs for every sample of every epoch, and collating for every batch.
-    Tokenising, decoding, resizing and loops in Python that could be done once, or for
-    a whole batch in one array operation, are paid for each time.
+    `__getitem__` runs for every sample of every epoch. Tokenising, decoding, resizing and loops
+    in Python that could be done once, or for a whole batch in one array operation, are paid
+    for each time.
 
     ## What changes
-    What is the same in every epoch is done once and stored (arrays, shards,
-    pre-tokenised data). What is random stays, on whole batches or on the GPU where it can.
-    Faster codecs and resizers round differently.
+    What is the same in every epoch is made once, in the first, and kept: in memory, or
+    where there are workers in temporary files that they share. Items that come out the same
+    when made again are kept whole; of others, what `__getitem__` does ahead of anything
+    random. Nothing else changes. By hand more can be stored (arrays, shards, pre-tokenised
+    data), and what is random be done for whole batches.
 
     ## When not to
-    When the prepared data would not fit the disk, or differ too much from what the
-    model was tuned on. Try more workers first: that changes one number.
+    - When what is kept would not fit the memory or the disk, or there is one epoch only.
+    - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
+      edit is written where the source shows that.
     """
 
     framework = "torch"
     category = "input"
     equivalence = Equivalence.NUMERICS
+    usual = 1.6
+    warm_up_epochs = 1  # the first one makes the items
+    examples = EXAMPLES
     try_before = (
         "torch_workers",
         "s3_request_latency",
@@ -85,30 +100,30 @@ class ItemWork(Fix):
         # neither items nor collate were timed
         starved(stages=Missing("not timed")),
         starved(stages=made(None, None)),
+        # collating takes longer
+        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
         # the workers' start, not their work, is what it waits for
         starved(stages=made(0.001, 0.001), input=0.080),
         starved(resident=None),
+        # what repeats, and could be kept, is hidden by the step
+        torch_evidence(loader=replace(LOADER, repeats=True), stages_=SIZED),
     ]
     fires = [
         starved(),
         starved(functions=FUNCTIONS),
-        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
         starved(WITH_WORKERS, stages=made(0.300)),
-        # a collate function of the user's, and a plain list
-        starved(
-            replace(LOADER, dataset="list", item=None),
-            stages=(stage("dataset item", 1e-5), stage("collate", 0.079, function=COLLATING)),
-        ),
         starved(replace(LOADER, item=None, dataset="")),
+        # the same in every epoch, of a known size
+        starved(replace(LOADER, repeats=True), stages=SIZED),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find items and collating that the loop waits for, and the functions in them."""
+        """Find items that the loop waits for, and the functions in them."""
         if not evidence.input_bound:
             return None
         loader, timed = evidence.torch.loader, stage_seconds(evidence)
         own = {name: timed[name] for name in (ITEM, COLLATE) if name in timed}
-        if not own:
+        if ITEM not in own or own.get(COLLATE, 0.0) > own[ITEM]:
             return None
         seconds = sum(own.values())
         share = min(1.0, seconds / max(pipeline_seconds(evidence), evidence.times.input, 1e-9))
@@ -119,34 +134,34 @@ class ItemWork(Fix):
         bound = evidence.bound_if_input_saves(evidence.times.input * share)
         if not worth(evidence, bound):
             return None
-        collating = own.get(COLLATE, 0.0) > own.get(ITEM, 0.0)
-        place = _collate_place(evidence) if collating else loader.item
+        place, kept = loader.item, keepable(evidence)
         return self.finding(
-            title="Collating takes long" if collating else "Each sample takes long to make",
-            text=_text(evidence, loader, own),
+            title="Each sample takes long to make",
+            text=_text(evidence, loader, own) + kept_said(evidence, kept),
             bound=bound,
             bound_basis="items and collating cost nothing",
             where=() if place is None else (place,),
-            advice="Collate with one array operation for the whole batch."
-            if collating
-            else "Prepare once what is the same in every epoch; do the rest for whole batches.",
-            snippet=FOR_COLLATE if collating else FOR_ITEMS,
+            advice=KEEP_ADVICE if kept else ITEMS_ADVICE,
+            snippet=KEPT if kept else FOR_ITEMS,
+            data=kept,
+            equivalence=Equivalence.EXACT if kept else None,
+            rewritable=bool(kept),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make each item once and keep it, or what it begins with ahead of anything random."""
+        keep_items(script, finding.where[0], finding.data)
 
 
 def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
     place = f" ({at(loader.item)})" if loader.item is not None else ""
-    parts = []
-    if ITEM in own:
-        parts.append(f"{ms(own[ITEM])} for its items{place}")
+    parts = [f"{ms(own[ITEM])} for its items{place}"]
     if COLLATE in own:
-        collate = _collate_place(evidence)
-        place = f" ({at(collate)})" if collate is not None else ""
-        parts.append(f"{ms(own[COLLATE])} to collate them{place}")
+        parts.append(f"{ms(own[COLLATE])} to collate them")
     who = "One process takes" if loader.workers else "Each step takes"
     text = f"{named(loader)}: {who[0].lower() + who[1:]} {' and '.join(parts)}"
     per = evidence.loop.batch_size
-    if per and own.get(ITEM, 0.0) > own.get(COLLATE, 0.0):
+    if per:
         text += f", {ms(own[ITEM] / per)} a sample"
     hot = [] if loader.workers else _functions(evidence)
     if not hot:
@@ -155,14 +170,6 @@ def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
         f"{percent(each.share)} in `{each.name}` ({at(Site(each.file, each.line))})" for each in hot
     )
     return f"{text}. Of the loop's time on the main thread: {named_ones}."
-
-
-def _collate_place(evidence: Evidence) -> Site | None:
-    """The user's own collate function, None if it is PyTorch's or not known."""
-    for one in evidence.stages if is_taken(evidence.stages_) else ():
-        if one.op == COLLATE and one.by_user and one.function and one.function.line:
-            return Site(one.function.file, one.function.line, one.function.name)
-    return None
 
 
 def _functions(evidence: Evidence) -> list[FunctionCost]:

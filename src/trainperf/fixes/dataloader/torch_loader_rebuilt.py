@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
@@ -10,7 +11,12 @@ from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import LOOP, SHORT_EPOCHS, WITH_WORKERS, starved
 from trainperf.fixes.dataloader._loader import named, places
 from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader
+from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
+from trainperf.fixes.dataloader.examples.hoisting import EXAMPLES
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 FOR_EPOCHS = """\
 loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
@@ -47,7 +53,8 @@ class LoaderRebuilt(Fix):
 
     ## When not to
     When each epoch really reads another dataset, sampler or batch size: then change the
-    sampler (`sampler.set_epoch`), not the loader.
+    sampler (`sampler.set_epoch`), not the loader. No edit is written where anything that it is
+    built from changes within the loop, nor for one that is built every few steps.
     """
 
     framework = "torch"
@@ -55,6 +62,7 @@ class LoaderRebuilt(Fix):
     concerns = "epoch end"
     counted = True
     equivalence = Equivalence.NUMERICS
+    examples = EXAMPLES
 
     silent = [
         torch_evidence(),
@@ -106,6 +114,7 @@ class LoaderRebuilt(Fix):
         bound = whole / (whole - restart)
         if not worth(evidence, bound):
             return None
+        besides = max(0.0, whole - steps * evidence.times.real - restart)
         return self.finding(
             title="A new DataLoader is built for each epoch",
             text=f"{_built(loader)}. Each start takes {ms(restart)}, {percent(restart / whole)} "
@@ -116,7 +125,11 @@ class LoaderRebuilt(Fix):
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
             snippet=FOR_EPOCHS,
-            rewritable=False,
+            data={
+                "epoch": {"steps": steps, "seconds": whole, "pause_s": besides},
+                "workers": loader.workers,
+                "loop": None if evidence.loop.where is None else asdict(evidence.loop.where),
+            },
         )
 
     def _for_steps(self, evidence: Evidence, loader: Loader) -> Finding | None:
@@ -138,6 +151,12 @@ class LoaderRebuilt(Fix):
             snippet=FOR_STEPS,
             rewritable=False,
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Build the loader ahead of the loop that builds it for each epoch."""
+        loop = finding.data["loop"]
+        where = None if loop is None else Site(**loop)
+        build_before_loop(script, finding.where[0], where, finding.data["workers"])
 
 
 def _built(loader: Loader) -> str:

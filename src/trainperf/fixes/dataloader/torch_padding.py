@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Padding
+from trainperf.model import Equivalence, Evidence, Finding, Missing, PaddedPlace, Padding
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 ENOUGH = 32
 """Sequences below which their lengths say little of the others'."""
 
 MOSTLY_DATA = 0.75
-"""Batches of which so much is data are not worth another order of the samples."""
+"""Batches whose longest sequence takes so much of them are padded well enough."""
 
 SNIPPET = """\
 from torch.nn.utils.rnn import pad_sequence
@@ -24,10 +31,10 @@ def collate(samples):
     sequences, labels = zip(*samples)  # unpadded, each of its own length
     return pad_sequence(sequences, batch_first=True, padding_value=pad), torch.stack(labels)
 
-# and batches of like lengths: sort chunks of the shuffled indices by length (a batch sampler)
-loader = DataLoader(dataset, batch_sampler=by_length, collate_fn=collate)"""
+loader = DataLoader(dataset, batch_size=batch_size, collate_fn=collate)"""
 
 GLOBAL = Padding(58, 400, 75, 640, longest_length=130)
+TOKENS = PaddedPlace("list", 0, (0,))
 
 
 class TorchPadding(Fix):
@@ -38,13 +45,14 @@ class TorchPadding(Fix):
     it, attention grows with the square of the length.
 
     ## What changes
-    A `collate_fn` pads to the longest sequence of the batch. Where batches are made of
-    sequences of about the same length, next to nothing is padded; the order of the samples
-    then differs.
+    A function around the loader's `collate_fn` cuts each batch behind its longest sequence,
+    in everything that has a value for each step. The run has tried the model without the
+    padding: where it gave the same (it has a mask, or packs the sequences), only rounding
+    differs; where not, it reads the padding, the experiment changes, and this is tried apart.
 
     ## When not to
     When the model needs one length (a flattened time axis, compiled for fixed shapes: then
-    keep a few lengths). When the length tells the label, batches by length are one-sided.
+    keep a few lengths). Evaluate with batches that are cut as well if the model reads padding.
     """
 
     framework = "torch"
@@ -55,6 +63,8 @@ class TorchPadding(Fix):
         torch_evidence(),
         # padded to the longest of each batch, and little of that
         torch_evidence(padding=Padding(80, 100, 85, 640, longest_length=99)),
+        # so is this: batches of like lengths are another matter
+        torch_evidence(padding=Padding(40, 200, 60, 640, longest_length=200)),
         # too few to tell
         torch_evidence(padding=replace(GLOBAL, sequences=12)),
         # the model is not what the step passes in
@@ -64,42 +74,65 @@ class TorchPadding(Fix):
     fires = [
         torch_evidence(padding=GLOBAL),
         torch_evidence(padding=GLOBAL, loader=replace(LOADER, workers=2)),
-        torch_evidence(padding=Padding(40, 200, 60, 640, longest_length=200)),
+        torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=True)),
+        torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=False)),
+        # its parts were not timed
+        torch_evidence(padding=GLOBAL, split=Missing("they do not add up")),
     ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find batches that are mostly padding, in a step that the model's work fills."""
+        """Find batches padded far beyond their own longest, in a step that the model fills."""
         padding = evidence.padding
         if padding is None or padding.sequences < ENOUGH or padding.padded_length <= 0:
             return None
-        filled = padding.mean_length / padding.padded_length
-        if filled >= MOSTLY_DATA:
+        longest = padding.longest_length or padding.bucketed_length
+        if longest >= MOSTLY_DATA * padding.padded_length:
             return None
-        saved = compute_seconds(evidence) * (1 - padding.bucketed_length / padding.padded_length)
+        saved = model_seconds(evidence) * (1 - longest / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
         loader = evidence.torch.loader
         place = loader.where or evidence.loop.where
+        known = loader.where is not None and loader.where.exact and padding.place is not None
         return self.finding(
             title="Most of each batch is padding",
-            text=_text(padding, filled, at(loader.where) if loader.where else ""),
+            text=_text(padding, longest, at(loader.where) if loader.where else ""),
             bound=bound,
             bound_basis="forward and backward follow the padded length",
             where=() if place is None else (place,),
-            advice="Pad to the longest of the batch, and batch sequences of like lengths.",
+            advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
-            rewritable=False,
+            data={"place": asdict(padding.place)} if padding.place is not None else {},
+            equivalence=Equivalence.NUMERICS if padding.masked else Equivalence.SEMANTICS,
+            rewritable=known,
         )
 
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Put a collate function around the loader's own that cuts the padding."""
+        cut_to_longest(script, finding.where[0], finding.data["place"])
 
-def _text(padding: Padding, filled: float, place: str) -> str:
+
+def model_seconds(evidence: Evidence) -> float:
+    """Return what forward and backward take; where that was not timed, the step at most."""
+    try:
+        return compute_seconds(evidence)
+    except NotMeasured:
+        return evidence.times.resident
+
+
+def _text(padding: Padding, longest: float, place: str) -> str:
     of = f" of the `DataLoader` at {place}" if place else ""
+    filled = padding.mean_length / padding.padded_length
     text = (
         f"Sequences{of} are {padding.mean_length:.0f} steps long on average and padded to "
         f"{padding.padded_length:.0f}: {percent(1 - filled)} of what the model computes is padding."
     )
-    longest = padding.longest_length
-    if longest is not None and longest < 0.95 * padding.padded_length:
+    if padding.longest_length is not None:
         text += f" The longest of a batch has {longest:.0f} steps on average."
-    return f"{text} Batched by length they would be padded to {padding.bucketed_length:.0f}."
+    if padding.masked is None:
+        return text
+    if padding.masked:
+        return f"{text} Without the padding the model gave the same in this run."
+    return f"{text} The model reads the padding: without it, it gave something else in this run."

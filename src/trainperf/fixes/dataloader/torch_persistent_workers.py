@@ -10,7 +10,7 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.dataloader._edits import set_where_workers
+from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
 from trainperf.fixes.dataloader._input_cases import SHORT_EPOCHS, WITH_WORKERS
 from trainperf.fixes.dataloader._loader import named, places
 from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
@@ -102,13 +102,13 @@ class PersistentWorkers(Fix):
             before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
             after=(
                 "loader = DataLoader(dataset, num_workers=args.workers, "
-                "persistent_workers=True if args.workers else False)\n"
+                "persistent_workers=args.workers > 0)\n"
             ),
         ),
         Example(  # among settings that cannot be seen
             before="loader = ▸DataLoader(dataset, **how)◂\n",
-            after='loader = DataLoader(dataset, **{**how, "persistent_workers": True if '
-            'how.get("num_workers") else False})\n',
+            after='loader = DataLoader(dataset, **{**how, "persistent_workers": '
+            'how.get("num_workers", 0) > 0})\n',
         ),
         Example(
             before="loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n",
@@ -144,7 +144,10 @@ class PersistentWorkers(Fix):
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
-            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}},
+            data={
+                "epoch": {"steps": steps, "seconds": whole, "pause_s": besides},
+                **seen_in_run(evidence),
+            },
         )
 
     def possible(self, evidence: Evidence) -> Finding | None:
@@ -180,9 +183,13 @@ class PersistentWorkers(Fix):
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
-            data={"epoch": {"steps": steps, "seconds": whole, "pause_s": between}},
+            data={
+                "epoch": {"steps": steps, "seconds": whole, "pause_s": between},
+                **seen_in_run(evidence),
+            },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Add `persistent_workers=True`, where there are workers."""
-        set_where_workers(script, finding.where[0], "persistent_workers", "True", "False")
+        site, data = finding.where[0], finding.data
+        set_setting(script, site, "persistent_workers", "True", data, without_workers="False")

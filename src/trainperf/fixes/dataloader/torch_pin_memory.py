@@ -28,7 +28,7 @@ LEAST_SHARE = 0.03
 speak of pinning from a few percent on)."""
 
 A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
-"""What a place is called that is not the CPU. A copy to the CPU must never go on while the
+"""Names of devices other than the CPU. A copy to the CPU must never go on while the
 program reads its result."""
 
 COPIES = "no time spent on copies"
@@ -185,7 +185,7 @@ class PinMemory(Fix):
             advice="Give the loader `pin_memory=True` and `.to(device)` `non_blocking=True`.",
             snippet="loader = DataLoader(dataset, ..., pin_memory=True)\n"
             "images = images.to(device, non_blocking=True)",
-            data=seen_in_run(evidence, False),
+            data=seen_in_run(evidence),
             rewritable=None if loader.where is not None else False,
         )
 

@@ -10,7 +10,7 @@ from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.pipeline import upper
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import ms, worth
-from trainperf.fixes.dataloader._edits import set_where_workers
+from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
 from trainperf.fixes.dataloader._input_cases import MIB, WITH_WORKERS, starved
 from trainperf.fixes.dataloader._loader import (
     FITS,
@@ -22,13 +22,13 @@ from trainperf.fixes.dataloader._loader import (
     waits_at_most,
 )
 from trainperf.fixes.torch_step._step import UNTRIED
-from trainperf.model import Equivalence, Evidence, Finding, Loader
+from trainperf.model import Equivalence, Evidence, Finding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 OFFERED = (4, 8)
-"""What is worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""
+"""Values worth a trial: beyond 8 batches for each worker, memory grows and nothing else."""
 
 
 class PrefetchFactor(Fix):
@@ -132,9 +132,8 @@ class PrefetchFactor(Fix):
             "batches ahead."
         )
         basis = upper(evidence, "no step waits for its batch")
-        return self._finding(
-            loader, "The workers have too few batches ready", text, bound, basis, offered
-        )
+        title = "The workers have too few batches ready"
+        return self._finding(evidence, title, text, bound, basis, offered)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try longer queues unless the loop surely does not wait."""
@@ -150,17 +149,18 @@ class PrefetchFactor(Fix):
         )
         basis = UNTRIED if bound is None else "no step waits for its batch"
         title = f"Each worker has {now} batches ready"
-        return self._finding(loader, title, text, bound, basis, offered)
+        return self._finding(evidence, title, text, bound, basis, offered)
 
     def _finding(
         self,
-        loader: Loader,
+        evidence: Evidence,
         title: str,
         text: str,
         bound: float | None,
         basis: str,
         offered: list[int],
     ) -> Finding:
+        loader = evidence.torch.loader
         return self.finding(
             title=title,
             text=text,
@@ -173,10 +173,12 @@ class PrefetchFactor(Fix):
             data={
                 "prefetch_factor": offered[0],
                 "variants": [{"prefetch_factor": n} for n in offered],
+                **seen_in_run(evidence),
             },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set `prefetch_factor`, where there are workers."""
         factor = str(finding.data["prefetch_factor"])
-        set_where_workers(script, finding.where[0], "prefetch_factor", factor, "None")
+        site, data = finding.where[0], finding.data
+        set_setting(script, site, "prefetch_factor", factor, data, without_workers="None")

@@ -151,7 +151,7 @@ class TooManyWorkers(Fix):
             data={
                 "workers": workers,
                 "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
-                **seen_in_run(evidence, loader.workers),
+                **seen_in_run(evidence),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if loader.iterable and not loader.sharded else None,
@@ -177,7 +177,7 @@ class TooManyWorkers(Fix):
             data={
                 "workers": offered[0],
                 "variants": [{"workers": n} for n in offered],
-                **seen_in_run(evidence, loader.workers),
+                **seen_in_run(evidence),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
         )

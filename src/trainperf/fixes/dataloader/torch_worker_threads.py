@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import machine
 from trainperf.fixes.common.pipeline import upper
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, worth
+from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
-from trainperf.model import Equivalence, Evidence, Finding
+from trainperf.fixes.dataloader.examples.threads import EXAMPLES
+from trainperf.fixes.torch_step._source import refuse_if_named
+from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.rewrite.imports import bound, everywhere
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 THREADED = replace(WITH_WORKERS, item_threads=8)
 
+ONE_THREAD = '''\
+def one_thread(worker):
+    """Let OpenCV compute on one thread in a worker: other workers have the other cores."""
+    cv2.setNumThreads(0)
+'''
+
 SNIPPET = """\
+# export OPENBLAS_NUM_THREADS=1  # NumPy's BLAS, for the whole command
 import cv2
-from threadpoolctl import threadpool_limits
 
 
 def one_thread(worker):
-    cv2.setNumThreads(0)  # OpenCV
-    threadpool_limits(1)  # NumPy's BLAS, OpenMP
+    cv2.setNumThreads(0)
 
 
 loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
@@ -37,12 +51,14 @@ class WorkerThreads(Fix):
     workers × threads take the cores from each other.
 
     ## What changes
-    A `worker_init_fn` sets those libraries to one thread. The training process keeps its
-    own. Sums in BLAS may be added up in another order.
+    `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread:
+    PyTorch has its own and keeps its threads. Where the loader's file or the dataset's imports
+    OpenCV, a `worker_init_fn` sets that to one thread in the workers. Sums in BLAS may be added
+    up in another order.
 
     ## When not to
     - With one or two workers on many cores: there the threads do help.
-    - The loader has a `worker_init_fn` already: add the lines to that one.
+    - The loader has a `worker_init_fn` already: add the lines to that one. None is written.
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 
@@ -66,6 +82,7 @@ class WorkerThreads(Fix):
         starved(THREADED, input=None),
         starved(THREADED, stages=made(None)),
     ]
+    examples = EXAMPLES
     fires = [
         starved(THREADED, stages=made(0.100)),
         starved(replace(THREADED, worker_init=True, workers=8), stages=made(0.100)),
@@ -98,6 +115,41 @@ class WorkerThreads(Fix):
             bound=bound,
             bound_basis=upper(evidence, "workers that do not disturb each other"),
             where=places(loader),
-            advice=f"Set one thread in each worker by `worker_init_fn`.{own}",
+            advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's by "
+            f"`worker_init_fn`.{own}",
             snippet=SNIPPET.replace("{workers}", str(loader.workers)),
+            data={"item": None if loader.item is None else loader.item.file},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the loader a `worker_init_fn` where OpenCV is imported and there is none."""
+        for site in finding.where:
+            one_thread_of_opencv(script, site, finding.data["item"])
+
+    def environment(self, finding: Finding) -> dict[str, str]:
+        """Set NumPy's own BLAS to one thread; PyTorch's is another."""
+        return {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def one_thread_of_opencv(script: Script, site: Site, item_file: str | None) -> None:
+    """Give the loader built at `site` a `worker_init_fn` that sets OpenCV to one thread.
+
+    Nothing is written where neither its file nor the dataset's imports OpenCV, or it has one.
+    """
+    files = {site.file} if item_file is None else {site.file, item_file}
+    imported = any(_imports_opencv(script, file) for file in files)
+    if not imported or "worker_init_fn" in script.call_keywords(site):
+        return
+    check_call(script, site)
+    refuse_if_named(script, site.file, "one_thread")
+    cv2 = script.module_name(site.file, "cv2")
+    script.set_keyword(site, "worker_init_fn", "one_thread")
+    script.insert_after_imports(site.file, ONE_THREAD.replace("cv2", cv2))
+
+
+def _imports_opencv(script: Script, file: str) -> bool:
+    try:
+        tree = script.module(file)
+    except CannotRewrite:  # a library's
+        return False
+    return any("cv2" in (dotted for dotted, _, _ in bound(node)) for node in everywhere(tree))

@@ -200,7 +200,7 @@ class Workers(Fix):
             data={
                 "workers": workers,
                 "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
-                **seen_in_run(evidence, loader.workers),
+                **seen_in_run(evidence),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
             rewritable=False if obstacle else None,
@@ -237,7 +237,7 @@ class Workers(Fix):
             data={
                 "workers": suited[0],
                 "variants": [{"workers": n} for n in suited[:MOST_VARIANTS]],
-                **seen_in_run(evidence, loader.workers),
+                **seen_in_run(evidence),
             },
             equivalence=self.equivalence if keeps_order(loader) else Equivalence.NUMERICS,
         )

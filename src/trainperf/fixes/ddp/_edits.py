@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.torch_step._source import file_text, model_target
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
-    from trainperf.model import Site
+    from trainperf.model import Ddp, Evidence, Site
     from trainperf.rewrite import Script
 
 CLASS = "DistributedDataParallel"
@@ -22,6 +25,14 @@ POSITIONS = {
     "static_graph": 11,
 }
 """Places among the positional arguments of `DistributedDataParallel` (PyTorch 1.13 to 2.13)."""
+
+DEFAULTS: dict[str, object] = {
+    "bucket_cap_mb": 25,
+    "find_unused_parameters": False,
+    "gradient_as_bucket_view": False,
+    "static_graph": False,
+}
+"""What they are where the call leaves them out."""
 
 HOOKS = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks"
 
@@ -43,29 +54,37 @@ loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
 """A script of one process as one of several ranks; `replicas` and `batch` are to be filled in."""
 
 
-def set_ddp(script: Script, site: Site, name: str, value: str) -> None:
-    """Give the `DistributedDataParallel` built at `site` another setting.
+def ddp_seen(evidence: Evidence, models: Sequence[Ddp]) -> dict[str, Any]:
+    """Return what a finding's data must hold for a setting to be changed where it came from."""
+    settings = [one.settings for one in models]
+    same = {
+        name: value
+        for name, value in settings[0].items()
+        if name in POSITIONS and all(one.get(name) == value for one in settings)
+    }
+    return seen_in_call(evidence, **same)
 
-    Raises `CannotRewrite` where the call is not of that class, or where the setting
-    comes from somewhere else (an argument of the script, a variable).
+
+def set_ddp(
+    script: Script, site: Site, name: str, value: str, data: Mapping[str, Any] | None = None
+) -> None:
+    """Give the `DistributedDataParallel` built at `site` another setting, where it came from.
+
+    `data` is the finding's, with what `ddp_seen` says. Raises `CannotRewrite` where the call is
+    not of that class, or as `set_argument` does.
     """
     check_ddp(script, site)
-    old = _written(script, site, name)
-    if old is not None and not _literal(old):
-        raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    script.set_keyword(site, name, value, position=POSITIONS[name])
+    wanted = Wanted(name, value, POSITIONS[name])
+    set_argument(script, site, wanted, Seen.of(data, name, DEFAULTS))
 
 
-def drop_ddp(script: Script, site: Site, name: str) -> None:
-    """Take `name=True` out of the call at `site`; given by its place it becomes `False`."""
+def drop_ddp(script: Script, site: Site, name: str, data: Mapping[str, Any] | None = None) -> None:
+    """Take `name=True` out of the call at `site`; what stands elsewhere becomes `False`."""
     check_ddp(script, site)
-    old = _written(script, site, name)
-    if old != "True":
-        raise CannotRewrite(f"{name} is not written out as True where the model is wrapped")
-    if name in script.call_keywords(site):
+    if script.call_keywords(site).get(name) == "True":
         script.remove_keyword(site, name)
     else:
-        script.replace_argument(site, POSITIONS[name], "False")
+        set_ddp(script, site, name, "False", data)
 
 
 def register_hook(script: Script, site: Site, hook: str) -> None:
@@ -122,16 +141,3 @@ def _other_names(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.arg):
             names.add(node.arg)
     return names
-
-
-def _written(script: Script, site: Site, name: str) -> str | None:
-    argument = script.argument(site, POSITIONS[name], name)
-    return None if argument is None else script.expression(argument)
-
-
-def _literal(text: str) -> bool:
-    try:
-        ast.literal_eval(f"({text})")
-    except (ValueError, TypeError, SyntaxError):
-        return False
-    return True

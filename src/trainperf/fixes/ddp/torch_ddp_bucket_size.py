@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import set_ddp
+from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     MIB,
@@ -132,14 +132,16 @@ class BucketSize(Fix):
             data={
                 "bucket_cap_mb": offered[0],
                 "variants": [{"bucket_cap_mb": one} for one in offered],
+                **ddp_seen(evidence, found),
             },
             rewritable=all_exact(found),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set the size in each call."""
+        """Set the size of each model's buckets."""
+        size = str(finding.data["bucket_cap_mb"])
         for site in finding.where:
-            set_ddp(script, site, "bucket_cap_mb", str(finding.data["bucket_cap_mb"]))
+            set_ddp(script, site, "bucket_cap_mb", size, finding.data)
 
 
 def choices(much: int, now: float) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import set_ddp
+from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
     all_exact,
     bound_if_uncopied,
@@ -105,7 +105,8 @@ class BucketView(Fix):
         ),
         Example(  # settings that cannot be seen
             before="model = ▸DistributedDataParallel(net, **settings)◂\n",
-            after="model = DistributedDataParallel(net, **settings)\n",
+            after="model = DistributedDataParallel("
+            'net, **{**settings, "gradient_as_bucket_view": True})\n',
         ),
         Example(  # a function of the user's
             before="model = ▸make_parallel(net)◂\n", after="model = make_parallel(net)\n"
@@ -126,7 +127,7 @@ class BucketView(Fix):
             f"{exchange_said(evidence)}. In it {much} copied into buckets, and back into `.grad`."
         )
         basis = "copies take no longer than the all-reduces alone, or the whole exchange"
-        return self._finding(copying, text, bound, basis)
+        return self._finding(evidence, copying, text, bound, basis)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try it wherever DDP copies."""
@@ -135,10 +136,15 @@ class BucketView(Fix):
             return None
         bound, basis = to_try_on_exchange(evidence)
         text = f"{exchanged_said(evidence)}, copied into buckets and back into `.grad`."
-        return self._finding(copying, text, bound, basis)
+        return self._finding(evidence, copying, text, bound, basis)
 
     def _finding(
-        self, copying: tuple[Ddp, ...], text: str, bound: float | None, basis: str
+        self,
+        evidence: Evidence,
+        copying: tuple[Ddp, ...],
+        text: str,
+        bound: float | None,
+        basis: str,
     ) -> Finding:
         return self.finding(
             title="DDP copies all gradients into its buckets and back",
@@ -148,10 +154,11 @@ class BucketView(Fix):
             where=ddp_sites(copying),
             advice=f"Give DistributedDataParallel {SETTING}=True.",
             snippet=f"model = DistributedDataParallel(model, {SETTING}=True)",
+            data=ddp_seen(evidence, copying),
             rewritable=all_exact(copying),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each call."""
         for site in finding.where:
-            set_ddp(script, site, SETTING, "True")
+            set_ddp(script, site, SETTING, "True", finding.data)

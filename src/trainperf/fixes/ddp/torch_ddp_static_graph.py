@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import set_ddp
+from trainperf.fixes.ddp._edits import ddp_seen, set_ddp
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     all_exact,
@@ -111,17 +111,24 @@ class StaticGraph(Fix):
         bound = bound_if_hidden(evidence)
         if not worth(evidence, bound):
             return None
-        return self._finding(found, exchange_said(evidence), bound, AT_MOST_ALL)
+        return self._finding(evidence, found, exchange_said(evidence), bound, AT_MOST_ALL)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try it wherever DDP searches a graph that is static."""
         found = _static(evidence)
         if not found:
             return None
-        return self._finding(found, exchanged_said(evidence), *to_try_on_exchange(evidence))
+        return self._finding(
+            evidence, found, exchanged_said(evidence), *to_try_on_exchange(evidence)
+        )
 
     def _finding(
-        self, found: tuple[Ddp, ...], said: str, bound: float | None, basis: str
+        self,
+        evidence: Evidence,
+        found: tuple[Ddp, ...],
+        said: str,
+        bound: float | None,
+        basis: str,
     ) -> Finding:
         unused = sum(one.unused or 0 for one in found)
         which = f" for {unused} unused parameter{'s' if unused > 1 else ''}" if unused else ""
@@ -135,13 +142,14 @@ class StaticGraph(Fix):
             where=ddp_sites(found),
             advice="Give DistributedDataParallel static_graph=True.",
             snippet="model = DistributedDataParallel(model, static_graph=True)",
+            data=ddp_seen(evidence, found),
             rewritable=all_exact(found),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each call."""
         for site in finding.where:
-            set_ddp(script, site, "static_graph", "True")
+            set_ddp(script, site, "static_graph", "True", finding.data)
 
 
 def _static(evidence: Evidence) -> tuple[Ddp, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.words import worth
-from trainperf.fixes.ddp._edits import drop_ddp
+from trainperf.fixes.ddp._edits import ddp_seen, drop_ddp
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     all_exact,
@@ -102,7 +102,8 @@ class UnusedParameters(Fix):
         ),
         Example(  # not in the call that can be seen
             before="model = ▸DistributedDataParallel(net, **settings)◂\n",
-            after="model = DistributedDataParallel(net, **settings)\n",
+            after="model = DistributedDataParallel("
+            'net, **{**settings, "find_unused_parameters": False})\n',
         ),
     ]
 
@@ -114,17 +115,24 @@ class UnusedParameters(Fix):
         bound = bound_if_hidden(evidence)
         if not worth(evidence, bound):
             return None
-        return self._finding(found, exchange_said(evidence), bound, AT_MOST_ALL)
+        return self._finding(evidence, found, exchange_said(evidence), bound, AT_MOST_ALL)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try it wherever DDP searches for nothing."""
         found = _searching(evidence)
         if not found:
             return None
-        return self._finding(found, exchanged_said(evidence), *to_try_on_exchange(evidence))
+        return self._finding(
+            evidence, found, exchanged_said(evidence), *to_try_on_exchange(evidence)
+        )
 
     def _finding(
-        self, found: tuple[Ddp, ...], said: str, bound: float | None, basis: str
+        self,
+        evidence: Evidence,
+        found: tuple[Ddp, ...],
+        said: str,
+        bound: float | None,
+        basis: str,
     ) -> Finding:
         return self.finding(
             title="DDP searches for unused parameters, and there are none",
@@ -135,13 +143,14 @@ class UnusedParameters(Fix):
             where=ddp_sites(found),
             advice=f"Leave {SETTING}=True out.",
             snippet=f"model = DistributedDataParallel(model, {SETTING}=False)",
+            data=ddp_seen(evidence, found),
             rewritable=all_exact(found),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Take the keyword out of each call."""
         for site in finding.where:
-            drop_ddp(script, site, SETTING)
+            drop_ddp(script, site, SETTING, finding.data)
 
 
 def _searching(evidence: Evidence) -> tuple[Ddp, ...]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
 from trainperf.fixes.dataloader._loader import named, places
+from trainperf.fixes.ddp._shard_edits import shard
+from trainperf.fixes.ddp._shard_examples import EXAMPLES
 from trainperf.fixes.ranks._parallel_cases import parallel_evidence, rank, ranks
-from trainperf.model import Equivalence, Evidence, Finding, Loader
+from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 WHOLE = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 """Samplers of PyTorch that know nothing of ranks."""
@@ -50,6 +55,7 @@ class UnshardedData(Fix):
     ## When not to
     - When each rank's dataset is its own part already.
     - When epochs are meant to be N passes: shorten the schedule along with the epoch.
+    - Evaluation that adds up over all samples: the last ones are repeated to make parts equal.
     """
 
     category = "sync"
@@ -76,6 +82,7 @@ class UnshardedData(Fix):
         # several devices in one process
         _reading(parallel={"processes": (rank(0),), "expected": 1}),
     ]
+    examples = EXAMPLES
     fires = [
         _reading(),
         _reading(replace(READS_ALL, sampler="SequentialSampler", where=None)),
@@ -113,4 +120,10 @@ class UnshardedData(Fix):
             where=places(loader),
             advice="Give the loader a DistributedSampler, and call its set_epoch in each epoch.",
             snippet=SNIPPET,
+            data={"loop": None if evidence.loop.where is None else asdict(evidence.loop.where)},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the loader a `DistributedSampler`, and tell that the epoch in each."""
+        loop = finding.data["loop"]
+        shard(script, finding.where[0], None if loop is None else Site(**loop))

@@ -21,7 +21,7 @@ SHORT = 1.10
 """How many times the rate reached the step must need."""
 
 Limit = Callable[[InstanceType], tuple[float | None, float | None]]
-"""What a type can take in, bytes per second: what lasts, and what is reached for a while."""
+"""The rates at which a type can read, bytes per second: lasting, and in bursts."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ GIGABIT = GB / 8
 """Bytes per second of one gigabit per second."""
 
 ML = "ml."
-"""What SageMaker puts before the name of an EC2 type."""
+"""The prefix of EC2 types in SageMaker."""
 
 
 def instance_type(name: str) -> InstanceType | None:

@@ -17,7 +17,7 @@ from trainperf.fixes.host._quota import OFTEN, throttled_share
 from trainperf.model import ContainerUse, Equivalence, Evidence, Finding, is_taken
 
 VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
-"""What sets the threads of an operation. TensorFlow's own builds do not use OpenMP."""
+"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
 
 LEAST_CORES = 4
 """Cores from which one thread leaves cores idle: of fewer, the data's making takes the rest."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import option_given
 from trainperf.model import Evidence
+from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -18,8 +18,14 @@ NAME = "batch_size"
 PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 """Where the batch size stands among the positional arguments of the calls that take it."""
 
+STEPS, STEPS_PLACE = "steps_per_epoch", 12
+"""What tells `fit` how many steps an epoch has, and where it stands."""
+
+PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
+"""Expressions that need no parentheses beside an operator."""
+
 KERAS_DEFAULT = 32
-"""What `fit` makes batches of where it is not told (Keras 2 and 3)."""
+"""The batch size of `fit` without an argument (Keras 2 and 3)."""
 
 ARRAYS = ("numpy", "tensors")
 """Inputs of `fit` that it batches itself."""
@@ -45,50 +51,97 @@ def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     return (batches[-1].where, size) if size > 0 else None
 
 
-def enlarge(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | None = None) -> None:
     """Make the batches of the call at `site` larger, by `samples_per_step` of `data`.
 
     The constant or the default of an option that it takes is changed where the run had that,
-    with all else that reads it; what the call is given otherwise, in the call.
+    with all else that reads it; what the call is given otherwise, in the call. `fit` is the call
+    that trains, where that is another: an epoch keeps its samples if that is told its steps.
     """
     times = int(data["samples_per_step"])
     call = ast.parse(f"({script.expression(site)})", mode="eval").body
     called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
     if called not in PLACES:
         raise CannotRewrite(f"the batches are made by {called or 'something'}")
-    now, place = int(data[NAME]), PLACES[called]
+    given = script.argument(site, PLACES[called], NAME)
+    names = frozenset() if given is None else _names_of(script, given)
+    fit = site if called == "fit" else fit
+    if fit is not None and fit.exact:
+        at_origin = _set(script.copy(), site, called, data)
+        _fewer_steps(script, fit, names if at_origin else frozenset(), times)
+    _set(script, site, called, data)
+
+
+def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bool:
+    """Make the batches of a call larger; whether that was done where the call has its size from."""
+    times, now, place = int(data["samples_per_step"]), int(data[NAME]), PLACES[called]
     given = script.argument(site, place, NAME)
-    if given is None:
-        _by_default(script, site, called, now, times)
+    text = "" if given is None else script.expression(given)
+    if given is not None and text.isdigit():
+        script.replace_call(given, str(times * int(text)))
+        return False
+    wanted = Wanted(NAME, str(times * now), place)
+    try:
+        set_at_origin(script, site, wanted, Seen.of({**data, "now": now}, NAME, {}), shared=True)
+        return given is not None
+    except CannotRewrite:
+        if given is None:
+            _by_default(script, site, called, now, times)
+            return False
+    plain = isinstance(ast.parse(text, mode="eval").body, PLAIN)
+    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+    return False
+
+
+def _fewer_steps(script: Script, fit: Site, changed: frozenset[str], times: int) -> None:
+    """Divide the steps of an epoch, unless they are worked out from what was `changed`."""
+    given = script.argument(fit, STEPS_PLACE, STEPS)
+    if given is None or script.expression(given) == "None":
         return
     text = script.expression(given)
     if text.isdigit():
-        script.replace_call(given, str(times * int(text)))
-        return
-    literal = _literal_behind(script, site, place, data)
-    if literal is not None:
-        script.replace_call(literal, str(times * now))
+        script.replace_call(given, str(max(1, int(text) // times)))
         return
     node = ast.parse(text, mode="eval").body
-    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    script.replace_call(given, f"{times} * {text}" if plain else f"{times} * ({text})")
+    if changed & _names_of(script, given):
+        return
+    if changed and not isinstance(node, ast.Name | ast.Attribute | ast.BinOp):
+        raise CannotRewrite(f"whether {STEPS} follows the batch size is not plain")
+    text = text if isinstance(node, PLAIN) else f"({text})"
+    script.replace_call(given, f"{text} // {times}")
 
 
-def _literal_behind(script: Script, site: Site, place: int, data: Mapping[str, Any]) -> Site | None:
-    """Where the literal stands that the run had its batch size from; None if from elsewhere."""
-    try:
-        where, found = script.origin(site, place, NAME, shared=True)
-    except CannotRewrite:
-        return None
-    now, times = int(data[NAME]), int(data["samples_per_step"])
-    used = type(found.value) is int and found.value == now
-    allowed = found.choices is None or times * now in found.choices
-    given = option_given(data.get("given") or (), found.options)
-    return where if used and allowed and not given else None
+def _names_of(script: Script, site: Site) -> frozenset[str]:
+    """The names that an expression reads, and those that these are bound to, and so on."""
+    bound: dict[str, list[ast.expr]] = {}
+    for one in ast.walk(script.module(site.file)):
+        if isinstance(one, ast.Assign):
+            for target in one.targets:
+                if isinstance(target, ast.Name):
+                    bound.setdefault(target.id, []).append(one.value)
+    known: set[str] = set()
+    ahead = [ast.parse(script.expression(site), mode="eval").body]
+    while ahead:
+        for name in _read_in(ahead.pop()):
+            if name not in known:
+                known.add(name)
+                ahead += bound.get(name, [])
+    return frozenset(known)
+
+
+def _read_in(node: ast.expr) -> Iterator[str]:
+    """The names in an expression: `batch_size` of `args.batch_size`, `ds` of `ds.cardinality()`."""
+    called = {id(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+    fields = [one for one in ast.walk(node) if isinstance(one, ast.Attribute)]
+    of_fields = {id(one.value) for one in fields if id(one) not in called}
+    yield from (one.attr for one in fields if id(one) not in called)
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and id(one) not in of_fields | called:
+            yield one.id
 
 
 def _by_default(script: Script, site: Site, called: str, now: int, times: int) -> None:
     given = script.call_keywords(site)
-    if called != "fit" or now != KERAS_DEFAULT or "steps_per_epoch" in given:
+    if called != "fit" or now != KERAS_DEFAULT or STEPS in given:
         raise CannotRewrite(f"{NAME} is not written out in the call")
     script.set_keyword(site, NAME, str(times * now))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import (
     at_most,
     bound_by,
@@ -17,8 +18,8 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.fixes.dataloader._edits import options_given
 from trainperf.fixes.practice._batch_size_edits import chosen, enlarge
+from trainperf.fixes.practice._batch_size_words import adjusted
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Measure, PhaseUse, Probe
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class LargerBatch(Fix):
 
     ## What changes
     Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes. Twice and four times
-    are tried where the size is written in the script.
+    are half as many updates in it, so the course of training changes. `steps_per_epoch` is
+    divided along, so that an epoch keeps its samples.
 
     ## When not to
     - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and
@@ -170,6 +171,14 @@ loader = DataLoader(x, args.batch_size)
 """,
             data={"batch_size": 32, "samples_per_step": 2},
         ),
+        # a dictionary of what the loader is given
+        Example(
+            before="how = dict(batch_size=32)\nif cuda:\n    how.update(pin_memory=True)\n"
+            "loader = ▸DataLoader(x, **how)◂\n",
+            after="how = dict(batch_size=64)\nif cuda:\n    how.update(pin_memory=True)\n"
+            "loader = DataLoader(x, **how)\n",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
         # the command gave another, or the default's own value
         Example(
             before="""\
@@ -189,6 +198,74 @@ args = parser.parse_args()
 ds = ds.batch(2 * args.batch_size)
 """,
             data={"batch_size": 128, "samples_per_step": 2, "given": ["--batch-size"]},
+        ),
+        # an epoch keeps its samples, where `fit` is told its steps
+        Example(
+            before="▸model.fit(x, y, batch_size=16, steps_per_epoch=100)◂\n",
+            after="model.fit(x, y, batch_size=32, steps_per_epoch=50)\n",
+            data={"batch_size": 16, "samples_per_step": 2},
+        ),
+        Example(
+            before="ds = ▸ds.repeat().batch(32)◂\n▸model.fit(ds, steps_per_epoch=500)◂\n",
+            after="ds = ds.repeat().batch(128)\nmodel.fit(ds, steps_per_epoch=125)\n",
+            data={"batch_size": 32, "samples_per_step": 4},
+        ),
+        Example(
+            before="BATCH = 32\nds = ▸ds.batch(BATCH)◂\nsteps = len(x) // BATCH\n"
+            "▸model.fit(ds, steps_per_epoch=steps)◂\n",
+            after="BATCH = 64\nds = ds.batch(BATCH)\nsteps = len(x) // BATCH\n"
+            "model.fit(ds, steps_per_epoch=steps)\n",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        Example(
+            before="BATCH = 32\nds = ▸ds.batch(BATCH)◂\nSTEPS = 500\n"
+            "▸model.fit(ds, steps_per_epoch=STEPS)◂\n",
+            after="BATCH = 64\nds = ds.batch(BATCH)\nSTEPS = 500\n"
+            "model.fit(ds, steps_per_epoch=STEPS // 2)\n",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        Example(
+            before="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--steps", type=int, default=500)
+args = parser.parse_args()
+ds = ▸ds.batch(args.batch_size)◂
+▸model.fit(ds, steps_per_epoch=args.steps, epochs=2)◂
+""",
+            after="""\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--steps", type=int, default=500)
+args = parser.parse_args()
+ds = ds.batch(args.batch_size)
+model.fit(ds, steps_per_epoch=args.steps // 2, epochs=2)
+""",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        Example(
+            before="BATCH = 32\nds = ▸ds.batch(BATCH)◂\n"
+            "▸model.fit(ds, steps_per_epoch=ds.cardinality())◂\n",
+            after="BATCH = 64\nds = ds.batch(BATCH)\n"
+            "model.fit(ds, steps_per_epoch=ds.cardinality())\n",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        Example(
+            before="ds = ▸ds.batch(per_replica * replicas)◂\n"
+            "▸model.fit(ds, steps_per_epoch=n // 8)◂\n",
+            after="ds = ds.batch(2 * (per_replica * replicas))\n"
+            "model.fit(ds, steps_per_epoch=(n // 8) // 2)\n",
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        # nobody knows what it takes into account
+        Example(
+            before="BATCH = 32\nds = ▸ds.batch(BATCH)◂\n▸model.fit(ds, steps_per_epoch=steps())◂\n",
+            after="BATCH = 32\nds = ds.batch(BATCH)\nmodel.fit(ds, steps_per_epoch=steps())\n",
+            data={"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="ds = ▸ds.batch(per_replica * replicas)◂\n",
@@ -244,14 +321,15 @@ ds = ds.batch(2 * args.batch_size)
         made = chosen(evidence)
         larger = " or ".join(str(times * size) for times in LARGER) if size else "twice as many"
         where = made[0] if made else evidence.loop.where
+        fit = evidence.loop.where if made is not None and evidence.loop.kind == "fit" else None
         return self.finding(
             title=title.format(of=f" of {size}" if size else ""),
             text=text,
             bound=bound,
             bound_basis=basis,
-            where=(where,) if where else (),
+            where=tuple(dict.fromkeys(one for one in (where, fit) if one)),
             advice=f"Try a batch of {larger} samples, with the learning rate adjusted, and compare "
-            "the accuracy reached.",
+            f"the accuracy reached. {adjusted(evidence, size, LARGER)}",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
             rewritable=made is not None and made[0].exact,
             data=_data(evidence, made[1]) if made else {},
@@ -259,15 +337,16 @@ ds = ds.batch(2 * args.batch_size)
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Multiply the batch size where it is chosen."""
-        enlarge(script, finding.where[0], finding.data)
+        fit = finding.where[1] if len(finding.where) > 1 else None
+        enlarge(script, finding.where[0], finding.data, fit)
 
 
 def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     """What the edit must know of the run, and what its trials compare: samples, not steps."""
     return {
         "batch_size": size,
-        "given": options_given(evidence),
-        "variants": [{"samples_per_step": times} for times in LARGER],
+        **seen_in_call(evidence, batch_size=size),
+        "variants": [{"batch": times * size, "samples_per_step": times} for times in LARGER],
         "samples_per_step": LARGER[0],
     }
 

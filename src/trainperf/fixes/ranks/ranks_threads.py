@@ -16,7 +16,7 @@ from trainperf.fixes.ranks._parallel_cases import on_gpus, parallel_evidence, ra
 from trainperf.model import Equivalence, Evidence, Finding, Rank, is_taken
 
 VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
-"""What sets the threads of an operation. TensorFlow's own builds do not use OpenMP."""
+"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
 
 
 def _of(

@@ -44,7 +44,7 @@ REAL_PART = 0.2
 LEAST_SAMPLES = 3
 
 SHARD = "about 150 MB"
-"""What SageMaker's advice on input modes makes of small files."""
+"""The size of shards in SageMaker's advice on small files."""
 
 EBS_VOLUME = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon Elastic Block Store")
 NVME_VOLUME = Volume("/scratch", "nvme", "xfs", "nvme2n1", "Amazon EC2 NVMe Instance Storage")

@@ -19,7 +19,7 @@ BY_FILE = ("AUTO", "FILE")
 """Policies that share out whole files, where the dataset reads files."""
 
 OPTIONS = "sharding"
-"""What the edit calls its `tf.data.Options`."""
+"""The name of the `tf.data.Options` that the edit makes."""
 
 SNIPPET = """\
 options = tf.data.Options()

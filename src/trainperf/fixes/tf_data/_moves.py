@@ -51,6 +51,21 @@ def move_ahead(script: Script, calls: Sequence[Site]) -> None:
     script.remove_statement(moved)
 
 
+def move_behind(script: Script, moved: Site, last: Site) -> None:
+    """Move a call behind a later one of its pipeline: in one chain, or in `x = x.a()`, `x = …`.
+
+    Raises `CannotRewrite` where the pipeline is written in any other way.
+    """
+    first, end = script.around(moved)[-1], script.around(last)[-1]
+    if first is not end:
+        block = _block(script, moved, first)
+        if end not in block:
+            raise CannotRewrite("the calls do not stand in one block")
+        between = block[block.index(first) : block.index(end) + 1]
+        _check_one_name(between)
+    script.move_call_behind(moved, last)
+
+
 def _check_chain(script: Script, calls: Sequence[Site]) -> None:
     """Refuse calls that do not directly follow each other, the last first."""
     for outer, inner in pairwise(calls):
@@ -60,20 +75,32 @@ def _check_chain(script: Script, calls: Sequence[Site]) -> None:
 
 def _check_neighbours(script: Script, moved: Site, statements: Sequence[ast.stmt]) -> None:
     """Refuse all but neighbouring statements `x = x.a()` of one name, the last first."""
-    around = script.around(moved)
-    parent = around[-2] if len(around) > 1 else script.module(moved.file)
-    blocks = [value for _, value in ast.iter_fields(parent) if isinstance(value, list)]
-    holding = [block for block in blocks if any(each is statements[0] for each in block)]
-    if not holding:
-        raise CannotRewrite("the statements do not stand in a plain block")
-    (block,) = holding
+    block = _block(script, moved, statements[0])
     last = block.index(statements[0])
-    names = set()
     for place, each in enumerate(statements):
         if last < place or block[last - place] is not each:
             raise CannotRewrite("the statements do not follow each other")
-        plain = isinstance(each, ast.Assign) and len(each.targets) == 1
-        target = each.targets[0] if isinstance(each, ast.Assign) and plain else None
+    _check_one_name(statements)
+
+
+def _block(script: Script, site: Site, statement: ast.stmt) -> list[ast.stmt]:
+    """The block that holds the statement around a site."""
+    around = script.around(site)
+    parent = around[-2] if len(around) > 1 else script.module(site.file)
+    blocks = [value for _, value in ast.iter_fields(parent) if isinstance(value, list)]
+    holding = [block for block in blocks if any(each is statement for each in block)]
+    if not holding:
+        raise CannotRewrite("the statements do not stand in a plain block")
+    return holding[0]
+
+
+def _check_one_name(statements: Sequence[ast.stmt]) -> None:
+    """Refuse all but statements `x = x.a()` of one name."""
+    names = set()
+    for each in statements:
+        if not isinstance(each, ast.Assign) or len(each.targets) != 1:
+            raise CannotRewrite("the statements do not reassign the same name")
+        target = each.targets[0]
         if not isinstance(target, ast.Name) or root(each.value) != target.id:
             raise CannotRewrite("the statements do not reassign the same name")
         names.add(target.id)

@@ -18,7 +18,7 @@ QUEUE = 10
 """Keras's default `max_queue_size`: more workers than that need a longer queue."""
 
 TENSORFLOW_CALLS = ("error_handler", "op_dispatch_handler")
-"""What TensorFlow and Keras wrap their functions in. Their threads do not survive the
+"""The wrappers of TensorFlow's and Keras's functions. Their threads do not survive the
 fork of a worker process."""
 
 SAME_NUMBERS = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
+from trainperf.fixes.tf_data.edits.batching_examples import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -17,6 +20,9 @@ from trainperf.model import (
     Site,
     is_taken,
 )
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 REAL_SHARE = 0.10
 """The share of a step below which a function is not worth moving, as for pipeline stages."""
@@ -42,24 +48,26 @@ def _found(*functions: FunctionCost, loop: Loop = _CALL, **fields: Any) -> Evide
 
 
 class NumpyBatching(Fix):
-    """Make the next batch while the model computes, with tf.data.
+    """Make the next batch while the model computes, in a thread.
 
     ## Why it is slow
     The loop makes each batch in Python and NumPy between two steps.
     The model waits for it, and then Python waits for the model.
 
     ## What changes
-    The function moves into a `tf.data.Dataset` that ends in `prefetch`: it runs in a
-    thread of its own, ahead of the step.
-    Written with TensorFlow ops in a `map` it also runs on several cores.
+    What makes a batch moves into a generator, which a thread runs up to four batches ahead
+    of the step. Batches stay the same, in the same order. Where each is made by itself, as many
+    threads as there are cores are tried as well; these draw random numbers in another order.
+    In a `tf.data.Dataset`, as TensorFlow ops in a `map`, it also runs on several cores.
 
     ## When not to
     When the next batch depends on the result of this one, as in reinforcement learning.
-    When the function shares a random generator with the loop: draws come in another order.
+    When the rest of the loop draws random numbers from the same generator: in another order.
     """
 
     category = "input"
     equivalence = Equivalence.NUMERICS
+    examples = EXAMPLES
 
     silent = [
         _found(),
@@ -109,7 +117,8 @@ class NumpyBatching(Fix):
         name = f"`{function.name}`" if named else "The loop's own code"
         beneath = f", most of it in `{function.calls_into}`" if function.calls_into else ""
         others = f"; with what else makes batches, {percent(share)}" if len(making) > 1 else ""
-        site = Site(function.file, function.line, function.name)
+        making_at = Site(function.file, function.line, function.name)
+        step, width = evidence.loop.where, cores(evidence)
         return self.finding(
             title="The model waits while the loop makes its batch",
             text=(
@@ -118,10 +127,16 @@ class NumpyBatching(Fix):
             ),
             bound=bound,
             bound_basis="making batches fully overlapped with the step",
-            where=(site,),
-            advice="Feed the loop from a `tf.data.Dataset` that makes batches ahead of the step.",
+            where=(step,) if step is not None and step.exact else (making_at,),
+            advice="Make batches ahead of the step: in a thread, or a `tf.data.Dataset`.",
             snippet=_snippet(making),
+            data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Let a thread make the batches of the loop around the step."""
+        for site in finding.where:
+            make_batches_ahead(script, site, finding.data.get("calls", 1))
 
 
 def _makes_batches(function: FunctionCost) -> bool:

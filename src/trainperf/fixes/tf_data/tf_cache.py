@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GIB, SITE, machine, stage
 from trainperf.fixes.common.pipeline import (
-    REAL_SHARE,
     input_at_most,
     known,
     label,
     opening,
-    share,
     upper,
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, Stage, is_taken
-from trainperf.model.words import size
+from trainperf.fixes.tf_data.edits.cache_examples import SPLIT
+from trainperf.fixes.tf_data.edits.cache_places import (
+    Place,
+    Room,
+    buffer_of,
+    epoch_of,
+    place_of,
+    room_for,
+)
+from trainperf.fixes.tf_data.edits.caches import put_cache
+from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-MEMORY_SHARE = 0.5
-"""The share of the available memory a cache may take: the other half is for the rest."""
-
-LEAST_FILL = 0.10
-"""The share of an epoch from which what a shuffle behind the cache takes to fill counts."""
-
-SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concatenate", "zip"}
-READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
-WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
-BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
-WORKS = {"map", "flat_map", "interleave"}
-DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
-"""What gives the same elements in every epoch, if its function does. Not listed, so a
-cache never stands behind it: generators, `repeat`, and what draws random numbers."""
-
+_READS = ("DecodeJpeg", "RandomUniform", "ReadFile", "ResizeBilinear")
 _FITS: dict[str, Any] = {
     "function": LOAD,
     "elements_per_step": 32.0,
     "element_bytes": 600_000,
     "cardinality": 10_000,
 }
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a cache can stand, and whether a shuffle stands before it."""
-
-    stage: Stage
-    shuffle: Stage | None
-    reshuffled: bool
 
 
 class Cache(Fix):
@@ -65,11 +48,12 @@ class Cache(Fix):
     ## What changes
     `.cache()` is put after the last expensive stage that gives the same result each time,
     ahead of shuffling and random augmentation. Later epochs read memory.
+    A function that works first and draws then is split in two, the cache between them.
     Where the dataset is shuffled ahead of that stage, a second `.shuffle` follows the
-    cache, which would freeze the order otherwise.
+    cache, which would freeze the order otherwise. What has no room in memory is kept in a
+    temporary file.
 
     ## When not to
-    When the decoded data does not fit in memory beside the rest; `.cache(filename)` uses a disk.
     When the same code also builds other datasets: each is cached.
     When a function draws random numbers in a way tf.data cannot see.
     When an epoch is left before its end: the cache is only kept once it is complete.
@@ -109,10 +93,24 @@ class Cache(Fix):
             )
         ),
         starved(stage("map", None, **_FITS)),
+        # it may do nothing but draw
+        starved(*chain(stage("map", 0.09, stateful_random=True, ops=("Mul",), **_FITS))),
+        # random work that reads, too large
+        starved(
+            *chain(stage("map", 0.09, stateful_random=True, ops=_READS, **_FITS)),
+            machine=machine(available=16 * GIB),
+        ),
         # a prefetch that comes out dearest makes nothing itself, and belongs behind a cache
         starved(*chain(stage("map", 0.001, **_FITS), stage("prefetch", 0.09, **_FITS))),
     ]
     fires = [
+        # it reads, decodes and augments in one function
+        starved(*chain(stage("map", 0.09, stateful_random=True, ops=_READS, **_FITS))),
+        # a disk has room for what memory has not
+        starved(
+            *chain(stage("map", 0.09, **_FITS)),
+            machine=machine(available=8 * GIB, disk_free=100 * GIB),
+        ),
         starved(*chain(stage("from_tensor_slices", 0.0), stage("map", 0.09, **_FITS))),
         # ahead of augmentation and batching
         starved(
@@ -176,6 +174,14 @@ class Cache(Fix):
             before="ds = ▸files.map(load)◂.batch(32)\n",
             after="ds = files.map(load).cache().batch(32)\n",
         ),
+        Example(  # too much for memory
+            before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",
+            after="import tensorflow as tf\nimport tempfile\n\n"
+            "cache_folder = tempfile.TemporaryDirectory()\n\n"
+            'ds = files.map(load).cache(cache_folder.name + "/items").batch(32)\n',
+            data={"disk": True},
+        ),
+        *SPLIT,
         Example(
             before="ds = ▸files.shuffle(1000).map(load)◂.batch(32)\n",
             after="ds = files.shuffle(1000).map(load).cache().shuffle(1000).batch(32)\n",
@@ -184,17 +190,16 @@ class Cache(Fix):
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find deterministic work that fits in memory and is repeated in every epoch."""
-        stages = evidence.stages
+        """Find deterministic work for which there is room and that is repeated in every epoch."""
         epochs = evidence.loop.epochs
-        if not evidence.input_bound or epochs == 1 or any(s.op == "cache" for s in stages):
+        if not evidence.input_bound or epochs == 1 or _cached(evidence):
             return None
-        place = _place(evidence, stages)
-        held = _fitting(evidence, place)
-        if place is None or held is None or not is_taken(place.stage.seconds_per_step_):
+        place = place_of(evidence)
+        room = room_for(evidence, place)
+        if place is None or room is None or not is_taken(place.stage.seconds_per_step_):
             return None
         later = evidence.bound_if_input_saves(place.stage.cumulative)
-        epoch = _epoch(evidence, place)
+        epoch = epoch_of(evidence, place)
         if epoch is not None:
             steps_s = epoch["steps"] * evidence.times.real
             later = epoch["seconds"] / (steps_s / later + epoch["pause_s"])
@@ -203,151 +208,80 @@ class Cache(Fix):
             return None
         text = (
             f"Everything up to {label(place.stage)} takes {ms(place.stage.cumulative)} of each "
-            f"step's input and gives the same elements in every epoch. They take "
-            f"{size(held)} of the {size(evidence.machine.memory_available)} of memory free."
+            f"step's input and gives the same elements in every epoch. They take {room.words()}."
         )
+        if place.split:
+            text = _split_text(place, room)
         basis = (
             "the cached part"
             + (", and filling the shuffle," if epoch is not None else "")
             + " costs nothing from the second epoch on"
             + (f", over {epochs} epochs" if epochs else "")
         )
-        return self._finding(place, text, bound, upper(evidence, basis), epoch)
+        return self._finding(place, room, text, bound, upper(evidence, basis), epoch)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try a cache that fits where the stages, or the step without them, were not timed."""
-        stages, epochs = evidence.stages, evidence.loop.epochs
         most = input_at_most(evidence)
-        if epochs == 1 or most <= 1 + SMALLEST_GAIN or any(s.op == "cache" for s in stages):
+        if evidence.loop.epochs == 1 or most <= 1 + SMALLEST_GAIN or _cached(evidence):
             return None
-        place = _place(evidence, stages)
-        held = _fitting(evidence, place)
-        if place is None or held is None:
+        place = place_of(evidence)
+        room = room_for(evidence, place)
+        if place is None or room is None:
             return None
         text = (
             f"{opening(place.stage)} gives the same elements in every epoch. They take "
-            f"{size(held)} of the {size(evidence.machine.memory_available)} of memory free."
+            f"{room.words()}."
         )
+        if place.split:
+            text = _split_text(place, room)
         basis = upper(evidence, "input costs nothing from the second epoch on")
-        epoch = _epoch(evidence, place) if is_taken(evidence.times.real_) else None
-        return self._finding(place, text, None if epoch else known(most), basis, epoch)
+        epoch = epoch_of(evidence, place) if is_taken(evidence.times.real_) else None
+        return self._finding(place, room, text, None if epoch else known(most), basis, epoch)
 
     def _finding(
         self,
         place: Place,
+        room: Room,
         text: str,
         bound: float | None,
         basis: str,
         epoch: dict[str, Any] | None,
     ) -> Finding:
-        buffer = _buffer(place)
-        call = ".cache()" if buffer is None else f".cache().shuffle({buffer})"
+        buffer = buffer_of(place)
+        call = ".cache(filename)" if room.on_disk else ".cache()"
+        call += "" if buffer is None else f".shuffle({buffer})"
+        data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
+        data |= {"disk": True} if room.on_disk else {}
+        data |= {"split": True} if place.split else {}
+        same = place.shuffle is None and not place.split
+        advice = f"Put `{call}` after this stage."
+        if place.split:
+            advice = f"Let one `map` work and another draw, and put `{call}` between them."
         return self.finding(
             title="The same work is done again in every epoch",
             text=text,
             bound=bound,
             bound_basis=basis,
             where=(place.stage.where,) if place.stage.where else (),
-            advice=f"Put `{call}` after this stage.",
+            advice=advice,
             snippet=f"dataset = dataset{call}",
-            data=({} if buffer is None else {"buffer": buffer})
-            | ({} if epoch is None else {"epoch": epoch}),
-            equivalence=Equivalence.EXACT if place.shuffle is None else Equivalence.NUMERICS,
+            data=data | ({} if epoch is None else {"epoch": epoch}),
+            equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Append the cache, and the shuffle that keeps epochs different, to the stage."""
-        buffer = finding.data.get("buffer")
-        call = ".cache()" if buffer is None else f".cache().shuffle({buffer})"
         for site in finding.where:
-            script.append_call(site, call)
+            put_cache(script, site, finding.data)
 
 
-def _place(evidence: Evidence, stages: tuple[Stage, ...]) -> Place | None:
-    """The last stage worth caching, in the part of the chain that repeats itself.
-
-    Behind a shuffle the part ends at the first batch: cached batches would hold the
-    same samples together for ever.
-    """
-    best: Stage | None = None
-    shuffle: Stage | None = None
-    before_best: Stage | None = None
-    for each in stages:
-        if each.op == "shuffle":
-            shuffle = each
-            continue
-        if not _repeats_itself(each) or (shuffle is not None and each.op in BATCHES):
-            break
-        if _mixes(each):
-            shuffle = each
-        if each.by_user and each.op != "prefetch" and _costs(evidence, each):
-            best, before_best = each, shuffle
-    if best is None or best.where is None:
-        return None
-    behind = stages[stages.index(best) + 1 :]
-    return Place(best, before_best, any(each.op == "shuffle" for each in behind))
+def _cached(evidence: Evidence) -> bool:
+    return any(each.op == "cache" for each in evidence.stages)
 
 
-def _costs(evidence: Evidence, stage: Stage) -> bool:
-    """Whether a stage takes a real share of the input; one that was not timed may, if it works."""
-    if is_taken(stage.seconds_per_step_):
-        return share(evidence, stage) >= REAL_SHARE
-    return stage.op in WORKS
-
-
-def _fitting(evidence: Evidence, place: Place | None) -> float | None:
-    """Bytes of what a cache at `place` would hold; None where not known, or too much."""
-    size = None if place is None else _size(evidence, place.stage)
-    if size is None or size >= MEMORY_SHARE * evidence.machine.memory_available:
-        return None
-    return size
-
-
-def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
-    """The epoch that trials have to hold whole; None where steps show all that is saved.
-
-    A shuffle behind the cache fills its buffer with the expensive work before the first step
-    of each epoch: what that takes is saved between epochs.
-    """
-    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
-    if not place.reshuffled or steps is None or between is None or between.restart_s is None:
-        return None
-    steps_s = steps * evidence.times.real
-    if between.restart_s < LEAST_FILL * (steps_s + between.seconds):
-        return None
-    besides = max(0.0, between.seconds - between.restart_s)
-    return {"steps": steps, "seconds": steps_s + between.seconds, "pause_s": besides}
-
-
-def _repeats_itself(stage: Stage) -> bool:
-    plain = stage.op.lower().replace("_", "").removesuffix("v2").removesuffix("dataset")
-    known = plain in DETERMINISTIC
-    endless = stage.cardinality == -1
-    return known and not endless and not stage.stateful_random and not stage.python
-
-
-def _mixes(stage: Stage) -> bool:
-    """Whether the stage changes the order from epoch to epoch by itself."""
-    if stage.op == "list_files":
-        return "buffer_size" in stage.arguments  # that of the shuffle inside it
-    return stage.arguments.get("deterministic") is False
-
-
-def _buffer(place: Place) -> int | None:
-    """The buffer of the shuffle to put behind the cache; None where none is needed."""
-    if place.shuffle is None or place.reshuffled:
-        return None
-    given = place.shuffle.arguments.get("buffer_size")
-    if isinstance(given, int) and given > 0:
-        return given
-    return place.stage.cardinality or 1000
-
-
-def _size(evidence: Evidence, stage: Stage) -> float | None:
-    """Bytes of all elements that leave the stage in one epoch; None if not known."""
-    elements: float | None = stage.cardinality
-    if elements is None and evidence.loop.epoch_steps and stage.elements_per_step:
-        elements = evidence.loop.epoch_steps * stage.elements_per_step
-    if elements is None or stage.element_bytes is None:
-        return None
-    return elements * stage.element_bytes
+def _split_text(place: Place, room: Room) -> str:
+    return (
+        f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "
+        f"random numbers for it. What it makes takes {room.words()}."
+    )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, stage
 from trainperf.fixes.common.pipeline import (
     REAL_SHARE,
     function_name,
+    input_at_most,
+    known,
     opening,
     pipeline_seconds,
     share,
+    waits,
 )
 from trainperf.fixes.common.pipeline import cores as usable_cores
-from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.fixes.tf_data._input_cases import fed, starved
+from trainperf.fixes.tf_data.edits.generator_examples import EXAMPLES
+from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -21,37 +28,54 @@ from trainperf.model import (
     Function,
     FunctionCost,
     Loop,
+    PhaseUse,
     Site,
     Stage,
     is_taken,
 )
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 CALLS = ("from_generator", "generator")
 """The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""
 
 SAMPLES = Function("samples", "data.py", 30)
 
+WAITING_CALLS = 16
+"""Items made at once where the input waits for storage: threads cost nothing then."""
+
+COPIES = 4
+"""Copies of arrays for which there has to be memory: two are made of them, beside the rest."""
+
+FEWEST_CALLS = 2
+"""On one core, too, one item can be read while another is decoded."""
+
+IDLE = (PhaseUse("input", 20, cpu_cores=0.1),)
+
 
 class Generator(Fix):
-    """Let TensorFlow read the data in place of a Python generator.
+    """Make the items of a Python generator in several threads, or let TensorFlow read them.
 
     ## Why it is slow
-    `from_generator` calls Python for one element after the other.
-    Python runs on one core at a time, and shares it with the training loop.
-    `num_parallel_calls` cannot help a generator: its next item needs the one before.
+    A generator makes one element after the other, on one core, and shares Python with
+    the training loop. `num_parallel_calls` cannot help: its next item needs the one before.
 
     ## What changes
-    The generator yields only what is cheap, such as file names or indices, or becomes
-    `from_tensor_slices`. Reading and decoding go into a `map` on several cores.
-    Where the work has to stay in Python, a Keras `PyDataset` runs it in worker processes.
+    The body of the generator's loop becomes a function of one item, which threads run ahead
+    for the next ones; items come out in the same order. Reading files, Pillow, OpenCV and
+    NumPy let other threads run; for Python's own work, `map` TensorFlow ops over file names.
+    A generator that only yields rows of arrays becomes `from_tensor_slices` of the arrays.
+    Where items draw random numbers, threads draw them in another order.
 
     ## When not to
-    When items really depend on each other, as with a stream from a socket.
-    When the generator only hands out arrays it already has and still is not the slow part.
+    When an item depends on the one before: such a loop is left alone where that can be seen.
+    When what the loop calls is not made for threads: one database cursor, one open file.
     """
 
     category = "input"
     equivalence = Equivalence.NUMERICS
+    usual = 1.3
 
     silent = [
         fed(stage("from_generator", 0.079, function=SAMPLES)),
@@ -76,19 +100,41 @@ class Generator(Fix):
             loop=Loop("fit", where=SITE, input_kind="generator"),
         ),
     ]
+    tries_not = [
+        # no input could matter
+        starved(stage("from_generator", None, function=SAMPLES), resident=0.1),
+        starved(stage("from_generator", 0.09, function=SAMPLES), input=0.001),
+        # another stage costs
+        starved(stage("from_generator", 0.004, function=SAMPLES), stage("map", 0.096)),
+        starved(stage("from_tensor_slices", None), stage("map", None)),
+        starved(
+            stage("from_generator", None, where=None, by_user=False),
+            loop=Loop("fit", where=SITE, input_kind="PyDataset"),
+        ),
+    ]
+    tries = [
+        starved(stage("from_generator", None, function=SAMPLES), stage("batch", None)),
+        starved(stage("from_generator", 0.09, function=SAMPLES), resident=None),
+        starved(
+            stage("generator", None, where=None, by_user=False),
+            loop=Loop("fit", where=SITE, input_kind="generator"),
+            use=IDLE,
+        ),
+    ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a generator that takes a real share of an input the model waits for."""
         if not evidence.input_bound:
             return None
-        found = [stage for stage in evidence.stages if _generator(evidence, stage)]
-        if not found or share(evidence, found[0]) < REAL_SHARE:
+        stage = next((one for one in evidence.stages if _generator(evidence, one)), None)
+        if stage is None or not is_taken(stage.seconds_per_step_):
             return None
-        stage = found[0]
+        if share(evidence, stage) < REAL_SHARE:
+            return None
         bound = evidence.bound_if_input_saves(stage.seconds_per_step)
         if not worth(evidence, bound):
             return None
-        where = stage.where or evidence.loop.where
         text = (
             f"{opening(stage) if stage.by_user else 'The generator'} makes each step's samples in "
             f"Python, one after the other: {ms(stage.seconds_per_step)} of the "
@@ -100,6 +146,22 @@ class Generator(Fix):
             text += (
                 f" {percent(hottest.share)} of that thread's time is in `{hottest.name}` ({place})."
             )
+        return self._finding(evidence, stage, text, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try threads for a generator that was not timed, or that may cost all the same."""
+        most = input_at_most(evidence)
+        stage = next((one for one in evidence.stages if _generator(evidence, one)), None)
+        if stage is None or most <= 1 + SMALLEST_GAIN:
+            return None
+        if is_taken(stage.seconds_per_step_) and share(evidence, stage) < REAL_SHARE:
+            return None
+        name = opening(stage) if stage.by_user else "The generator"
+        text = f"{name} makes samples in Python, one after the other."
+        return self._finding(evidence, stage, text, known(most))
+
+    def _finding(self, evidence: Evidence, stage: Stage, text: str, bound: float | None) -> Finding:
+        where = stage.where or evidence.loop.where
         return self.finding(
             title="A Python generator feeds the model",
             text=text,
@@ -107,16 +169,33 @@ class Generator(Fix):
             bound_basis="the generator costs nothing",
             where=(where,) if where else (),
             advice=(
-                "Give tf.data the list of items and do the work on each in `map`; "
-                "or use a `PyDataset` with workers."
+                "Make its items in several threads; or give tf.data the list of items and do "
+                "the work on each in `map`, or use a `PyDataset` with workers."
             ),
             snippet=_snippet(evidence, stage),
+            data=_data(evidence, stage),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Turn the body of the generator's loop into a function that threads call."""
+        for site in finding.where:
+            make_items_in_parallel(script, site, finding.data)
+
+
+def _data(evidence: Evidence, stage: Stage) -> dict[str, Any]:
+    """How many items are made at once, and where the generator is defined if that was seen."""
+    width = max(FEWEST_CALLS, usable_cores(evidence))
+    data: dict[str, Any] = {"calls": max(width, WAITING_CALLS) if waits(evidence) else width}
+    if stage.function is not None and stage.function.line:
+        data["generator"] = [stage.function.file, stage.function.line]
+    steps, size = evidence.loop.epoch_steps, stage.element_bytes
+    if steps and size and stage.elements_per_step:
+        held = COPIES * steps * stage.elements_per_step * size
+        data["fits"] = held < evidence.machine.memory_available
+    return data
 
 
 def _generator(evidence: Evidence, stage: Stage) -> bool:
-    if not is_taken(stage.seconds_per_step_):
-        return False
     given_to_fit = stage.op == "generator" or evidence.loop.input_kind == "generator"
     return stage.op in CALLS and (stage.by_user or given_to_fit)
 

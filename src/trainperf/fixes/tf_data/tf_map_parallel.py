@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
-from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import machine, stage
 from trainperf.fixes.common.pipeline import (
@@ -23,22 +21,17 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, fed, starved
-from trainperf.model import Equivalence, Evidence, Finding, Function, PhaseUse, Site, Stage
+from trainperf.fixes.tf_data.edits.parallel_calls import (
+    WAITING_CALLS,
+    choices,
+    run_in_parallel,
+    runs_serially,
+)
+from trainperf.model import Equivalence, Evidence, Finding, Function, PhaseUse, Stage
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-
-AUTOTUNE = "AUTOTUNE"
-WAITING_CALLS = 16
-"""Calls at once of a function that waits, on as many threads: tf.data has but one for each core.
-
-Steps of 16 waits of 4 ms on two cores took 77 ms in turn, 36 ms with AUTOTUNE or with 16 calls,
-13 to 23 ms with 16 calls on 16 threads (TensorFlow 2.21, a busy machine).
-"""
-
-OPTIONS = "waiting"
-"""What the options of tf.data are called that give it the threads."""
 
 IDLE = (PhaseUse("input", 20, cpu_cores=0.1),)
 
@@ -60,8 +53,7 @@ class MapParallel(Fix):
     from those of the same seed before.
 
     ## When not to
-    When the function is Python (`tf.py_function`) that computes: its lock keeps it on one
-    core. One that waits for files gains, so it is tried.
+    When the function is Python (`tf.py_function`): `tf_py_function` is about that.
     When the function reads and writes a variable and the order of calls matters.
     """
 
@@ -94,8 +86,10 @@ class MapParallel(Fix):
     ]
     tries_not = [
         # no input could matter
-        starved(stage("map", 0.09, function=LOAD, python=True), resident=0.1),
-        starved(stage("map", 0.09, function=LOAD, python=True), input=0.001),
+        starved(stage("map", None, function=LOAD), resident=0.1),
+        starved(stage("map", None, function=LOAD), input=0.001),
+        # Python's lock
+        starved(stage("map", 0.09, function=LOAD, python=True)),
         # parallel already
         starved(stage("map", None, function=LOAD, arguments={"num_parallel_calls": -1})),
         starved(stage("map", None, function=LOAD, parallelised_by_default=True)),
@@ -108,9 +102,6 @@ class MapParallel(Fix):
         starved(stage("map", None, where=None, by_user=False)),
     ]
     tries = [
-        # what waits for files lets go of Python's lock
-        starved(stage("map", 0.09, function=LOAD, python=True)),
-        starved(stage("map", 0.09, function=LOAD, python=True), machine=machine(cores=1)),
         # it waits, and runs on as many threads as there are cores
         starved(stage("map", 0.09, function=LOAD, arguments={"num_parallel_calls": -1}), use=IDLE),
         # not timed
@@ -174,7 +165,7 @@ def data(files):
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find maps that run one call at a time while the model waits for them."""
         width = cores(evidence)
-        serial = costly(evidence, lambda stage: _serial(stage) and not stage.python)
+        serial = costly(evidence, lambda stage: runs_serially(stage) and not stage.python)
         if not serial or width < 2:
             return None
         seconds = sum(stage.seconds_per_step for stage in serial)
@@ -194,15 +185,17 @@ def data(files):
         basis = upper(evidence, f"the serial maps spread over {width} cores")
         if waits(evidence):
             bound = evidence.bound_if_input_saves(saved_on(max(width, WAITING_CALLS), seconds))
-        return self._finding(serial, text, bound, basis, _calls(evidence))
+        return self._finding(serial, text, bound, basis, choices(evidence))
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try serial maps in parallel that were not timed, or are Python; more calls of others.
+        """Try serial maps in parallel that were not timed, and more calls of others.
 
         The others are those that wait, and that tf.data gives as many calls as cores.
         """
         alone = cores(evidence) < 2  # more calls at once only help what waits
-        serial = to_try(evidence, lambda stage: _serial(stage) and (stage.python or not alone))
+        serial = to_try(
+            evidence, lambda stage: runs_serially(stage) and not stage.python and not alone
+        )
         found = serial
         if not serial and waits(evidence):
             found = to_try(evidence, _tuned)
@@ -211,7 +204,7 @@ def data(files):
         how = "runs for one element after the other" if serial else "waits, on as many threads"
         text = f"{opening(found[0])} {how}{'' if serial else ' as there are cores'}."
         most, basis = known(input_at_most(evidence)), upper(evidence, "the maps cost nothing")
-        data = _calls(evidence) if serial else {"calls": WAITING_CALLS}
+        data = choices(evidence) if serial else {"calls": WAITING_CALLS}
         return self._finding(found, text, most, basis, data)
 
     def _finding(
@@ -223,7 +216,7 @@ def data(files):
         data: dict[str, Any],
     ) -> Finding:
         dearest = serial[0]
-        other_order = any(stage.stateful_random or stage.python for stage in serial)
+        other_order = any(stage.stateful_random for stage in serial)
         return self.finding(
             title="A `map` runs on few cores" if "calls" in data else "A `map` runs on one core",
             text=text,
@@ -239,49 +232,13 @@ def data(files):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Give each map `num_parallel_calls`: AUTOTUNE, or the number in the data."""
-        calls = finding.data.get("calls", AUTOTUNE)
-        if calls != AUTOTUNE:
-            last = max(finding.where, key=lambda site: (site.end_line, site.end_col))
-            _give_threads(script, last, calls)
-        for site in finding.where:
-            value = str(calls)
-            if calls == AUTOTUNE:
-                value = f"{script.module_name(site.file, 'tensorflow')}.data.AUTOTUNE"
-            script.set_keyword(site, "num_parallel_calls", value, position=1)
-
-
-def _give_threads(script: Script, site: Site, threads: int) -> None:
-    """Give tf.data threads of its own, by options set on the call at `site`."""
-    named = (node.id for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Name))
-    if OPTIONS in set(named):
-        raise CannotRewrite(f"the file uses the name {OPTIONS}")
-    tf = script.module_name(site.file, "tensorflow", site)
-    script.insert_before(
-        site,
-        f"{OPTIONS} = {tf}.data.Options()\n{OPTIONS}.threading.private_threadpool_size = {threads}",
-    )
-    script.append_call(site, f".with_options({OPTIONS})")
-
-
-def _calls(evidence: Evidence) -> dict[str, Any]:
-    """The numbers of calls to choose from: a second one where the input waits."""
-    if not waits(evidence):
-        return {}
-    return {"variants": [{"calls": AUTOTUNE}, {"calls": WAITING_CALLS}]}
+        run_in_parallel(script, finding.where, finding.data)
 
 
 def _tuned(stage: Stage) -> bool:
     """Whether tf.data chooses how many calls there are."""
     tuned = stage.arguments.get("num_parallel_calls") == -1 or stage.parallelised_by_default
-    return stage.op == "map" and tuned
-
-
-def _serial(stage: Stage) -> bool:
-    return (
-        stage.op == "map"
-        and stage.arguments.get("num_parallel_calls") is None
-        and not stage.parallelised_by_default
-    )
+    return stage.op == "map" and tuned and not stage.python
 
 
 def _snippet(stage: Stage) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Padding
+from trainperf.fixes.tf_data.edits.bucket_examples import EXAMPLES
+from trainperf.fixes.tf_data.edits.buckets import batch_by_length
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 MOSTLY_DATA = 0.6
 """Mean over padded length from which padding is a cost of doing business: bucketing
@@ -32,7 +37,9 @@ class PaddingBuckets(Fix):
     ## What changes
     `bucket_by_sequence_length` makes batches of sequences of similar length, so each is
     padded to its own bucket only.
-    Batches hold other samples than before and their shapes vary: one tracing per bucket.
+    Batches hold other samples than before and their shapes vary: one tracing per length.
+    Arrays padded up front lose the zeros at the end of their rows, and the model's input takes
+    sequences of any length. The boundaries are quartiles of the lengths that were seen.
 
     ## When not to
     When the length tells the label: batches by length are then one-sided.
@@ -57,9 +64,12 @@ class PaddingBuckets(Fix):
     fires = [
         _padded(20, 100, 30),
         _padded(58, 400, 75.5),
+        evidence(padding=Padding(20, 100, 30, 640), stages_=(stage("padded_batch", 0.01),)),
         # arrays padded up front, given to `fit`: the place of the padding was not seen
         evidence(padding=Padding(20, 100, 30, 640)),
     ]
+
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches that are mostly padding, where batching by length would shorten them."""
@@ -73,7 +83,7 @@ class PaddingBuckets(Fix):
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
-        where = padding.where or evidence.loop.where
+        where = _place(evidence, padding)
         return self.finding(
             title="Most of each sequence is padding",
             text=(
@@ -87,13 +97,31 @@ class PaddingBuckets(Fix):
             where=(where,) if where else (),
             advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
             snippet=_snippet(padding),
+            data={"boundaries": _boundaries(padding), "leaf": padding.leaf},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Batch by length, in place of `padded_batch` or for the arrays given to `fit`."""
+        for site in finding.where:
+            batch_by_length(script, site, finding.data)
+
+
+def _place(evidence: Evidence, padding: Padding) -> Site | None:
+    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
+    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
+    pads = [one.where for one in stages if one.op == "padded_batch" and one.by_user]
+    return padding.where or next((each for each in pads if each), evidence.loop.where)
+
+
+def _boundaries(padding: Padding) -> list[int]:
+    """Lengths from which on a sequence goes into the next bucket: a few, as each is traced."""
+    mean, longest = padding.mean_length, padding.padded_length
+    lengths = set(padding.quartiles) or {round(mean / 2), round(mean), round((mean + longest) / 2)}
+    return sorted(length + 1 for length in lengths if 0 < length < longest)
 
 
 def _snippet(padding: Padding) -> str:
-    mean, longest = padding.mean_length, padding.padded_length
-    lengths = {round(mean / 2), round(mean), round((mean + longest) / 2)}
-    boundaries = sorted(length + 1 for length in lengths if 0 < length < longest)
+    boundaries = _boundaries(padding)
     return (
         "# dataset: one unpadded sequence and its label per element\n"
         "dataset = dataset.bucket_by_sequence_length(\n"

@@ -17,7 +17,7 @@ NO_OVERLAP = 0.85
 """The real step as a share of input plus resident from which no overlap is seen."""
 
 REAL_SHARE = 0.10
-"""What overlapping hides is the smaller of input and step: it has to be a tenth."""
+"""Overlapping hides the smaller of input and step: it must be a tenth of the step."""
 
 INJECTED_SINCE = (2, 13)
 """From this TensorFlow on, tf.data ends a pipeline with a prefetch of its own."""

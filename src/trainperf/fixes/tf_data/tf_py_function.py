@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import stage
-from trainperf.fixes.common.pipeline import costly, function_name, opening, pipeline_seconds, sites
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import machine, stage
+from trainperf.fixes.common.pipeline import (
+    costly,
+    function_name,
+    input_at_most,
+    known,
+    opening,
+    pipeline_seconds,
+    sites,
+    to_try,
+)
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, fed, starved
+from trainperf.fixes.tf_data.edits.mapped import mapped
+from trainperf.fixes.tf_data.edits.parallel_calls import choices, run_in_parallel, runs_serially
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage
+from trainperf.source.bodies import function_of, python_op
+from trainperf.source.iterations import arguments, changes_shared
+from trainperf.source.scopes import FUNCTIONS
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 
 class PyFunction(Fix):
-    """Replace `tf.py_function` by TensorFlow ops.
+    """Run `tf.py_function` for several elements at once, or replace it by TensorFlow ops.
 
     ## Why it is slow
     `tf.py_function` and `tf.numpy_function` call back into Python, under its lock.
-    However many calls `map` allows, one runs at a time, and the training loop's own
+    However many calls `map` allows, one runs Python at a time, and the training loop's own
     Python waits for it too.
 
     ## What changes
-    The function is written with TensorFlow ops (`tf.io`, `tf.image`, `tf.strings`), which
-    run without the lock on all cores.
-    Results may differ a little: decoders and resizers round differently.
+    `num_parallel_calls` is added where a `map` has none. Reading files, Pillow, OpenCV and large
+    NumPy calls let go of the lock, and run beside each other then.
+    What remains goes away where the function is written with TensorFlow ops (`tf.io`,
+    `tf.image`, `tf.strings`). These round differently, as decoders and resizers do.
 
     ## When not to
-    When the function spends its time where the lock is released (reading files, Pillow,
-    OpenCV, large NumPy calls): then `num_parallel_calls` alone is worth a try first.
+    When the function keeps something from one call to the next, or is not made for threads.
     When no TensorFlow op does it: make the data once, write it as TFRecords, read those.
     """
 
@@ -46,6 +66,43 @@ class PyFunction(Fix):
             functions=(FunctionCost("parse", "data.py", 22, 0.7, "worker", 300),),
         ),
         starved(stage("interleave", 0.09, python=True)),
+    ]
+    tries_not = [
+        # no input could matter
+        starved(stage("map", 0.09, python=True, function=LOAD), resident=0.1),
+        starved(stage("map", 0.09, python=True, function=LOAD), input=0.001),
+        # parallel already, or no Python
+        starved(stage("map", None, python=True, arguments={"num_parallel_calls": -1})),
+        starved(stage("map", None, function=LOAD)),
+        # another stage costs
+        starved(stage("map", 0.003, python=True, function=LOAD), stage("batch", 0.09)),
+    ]
+    tries = [
+        # what waits for files lets go of Python's lock, on one core as well
+        starved(stage("map", None, python=True, function=LOAD), machine=machine(cores=1)),
+        starved(stage("map", 0.09, python=True, function=LOAD), resident=None),
+        starved(stage("map", None, python=True, function=LOAD), resident=None, input=None),
+    ]
+    examples = [
+        Example(
+            before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",
+            after="import tensorflow as tf\n\n"
+            "ds = files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(32)\n",
+        ),
+        Example(  # it counts its calls
+            before="import tensorflow as tf\n\n\ndef read(path):\n    seen.append(path)\n"
+            "    return np.load(path)\n\n\ndef load(path):\n"
+            "    return tf.numpy_function(read, [path], tf.float32)\n\n\n"
+            "ds = ▸files.map(load)◂.batch(32)\n",
+            after="import tensorflow as tf\n\n\ndef read(path):\n    seen.append(path)\n"
+            "    return np.load(path)\n\n\ndef load(path):\n"
+            "    return tf.numpy_function(read, [path], tf.float32)\n\n\n"
+            "ds = files.map(load).batch(32)\n",
+        ),
+        Example(  # arguments that cannot be seen
+            before="import tensorflow as tf\n\nds = ▸files.map(**how)◂\n",
+            after="import tensorflow as tf\n\nds = files.map(**how)\n",
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -70,15 +127,48 @@ class PyFunction(Fix):
             text += (
                 f" {percent(hottest.share)} of that thread's time is in `{hottest.name}` ({place})."
             )
+        return self._finding(evidence, found, text, bound)
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try serial maps with Python in parallel that were not timed."""
+        found = to_try(evidence, lambda stage: stage.python and runs_serially(stage))
+        if not found:
+            return None
+        text = f"{opening(found[0])} is Python, and runs for one element after the other."
+        return self._finding(evidence, found, text, known(input_at_most(evidence)))
+
+    def _finding(
+        self, evidence: Evidence, found: tuple[Stage, ...], text: str, bound: float | None
+    ) -> Finding:
+        serial = sites(one for one in found if runs_serially(one))
         return self.finding(
             title="Python runs inside the pipeline",
             text=text,
             bound=bound,
             bound_basis="the Python stages cost nothing",
-            where=sites(found),
+            where=serial or sites(found),
             advice="Write the function with TensorFlow ops, or prepare its results once.",
-            snippet=_snippet(dearest),
+            snippet=_snippet(found[0]),
+            data=choices(evidence) if serial else {},
+            rewritable=bool(serial) and all(site.exact for site in serial),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give each serial map with Python in it `num_parallel_calls`."""
+        for site in finding.where:
+            _check(script, site)
+        run_in_parallel(script, finding.where, finding.data)
+
+
+def _check(script: Script, site: Site) -> None:
+    """Refuse Python of the file that keeps something from one element to the next."""
+    module, function = mapped(script, site)
+    called = None if function is None else python_op(module, function)
+    inner = function_of(module, called.args[0]) if called and called.args else None
+    if isinstance(inner, FUNCTIONS):
+        changed = changes_shared(module, inner.body, arguments(inner))
+        if changed:
+            raise CannotRewrite(f"the elements are not made apart: {changed}")
 
 
 def _snippet(stage: Stage) -> str:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import stage
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import OTHER_SITE, stage
 from trainperf.fixes.common.pipeline import (
     costly,
     function_name,
     opening,
     pipeline_seconds,
-    sites,
     upper,
 )
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.tf_data._input_cases import fed, starved
-from trainperf.model import Equivalence, Evidence, Finding, Function, Stage
+from trainperf.fixes.tf_data._moves import move_behind
+from trainperf.fixes.tf_data.edits.elementwise import elementwise
+from trainperf.fixes.tf_data.edits.mapped import mapped
+from trainperf.model import Equivalence, Evidence, Finding, Function, Site, Stage
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 CHEAP = 50e-6
 """Seconds per call below which the call itself (about 10 µs) is a real part of the cost."""
@@ -26,6 +34,9 @@ PER_ELEMENT = ("ReadFile", "Decode", "WholeFileReader", "SampleDistortedBounding
 """Ops, by the start of their names, that take one file or image and no batch of them."""
 
 BATCHING = ("batch", "padded_batch", "ragged_batch")
+
+PASSED = ("prefetch", "shuffle", "repeat")
+"""Stages that hand on each sample as it is: what is done to it can wait until behind them."""
 
 NORMALISE = Function("normalise", "train.py", 9)
 _MANY = {"function": NORMALISE, "elements_per_step": 512.0, "ops": ("Cast", "RealDiv")}
@@ -41,7 +52,8 @@ class VectorisedMap(Fix):
 
     ## What changes
     `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch.
-    The function sees one more axis in front and has to be written for it.
+    The function sees one more axis in front. Where it treats each number by itself (casts,
+    scales, one-hot codes) it is moved as it is; any other has to be written for it.
 
     ## When not to
     When the function decodes files or images, which have different sizes.
@@ -72,19 +84,52 @@ class VectorisedMap(Fix):
         starved(stage("map", 0.02, stateful_random=True, **_MANY), stage("batch", 0.07)),
         starved(stage("map", 0.02, python=True, **_MANY), stage("batch", 0.07)),
         # something else stands between
-        starved(stage("map", 0.02, **_MANY), stage("shuffle", 0.02), stage("batch", 0.05)),
+        starved(stage("map", 0.02, **_MANY), stage("cache", 0.02), stage("batch", 0.05)),
         # what it does is not known
         starved(stage("map", 0.02, **{**_MANY, "ops": ()}), stage("batch", 0.07)),
     ]
     fires = [
         starved(stage("map", 0.02, **_MANY), stage("batch", 0.07)),
         starved(stage("map", 0.02, **_MANY), stage("prefetch", 0.0), stage("padded_batch", 0.07)),
+        starved(
+            stage("map", 0.02, **_MANY),
+            stage("shuffle", 0.0),
+            stage("batch", 0.07, where=OTHER_SITE),
+        ),
+    ]
+    examples = [
+        Example(
+            before="import tensorflow as tf\n\n\ndef scale(x, y):\n"
+            "    x = tf.cast(x, tf.float32) / 255.0\n    return x[..., tf.newaxis], y\n\n\n"
+            "ds = ▸▸ds.map(scale, num_parallel_calls=4)◂.shuffle(99).batch(32)◂.prefetch(1)\n",
+            after="import tensorflow as tf\n\n\ndef scale(x, y):\n"
+            "    x = tf.cast(x, tf.float32) / 255.0\n    return x[..., tf.newaxis], y\n\n\n"
+            "ds = ds.shuffle(99).batch(32).map(scale, num_parallel_calls=4).prefetch(1)\n",
+        ),
+        Example(
+            before="ds = ▸ds.map(lambda x, y: (2 * x - 1, y))◂\nds = ▸ds.batch(8)◂.prefetch(1)\n",
+            after="ds = ds.batch(8).map(lambda x, y: (2 * x - 1, y)).prefetch(1)\n",
+        ),
+        Example(  # over an axis counted from the front
+            before="ds = ▸▸ds.map(lambda x: x[0] / 2)◂.batch(8)◂\n",
+            after="ds = ds.map(lambda x: x[0] / 2).batch(8)\n",
+        ),
+        Example(  # two tensors, whose axes would no longer meet
+            before="ds = ▸▸ds.map(lambda x, y: x * y)◂.batch(8)◂\n",
+            after="ds = ds.map(lambda x, y: x * y).batch(8)\n",
+        ),
+        Example(  # the batch belongs to another dataset
+            before="a = ▸ds.map(lambda x: x / 2)◂\nb = ▸a.batch(8)◂\n",
+            after="a = ds.map(lambda x: x / 2)\nb = a.batch(8)\n",
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find cheap per-sample maps directly ahead of a batch."""
         chain = evidence.stages
-        found = costly(evidence, lambda stage: _cheap(stage) and _batched_next(chain, stage))
+        found = costly(
+            evidence, lambda stage: _cheap(stage) and _batch_behind(chain, stage) is not None
+        )
         if not found:
             return None
         dearest = found[0]
@@ -93,6 +138,8 @@ class VectorisedMap(Fix):
         if calls is None or not worth(evidence, bound):
             return None
         name = function_name(dearest, "function")
+        batch = _batch_behind(chain, dearest)
+        where = tuple(one.where for one in (dearest, batch) if one is not None and one.where)
         return self.finding(
             title="A cheap function is called for every sample",
             text=(
@@ -103,7 +150,12 @@ class VectorisedMap(Fix):
             ),
             bound=bound,
             bound_basis=upper(evidence, "the calls cost nothing"),
-            where=sites((dearest,)),
+            where=where,
+            # what pads a batch would have its padding scaled as well
+            rewritable=batch is not None
+            and batch.op == "batch"
+            and len(where) == 2
+            and all(site.exact for site in where),
             advice="Batch first, and let the function work on whole batches.",
             snippet=(
                 f"# {name} now gets batches: one more axis in front\n"
@@ -111,6 +163,12 @@ class VectorisedMap(Fix):
                 f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"
             ),
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Move the map behind the batch, where its function may as well have batches."""
+        first, batch = sorted(finding.where, key=lambda site: (site.end_line, site.end_col))
+        _check(script, first)
+        move_behind(script, first, batch)
 
 
 def _cheap(stage: Stage) -> bool:
@@ -122,8 +180,15 @@ def _cheap(stage: Stage) -> bool:
     return whole and not unknown and stage.seconds_per_step / calls < CHEAP
 
 
-def _batched_next(chain: tuple[Stage, ...], stage: Stage) -> bool:
-    """Whether the next stage is a batch, a prefetch between them not counted."""
-    behind = (each for each in chain[chain.index(stage) + 1 :] if each.op != "prefetch")
+def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
+    """The batch behind a stage, with nothing between them that sees what is in a sample."""
+    behind = (each for each in chain[chain.index(stage) + 1 :] if each.op not in PASSED)
     following = next(behind, None)
-    return following is not None and following.op in BATCHING
+    return following if following is not None and following.op in BATCHING else None
+
+
+def _check(script: Script, site: Site) -> None:
+    """Refuse a function that may not do the same to a batch as to each of its samples."""
+    module, function = mapped(script, site)
+    if function is None or not elementwise(module, function):
+        raise CannotRewrite("the function may not do the same to a batch as to each sample")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 NAMES = ("train_step", "compiled_train_step", "compiled_step")
-"""What the function is called: the first that the file does not use."""
+"""Names for the function: the first that the file does not use is taken."""
 
 UPDATES = frozenset(["apply", "apply_gradients", "assign", "assign_add", "assign_sub", "minimize"])
 """Methods of optimizers and variables that change weights."""
 
 TO_PYTHON = frozenset({"bool", "float", "format", "hash", "int", "str"})
 READS = frozenset({"numpy", "item", "tolist"})
-"""What makes a Python value of a tensor: there is none while a function is traced."""
+"""Calls that make a Python value of a tensor: there is none while a function is traced."""
 
 BEFORE = ("__init__", "build", "compile", "main")
 """Functions that set attributes before a loop runs, not while it does."""

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from trainperf.fixes import Fix
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, StartUp
+from trainperf.fixes.common.fit_source import dataset_of_fit, fit_call
+from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
+from trainperf.model import (
+    BetweenEpochs,
+    Equivalence,
+    Evidence,
+    Finding,
+    Loop,
+    Missing,
+    StartUp,
+)
+from trainperf.source.arguments import argument
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 LEAST_SHARE = 0.10
 """Share of an epoch from which a pause for callbacks or a restart is told."""
-
-VALIDATION_SHARE = 0.25
-"""The same for validation: a fifth of the data, without the backward pass, costs less."""
 
 LEAST_SECONDS = 0.5
 """Shorter pauses belong to toy epochs ..."""
@@ -21,7 +33,9 @@ LEAST_SECONDS = 0.5
 MOST_SHARE = 0.5
 """... unless they take more than half of all time."""
 
-REPEAT_IN_FIT = "model.fit(dataset.repeat(), steps_per_epoch=steps, epochs=epochs)"
+REPEAT_IN_FIT = """\
+model.fit(dataset.repeat().prefetch(tf.data.AUTOTUNE), steps_per_epoch=len(dataset), epochs=epochs)
+"""
 
 REPEAT_IN_LOOP = """\
 batches = iter(dataset.repeat())  # under a strategy: repeat, then distribute
@@ -30,7 +44,65 @@ for epoch in range(epochs):
         train_step(*next(batches))
 """
 
-SHORT_EPOCHS = Loop("fit", where=SITE, batch_size=32, epochs=50, epoch_steps=100)
+STEPS_PER_EPOCH = 11
+"""Its place among the positional arguments of `fit`, in Keras 2 and 3."""
+
+SHORT_EPOCHS = Loop(
+    "fit", where=SITE, batch_size=32, epochs=50, epoch_steps=100, input_kind="tf.data"
+)
+
+
+def _untouched(call: str) -> Example:
+    return Example(before=f"▸{call}◂\n", after=f"{call}\n")
+
+
+EXAMPLES = [
+    Example(
+        before="""\
+import tensorflow as tf
+
+history = ▸model.fit(train_ds, epochs=50, validation_data=val_ds)◂
+""",
+        after="""\
+import tensorflow as tf
+
+history = model.fit(train_ds.repeat().prefetch(tf.data.AUTOTUNE), epochs=50, \
+validation_data=val_ds, steps_per_epoch=len(train_ds))
+""",
+    ),
+    Example(
+        before="""\
+import tensorflow
+
+
+class Trainer:
+    def train(self):
+        ▸self.model.fit(
+            x=self.data,
+            epochs=self.epochs,
+        )◂
+""",
+        after="""\
+import tensorflow
+
+
+class Trainer:
+    def train(self):
+        self.model.fit(
+            x=self.data.repeat().prefetch(tensorflow.data.AUTOTUNE),
+            epochs=self.epochs,
+            steps_per_epoch=len(self.data),
+        )
+""",
+    ),
+    # it has its own length of an epoch, or might
+    _untouched("model.fit(ds, epochs=3, steps_per_epoch=100)"),
+    _untouched("model.fit(ds, **how)"),
+    _untouched("model.fit(*given)"),
+    # a dataset made in place would be made twice
+    _untouched("model.fit(load().batch(32), epochs=3)"),
+    _untouched("train(model, ds)"),
+]
 
 
 @dataclass(frozen=True)
@@ -39,35 +111,41 @@ class _Part:
     seconds: float
     advice: str
     snippet: str
+    opens: bool = False  # the input, anew for each epoch
 
 
 class ShorterEpochEnd(Fix):
-    """Shorten what happens between epochs.
+    """Take one iterator for all epochs, and do less between them.
 
     ## Why it is slow
-    Between two epochs the model stands still while validation runs, callbacks write
-    checkpoints, and the input pipeline starts anew: files are opened, the shuffle
-    buffer is filled, worker processes are started. With short epochs this adds up.
+    Between two epochs the model stands still while callbacks write checkpoints and the
+    input pipeline starts anew: it is built and optimised again, files are opened, the
+    shuffle buffer is filled. With short epochs this adds up.
 
     ## What changes
-    Validation every few epochs (`validation_freq`), fewer or smaller checkpoints, a
-    smaller shuffle buffer, `cache()`, or longer epochs: there is less of it. Each step
-    stays as it is; what is observed and when changes.
+    `fit(ds.repeat().prefetch(tf.data.AUTOTUNE), steps_per_epoch=len(ds))` opens the input
+    once, and reads ahead while validation runs. Epochs have the same elements; where the
+    dataset is shuffled or draws random numbers, in another order and other ones.
+    Fewer or smaller checkpoints and a smaller shuffle buffer take less time as well.
 
     ## When not to
-    - Early stopping and schedules that follow validation need it often enough.
+    - When the dataset changes from epoch to epoch by what Python sets in between.
+    - With `steps_per_execution`, unless it divides the steps of an epoch: Keras would round up.
     - Checkpoints guard against losing work: keep as many as the run's length asks for.
     """
 
     category = "host"
     concerns = "epoch end"
     counted = True
-    equivalence = Equivalence.SEMANTICS
+    usual = 1.2
+    between_epochs = True
+    equivalence = Equivalence.NUMERICS
 
     silent = [
         evidence(),
-        # an ordinary validation set
+        # an ordinary validation set, and a large one, which is another matter
         evidence(between_epochs=BetweenEpochs(11.0, 1, 1000, validation_s=10.5)),
+        evidence(loop=SHORT_EPOCHS, between_epochs=BetweenEpochs(12.0, 2, 100, validation_s=11.8)),
         # short against the epoch
         evidence(between_epochs=BetweenEpochs(4.0, 1, 1000, callbacks_s=4.0)),
         # a toy: a long share, but of nothing
@@ -114,6 +192,36 @@ class ShorterEpochEnd(Fix):
         evidence(loop=SHORT_EPOCHS, between_epochs=BetweenEpochs(8.0, 2, 100)),
     ]
 
+    tries_not = [
+        evidence(),
+        # next to nothing of a long epoch; nearly all of it validation
+        evidence(between_epochs=BetweenEpochs(4.0, 2, 1000)),
+        evidence(loop=SHORT_EPOCHS, between_epochs=BetweenEpochs(12.0, 2, 100, validation_s=11.8)),
+        # arrays, whose number of batches in an epoch Keras keeps itself
+        evidence(
+            loop=replace(SHORT_EPOCHS, input_kind="numpy"),
+            real=0.005,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+        # it would be rounded up
+        evidence(
+            loop=replace(SHORT_EPOCHS, steps_per_execution=16),
+            real=0.005,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+    ]
+    tries = [
+        # a toy, of which nobody would be told
+        evidence(
+            real=0.005,
+            resident=0.0049,
+            input=0.001,
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+    ]
+    examples = EXAMPLES
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find pauses that are a large share of an epoch, each part by its own line."""
         pause = evidence.between_epochs
@@ -122,7 +230,7 @@ class ShorterEpochEnd(Fix):
         steps = pause.epoch_steps or evidence.loop.epoch_steps
         if not steps:
             return None
-        pause = _without_tracing(pause, evidence)
+        pause = pause.without_tracing(evidence.startup)
         epoch_s = steps * evidence.times.real + pause.seconds
         parts = _long_parts(pause, epoch_s, evidence.loop.kind)
         avoidable = min(pause.seconds, sum(part.seconds for part in parts))
@@ -144,33 +252,72 @@ class ShorterEpochEnd(Fix):
             where=(where,) if where else (),
             advice=" ".join(part.advice for part in parts if part.advice),
             snippet=parts[0].snippet,
+            rewritable=None if any(part.opens for part in parts) and _known(evidence) else False,
+            equivalence=_equivalence(evidence),
+            data=_epoch(pause, steps, epoch_s),
         )
 
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try one iterator wherever opening one takes a twentieth of an epoch, however short."""
+        pause, steps = evidence.between_epochs, evidence.loop.epoch_steps
+        if pause is None or not steps or evidence.loop.epochs == 1 or not _known(evidence):
+            return None
+        pause = pause.without_tracing(evidence.startup)
+        opens = pause.seconds - (pause.validation_s or 0.0) - (pause.callbacks_s or 0.0)
+        epoch_s = steps * evidence.times.real + pause.seconds
+        bound = epoch_s / (epoch_s - opens)
+        where = evidence.loop.where
+        if bound <= 1 + SMALLEST_GAIN or where is None:
+            return None
+        return self.finding(
+            title="The input is opened anew for every epoch",
+            text=f"Keras opens its dataset for each epoch of {steps} steps.",
+            bound=bound,
+            bound_basis="the pause against the length of an epoch",
+            where=(where,),
+            advice="Repeat the dataset inside one iterator, so that Keras opens it once.",
+            snippet=REPEAT_IN_FIT,
+            equivalence=_equivalence(evidence),
+            data=_epoch(pause, steps, epoch_s),
+        )
 
-def _without_tracing(pause: BetweenEpochs, evidence: Evidence) -> BetweenEpochs:
-    """Take tracing out of a validation that was seen once: it comes only the first time.
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Repeat the dataset of `fit` within one iterator, in epochs of as many steps."""
+        site = finding.where[0]
+        call = fit_call(script, site)
+        if argument(call, "steps_per_epoch", STEPS_PER_EPOCH) is not None:
+            raise CannotRewrite("`fit` is told how many steps an epoch has")
+        place, dataset = dataset_of_fit(script, site)
+        tf = script.module_name(site.file, "tensorflow", site)
+        script.wrap_argument(site, place, f"{{}}.repeat().prefetch({tf}.data.AUTOTUNE)")
+        script.set_keyword(site, "steps_per_epoch", f"len({dataset})")
 
-    The step of validation takes at most as long to trace as that of training.
-    """
-    tracing = evidence.startup.tracing_s if evidence.startup else None
-    if pause.epochs_seen > 1 or pause.validation_s is None or tracing is None:
-        return pause
-    once = min(tracing, pause.validation_s)
-    return replace(pause, seconds=pause.seconds - once, validation_s=pause.validation_s - once)
+
+def _epoch(pause: BetweenEpochs, steps: int, epoch_s: float) -> dict[str, dict[str, float]]:
+    """The epoch that trials have to hold whole, and what passes in it that no edit changes."""
+    besides = (pause.validation_s or 0.0) + (pause.callbacks_s or 0.0)
+    return {"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}}
+
+
+def _known(evidence: Evidence) -> bool:
+    """Whether what `fit` is given is a dataset of a known number of batches."""
+    loop = evidence.loop
+    plain = loop.kind == "fit" and loop.steps_per_execution == 1
+    return plain and loop.input_kind == "tf.data" and bool(loop.epoch_steps)
+
+
+def _equivalence(evidence: Evidence) -> Equivalence:
+    """What is shuffled or random takes another order; all else gives the same numbers."""
+    stages = evidence.stages_
+    if isinstance(stages, Missing):
+        return Equivalence.NUMERICS
+    mixed = any(one.stateful_random or "shuffle" in one.op for one in stages)
+    return Equivalence.NUMERICS if mixed else Equivalence.EXACT
 
 
 def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
     """The parts of the pause that are long against the epoch."""
     parts = []
-    if pause.validation_s is not None and pause.validation_s >= VALIDATION_SHARE * epoch_s:
-        parts.append(
-            _Part(
-                "validation",
-                pause.validation_s,
-                "Validate every few epochs, or on fewer steps.",
-                "model.fit(..., validation_freq=5)",
-            )
-        )
     if pause.callbacks_s is not None and pause.callbacks_s >= LEAST_SHARE * epoch_s:
         parts.append(
             _Part(
@@ -188,6 +335,7 @@ def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
                 pause.restart_s,
                 "Repeat the dataset inside one iterator, and keep the shuffle buffer small.",
                 REPEAT_IN_FIT if loop == "fit" else REPEAT_IN_LOOP,
+                opens=True,
             )
         )
     known = (pause.validation_s, pause.callbacks_s, pause.restart_s)
@@ -206,4 +354,4 @@ def _not_told_apart(seconds: float, loop: str, callbacks: bool, repeated: bool) 
     if not repeated:
         advice.append("Repeat the dataset inside one iterator, so that Keras opens it once.")
     name = "callbacks and Keras's own work" if callbacks else "Keras's own work"
-    return _Part(name, seconds, " ".join(advice), REPEAT_IN_FIT)
+    return _Part(name, seconds, " ".join(advice), REPEAT_IN_FIT, opens=not repeated)

@@ -9,6 +9,7 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence, probe
 from trainperf.fixes.common.step import PROBE_LEAST, bound_by, left_by, saved_by, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Probe
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class CompileWithXla(Fix):
             f"{ms(probe.one_off_s)}, which {steps:,} steps earn back."
         )
         basis = "measured by a probe of the step in this run"
-        return self._finding(model, text, bound, basis, {"break_even_steps": steps})
+        return self._finding(evidence, text, bound, basis, {"break_even_steps": steps})
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try a model without XLA, whatever a probe said, unless the run is too short for it."""
@@ -139,11 +140,12 @@ class CompileWithXla(Fix):
             return None
         bound, basis = left_by(evidence, "jit_compile")
         text = "Keras runs the compiled step without XLA, each operation as a kernel of its own."
-        return self._finding(model, text, bound, basis, {})
+        return self._finding(evidence, text, bound, basis, {})
 
     def _finding(
-        self, model: ModelFacts, text: str, bound: float | None, basis: str, data: dict[str, int]
+        self, evidence: Evidence, text: str, bound: float | None, basis: str, data: dict[str, int]
     ) -> Finding:
+        model = evidence.model
         where = model.compile_where
         refused = bool(model.jit_blocking_layers) or "determinis" in model.jit_blocker.lower()
         advice, snippet = _advice(model, refused)
@@ -156,12 +158,12 @@ class CompileWithXla(Fix):
             advice=advice,
             snippet=snippet,
             rewritable=where is not None and where.exact and not refused,
-            data=data,
+            data={**data, **compile_seen(evidence)},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in the call of `compile`."""
-        script.set_keyword(finding.where[0], "jit_compile", "True")
+        set_compile(script, finding, "jit_compile", "True")
 
 
 def _why(model: ModelFacts) -> str:

@@ -14,6 +14,7 @@ from trainperf.fixes.common.step import (
     step_may_matter,
 )
 from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
 from trainperf.model import Equivalence, Evidence, Finding, Missing, ModelFacts
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ model.fit(dataset)
                 f"({ms(taken.base_s)} → {ms(taken.candidate_s)})."
             )
             basis = "measured by a probe of the step in this run"
-        return self._finding(model, text, bound, basis)
+        return self._finding(evidence, text, bound, basis)
 
     def possible(self, evidence: Evidence) -> Finding | None:
         """Try a model with `run_eagerly` as a graph, whatever a probe said."""
@@ -122,9 +123,11 @@ model.fit(dataset)
         on = model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
         if not on or not step_can_matter(evidence):
             return None
-        return self._finding(model, "run_eagerly is for debugging.", *left_by(evidence, "compiled"))
+        text = "run_eagerly is for debugging."
+        return self._finding(evidence, text, *left_by(evidence, "compiled"))
 
-    def _finding(self, model: ModelFacts, text: str, bound: float | None, basis: str) -> Finding:
+    def _finding(self, evidence: Evidence, text: str, bound: float | None, basis: str) -> Finding:
+        model = evidence.model
         where = model.compile_where
         place = f" ({at(where)})" if where else ""
         return self.finding(
@@ -135,8 +138,13 @@ model.fit(dataset)
             where=(where,) if where else (),
             advice="Leave run_eagerly out of compile, and out of every assignment to the model.",
             snippet="model.compile(..., run_eagerly=False)",
+            data=compile_seen(evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Remove the keyword from the call of `compile`."""
-        script.remove_keyword(finding.where[0], "run_eagerly")
+        """Remove the keyword from the call of `compile`, or have it off where it comes from."""
+        site = finding.where[0]
+        if script.call_keywords(site).get("run_eagerly") == "True":
+            script.remove_keyword(site, "run_eagerly")
+        else:
+            set_compile(script, finding, "run_eagerly", "False")

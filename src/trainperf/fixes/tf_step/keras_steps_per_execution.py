@@ -9,6 +9,7 @@ from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence, probe
 from trainperf.fixes.common.step import PROBE_LEAST, at_most, bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, times, worth
+from trainperf.fixes.tf_step._compile_arguments import compile_seen, set_compile
 from trainperf.model import (
     CallbackCost,
     Equivalence,
@@ -28,7 +29,7 @@ STEPS = 16
 """Steps run by one call, as in the probe; an epoch that is shorter sets its own length."""
 
 STARTED_WITHIN_S = 0.005
-"""What handing a batch to the compiled step and starting it takes at most, Keras's callbacks and
+"""The most that handing a batch to the compiled step and starting it takes, Keras's callbacks and
 bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
 
 DOES_SOMETHING_S = 5e-6
@@ -146,6 +147,17 @@ model.compile(
 """,
             data={"steps": 10},
         ),
+        Example(
+            before="""\
+how = {"optimizer": "adam", "loss": "mse"}
+▸model.compile(**how)◂
+""",
+            after="""\
+how = {"optimizer": "adam", "loss": "mse", "steps_per_execution": 16}
+model.compile(**how)
+""",
+            data={"steps": 16, "arguments": {"steps_per_execution": 1}},
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -199,7 +211,7 @@ model.compile(
             where=(where,) if where else (),
             advice=f"Set steps_per_execution={steps} in compile.",
             snippet=f"model.compile(..., steps_per_execution={steps})",
-            data={"steps": steps},
+            data={"steps": steps, **compile_seen(evidence)},
             # Where the length of an epoch is not known, Keras 3 counts one optimizer
             # iteration too many at its end with one step per call, and not with more.
             equivalence=None if loop.epoch_steps else Equivalence.NUMERICS,
@@ -208,7 +220,7 @@ model.compile(
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in the call of `compile`."""
         steps = finding.data.get("steps", STEPS)
-        script.set_keyword(finding.where[0], "steps_per_execution", str(steps))
+        set_compile(script, finding, "steps_per_execution", str(steps))
 
 
 def _most(evidence: Evidence) -> float | None:

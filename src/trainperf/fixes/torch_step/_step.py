@@ -12,7 +12,7 @@ from trainperf.model.torch import Part
 PROBED = "measured by a probe of this step in this run"
 
 UNTRIED = "only trying it tells"
-"""What a finding to be tried rests on where nothing limits what it could give."""
+"""The basis of a finding to be tried whose gain has no known limit."""
 
 WIDE = 1.25
 """High end over low end of a probe's interval, above which it limits nothing: on a machine

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, SITE, probe
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
 from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._step import PROBED, part_seconds, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Probe, TorchOptimizer
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 DEAR = split(forward=0.030, backward=0.040, optimizer=0.027, rest=0.002)
 NOT_SPLIT = Missing("not split")
+
+DEFAULTS: dict[str, object] = {"fused": None, "foreach": None}
+"""What a constructor of `torch.optim` leaves to PyTorch."""
 
 PART = "at most the whole of the optimizer's part of the step"
 UPDATE = f"the optimizer's update, {PROBED}"
@@ -125,6 +130,19 @@ class FusedOptimizer(Fix):
             before="optimizer = ▸AdamW(groups, lr=rate, **extra)◂\n",
             after='optimizer = AdamW(groups, lr=rate, **{**extra, "fused": True})\n',
         ),
+        Example(  # by a choice of which both become the same
+            before="extra = dict(fused=True) if cuda else dict()\n"
+            "optimizer = ▸AdamW(groups, lr=rate, **extra)◂\n",
+            after="extra = dict(fused=True)\noptimizer = AdamW(groups, lr=rate, **extra)\n",
+            data={"arguments": {"fused": None, "foreach": None}},
+        ),
+        Example(  # by a class of settings
+            before="class Config:\n    fused = False\n\n\n"
+            "optimizer = ▸AdamW(groups, lr=Config.lr, fused=Config.fused)◂\n",
+            after="class Config:\n    fused = True\n\n\n"
+            "optimizer = AdamW(groups, lr=Config.lr, fused=Config.fused)\n",
+            data={"arguments": {"fused": False, "foreach": None}},
+        ),
         Example(  # two that cannot be seen
             before="optimizer = ▸AdamW(groups, **one, **two)◂\n",
             after="optimizer = AdamW(groups, **one, **two)\n",
@@ -180,15 +198,26 @@ class FusedOptimizer(Fix):
             where=where,
             advice="Give the optimizer fused=True.",
             snippet=f"optimizer = torch.optim.{dearest.cls}(model.parameters(), ..., fused=True)",
+            data=_seen(evidence, slow),
             rewritable=len(where) == len(slow) and all(site.exact for site in where),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each constructor; take out `foreach`, which excludes it."""
         for site in finding.where:
-            script.set_keyword_or_extend(site, "fused", "True")
+            fused = Seen.of(finding.data, "fused", DEFAULTS)
+            set_argument(script, site, Wanted("fused", "True"), fused)
             if "foreach" in script.call_keywords(site):
                 script.remove_keyword(site, "foreach")
+            elif fused.arguments.get("foreach"):
+                set_argument(script, site, Wanted("foreach", "False"), fused)
+
+
+def _seen(evidence: Evidence, slow: list[TorchOptimizer]) -> dict[str, Any]:
+    """What the edit must know of the run: what all these optimizers were given."""
+    given = [{"fused": one.fused, "foreach": one.foreach} for one in slow]
+    same = {name: value for name, value in given[0].items() if all(e[name] == value for e in given)}
+    return seen_in_call(evidence, **same)
 
 
 def _unfused(evidence: Evidence) -> list[TorchOptimizer]:

@@ -28,7 +28,7 @@ NO_PRICE = "AWS's price list did not answer in time"
 
 
 @dataclass(frozen=True)
-class Known:
+class Answer:
     """The instance and its price; the reasons say why either is None."""
 
     instance: Instance | None = None
@@ -41,13 +41,13 @@ class Inquiry:
     """Asks in a thread of its own from the moment it is made."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], *, network: bool) -> None:
-        self._known = Known(instance_reason=f"not known within {DEADLINE_S:g} s")
+        self._known = Answer(instance_reason=f"not known within {DEADLINE_S:g} s")
         self._until = time.monotonic() + DEADLINE_S
         self._arguments = (root, dict(environment), network)
         self._thread = threading.Thread(target=self._ask, name="trainperf-instance", daemon=True)
         self._thread.start()
 
-    def answer(self) -> Known:
+    def answer(self) -> Answer:
         """Return what is known; waits until the deadline at most, once."""
         self._thread.join(max(0.0, self._until - time.monotonic()))
         return self._known
@@ -57,18 +57,18 @@ class Inquiry:
         try:
             instance, reason = identify(root, environment, network=network)
         except Exception as error:
-            self._known = Known(instance_reason=f"it could not be told: {type(error).__name__}")
+            self._known = Answer(instance_reason=f"it could not be told: {type(error).__name__}")
             return
         if instance is None:
-            self._known = Known(None, reason, None, reason)
+            self._known = Answer(None, reason, None, reason)
         elif not network:
-            self._known = Known(instance, "", None, "AWS was not asked")
+            self._known = Answer(instance, "", None, "AWS was not asked")
         else:
-            self._known = Known(instance, "", None, NO_PRICE)
+            self._known = Answer(instance, "", None, NO_PRICE)
             live.ask(instance, self._tell)
 
     def _tell(self, instance: Instance, price: Price | None, reason: str) -> None:
-        self._known = Known(instance, "", price, reason)
+        self._known = Answer(instance, "", price, reason)
 
 
 def identify(
@@ -115,14 +115,14 @@ def _once(root: Path, environment: tuple[tuple[str, str], ...], network: bool) -
     return Inquiry(root, dict(environment), network=network)
 
 
-def with_price(known: Known, price_per_hour: float | None) -> Known:
+def with_price(known: Answer, price_per_hour: float | None) -> Answer:
     """Return `known` with the price that was given, if one was."""
     if price_per_hour is None:
         return known
     return replace(known, price=Price(price_per_hour, OPTION), price_reason="")
 
 
-def caught_up(machine: Machine, root: Path = Path("/")) -> Machine:
+def with_late_answers(machine: Machine, root: Path = Path("/")) -> Machine:
     """Return `machine` with what AWS answered since it was inspected; waits for nothing.
 
     The price list is served from one region: from others it may take longer than the

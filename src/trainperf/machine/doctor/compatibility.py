@@ -99,7 +99,7 @@ _REASONS = (
         "CUDA does not start: try nvidia-smi; after a suspend, reload the nvidia_uvm module",
     ),
 )
-"""What the frameworks write when they find no GPU (as a pattern), and what to do about it."""
+"""Messages of the frameworks that find no GPU (as patterns), and the remedy for each."""
 
 
 def _why_none(build: Build) -> str:

@@ -36,7 +36,7 @@ STUCK_S = 8.0
 
 @dataclass(frozen=True)
 class Probed:
-    """What reading the sample took; rates in bytes per second, times in seconds.
+    """The cost of reading the sample; rates in bytes per second, times in seconds.
 
     `reason` says why there is no cold rate.
     """
@@ -55,14 +55,14 @@ class Probed:
 
 
 class _Cache:
-    """What the kernel held of each piece before; drops pieces one by one as they are read."""
+    """The page cache of each piece as it was before; drops pieces one by one as they are read."""
 
     def __init__(self) -> None:
         self.held: dict[Piece, float] = {}
         self.blind = self.holes = 0
         self._lock = Lock()
 
-    def emptied_of(self, piece: Piece) -> bool:
+    def evict(self, piece: Piece) -> bool:
         """Whether the piece is out of memory now; each is asked for but once."""
         fd = opened(piece.path)
         try:
@@ -184,7 +184,7 @@ def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Pi
     for piece in pieces:
         if time.monotonic() > until:
             break
-        if cache.emptied_of(piece):
+        if cache.evict(piece):
             reads.append((piece, read(piece)))
     return reads
 
@@ -198,7 +198,7 @@ def _together(
     for turn in _turns(pieces):
         if time.monotonic() > until:
             break
-        cold = [one for one in turn if cache.emptied_of(one)]
+        cold = [one for one in turn if cache.evict(one)]
         shares = [cold[index::PARALLEL] for index in range(PARALLEL)]
         if not shares[-1]:
             continue

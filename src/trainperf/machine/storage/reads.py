@@ -49,7 +49,7 @@ PSEUDO = frozenset(
 """File systems that hold no data; a read there may have an effect."""
 
 Found = tuple[tuple[Reads, ...], str]
-"""What was read from each volume, and the reason why there is nothing."""
+"""The reads from each volume, and the reason why there are none."""
 
 
 def of_files(recording: Recording) -> tuple[Event, ...]:

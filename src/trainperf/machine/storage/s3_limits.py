@@ -20,7 +20,7 @@ leaves a region for another costs less, what stays in it nothing."""
 
 @dataclass(frozen=True)
 class Limits:
-    """What all buckets together may take; seconds of wall time."""
+    """The most that all buckets together may take; seconds of wall time."""
 
     requests: int = 40
     bytes: int = 64 * 1024**2
@@ -63,10 +63,6 @@ class Budget:
             self.bytes += many
             if self.bytes >= self.limits.bytes or self.left_s <= 0:
                 raise Spent
-
-    def left_bytes(self) -> int:
-        """Bytes left."""
-        return max(0, self.limits.bytes - self.bytes)
 
 
 def usd(requests: int, lists: int, many_bytes: int, same_region: bool) -> float:

@@ -28,7 +28,7 @@ KINDS: dict[str, VolumeKind] = {
     ),
 }
 S3_SOURCES = ("mountpoint-s3", "s3fs", "goofys")
-"""What FUSE file systems of S3 call themselves where the type says no more than "fuse"."""
+"""Sources of FUSE file systems on S3, whose type may say no more than "fuse"."""
 
 
 @dataclass(frozen=True)

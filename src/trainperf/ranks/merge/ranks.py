@@ -24,13 +24,13 @@ LEFT = re.compile(
     "NCCL|DistBackendError|DistNetworkError|UnavailableError|Timed out waiting",
     re.IGNORECASE,
 )
-"""What gloo, NCCL and gRPC say where the process on the other side has gone."""
+"""Errors of gloo, NCCL and gRPC in a rank whose peer is gone, by message or class."""
 LAST = 1500
 
 
 @dataclass
 class Ranks:
-    """What is known of the ranks so far, and the one recording that is kept whole.
+    """The ranks known so far, and the one recording that is kept whole.
 
     `size` is the number of processes that train, which is more than that of the
     records where one trainperf observes all of a host. `failed` is the rank that made the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.report.assemble.absent import not_measured, nothing_measured
 from trainperf.report.assemble.cost import cost, cost_after
+from trainperf.report.assemble.experiments import experiment_changes
 from trainperf.report.assemble.no_loop import way_out
 from trainperf.report.assemble.notes import notes, run_notes
 from trainperf.report.assemble.parallel import parallel
@@ -23,6 +24,7 @@ __all__ = [
     "cost",
     "cost_after",
     "device_memory",
+    "experiment_changes",
     "framework_seen",
     "kernels",
     "not_measured",

@@ -40,7 +40,7 @@ OWN_NAMES = {
 """Launchers that tell ranks their place in variables of their own, and in which."""
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
-"""What launchers set, and scripts read with `os.environ[…]`."""
+"""Variables that launchers set, and scripts read with `os.environ[…]`."""
 
 
 def way_out(recording: Recording) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 
 from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
@@ -10,10 +11,12 @@ from trainperf.report import ignored as ignoring
 from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Line, Page, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
+from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.findings import HELD_UP
+from trainperf.report.sections.training import change
 
 FULL = "every section of this report"
-"""What a short report leaves to `--full`."""
+"""The rest of a short report, which `--full` prints."""
 
 MOST = 4
 """How many things that were not measured a short report names."""
@@ -74,11 +77,17 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
     """Print the commands that lead on."""
     patch = diagnosis.patch
     if patch is not None:
-        _list("Not in the patch", patch.skipped, page)
+        _list("Not in the patch", left_out(diagnosis), page)
         _environment(patch, page)
     if then := commands(diagnosis, saved, patch_file):
         page.heading("Next")
         page.add(Commands(tuple(then)))
+
+
+def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
+    """What the patch lacks, and why; without that which has a section of its own."""
+    skipped = diagnosis.patch.skipped if diagnosis.patch is not None else ()
+    return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
 
 def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -> None:
@@ -204,7 +213,7 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
     """The last line of the report and its style; empty where nothing can be said."""
     stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
     if stack is not None and stack.fixes:
-        return _apply(len(stack.fixes)) + _gain(stack), GOOD
+        return _apply(len(stack.fixes)) + _gain(diagnosis, stack), GOOD
     if kept:
         best = max(kept, key=lambda trial: trial.speedup or 0.0)
         if best.speedup is None:
@@ -238,9 +247,15 @@ def _apply(many: int) -> str:
     return "Apply this change: " if many == 1 else f"Apply these {many} changes: "
 
 
-def _gain(stack: Stack) -> str:
-    """Say what changes: speed-up, samples per second (or the step), an epoch."""
+def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
+    """Say what changes: the whole training beside its steps, where its length is known.
+
+    Else the speed-up, samples per second (or the step), an epoch, and from when on it pays.
+    """
     text = units.measured(stack.speedup, stack.low, stack.high)
+    whole = change(diagnosis)
+    if whole:
+        return f"your training as configured {whole}, its steps {text}"
     before, after = stack.before_samples_per_s, stack.after_samples_per_s
     if before is not None and after is not None:
         text += f", {units.number(before)} → {units.rate(after, 'samples')}"
@@ -250,18 +265,22 @@ def _gain(stack: Stack) -> str:
     if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
         times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
         text += f", an epoch {' → '.join(times)}"
-    return text
+    return text + _pays(stack)
+
+
+def _pays(stack: Stack) -> str:
+    """From which length on the changes pay, where they cost something once."""
+    saved = stack.before_step_s - stack.after_step_s
+    if not stack.once_seconds or stack.once_seconds < 0 or saved <= 0:
+        return ""
+    return f"; it pays from {math.ceil(stack.once_seconds / saved):,} steps on"
 
 
 def _apart(diagnosis: Diagnosis) -> str:
-    """Say what the best of the changes gives that are another experiment: no other was kept."""
-    apart = [one for one in diagnosis.trials if one.outcome is Outcome.CHANGES]
-    best = max(apart, key=lambda one: one.speedup or 0.0)
-    figure = units.measured(best.speedup or 0.0, best.low, best.high)
-    return (
-        f"No edit that leaves the experiment as it is made it faster; {best.fix}, which changes "
-        f"it, gives {figure}."
-    )
+    """Say that no other change was kept than those that are another experiment; no figure."""
+    many = len({one.fix for one in diagnosis.trials if one.outcome is Outcome.CHANGES})
+    others = "one change that alters it did" if many == 1 else f"{many} changes that alter it did"
+    return f"No edit that leaves the experiment as it is made it faster; {others}, see above."
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
@@ -269,6 +288,8 @@ def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
     became = []
     if tried & {Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.REDUNDANT}:
         became.append("made it no faster")
+    if Outcome.LOSES in tried:
+        became.append("does not pay in a training of this length")
     if Outcome.LOSSES_DIFFER in tried:
         became.append("changed its losses")
     if Outcome.FAILED in tried:

@@ -7,6 +7,7 @@ from trainperf.model import words as units
 from trainperf.report.document import GOOD, QUIET, STRONG, WARN, Apart, Code, Page, exactly, say
 from trainperf.report.level import rejected
 from trainperf.report.places import places
+from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.remains import open_question
 
 EQUIVALENCE = {
@@ -15,7 +16,7 @@ EQUIVALENCE = {
     Equivalence.SEMANTICS: "changes the experiment",
     Equivalence.ENVIRONMENT: "environment: no change to the source",
 }
-"""What a fix may change, in words for people."""
+"""Each equivalence in words."""
 
 HELD_UP = ("input", "storage", "host", "sync")
 """Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""
@@ -33,7 +34,7 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
     Those that were tried and rejected are no advice: they come last, in short.
     """
     _advice(diagnosis, page, len(diagnosis.findings))
-    tried = _tried(diagnosis)
+    tried = of_this_experiment(diagnosis)
     if any(rejected(trial) for _, trial in tried):
         page.heading("Tried, and not worth changing")
     for finding, trial in tried:
@@ -46,9 +47,10 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     _advice(diagnosis, page, IN_FULL)
 
 
-def _tried(diagnosis: Diagnosis) -> list[Pair]:
-    trials = by_fix(diagnosis.trials)
-    return [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
+def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
+    """The findings with their trials, without those that have a section of their own."""
+    trials, others = by_fix(diagnosis.trials), apart(diagnosis)
+    return [(one, trials.get(one.id)) for one in diagnosis.findings if one.id not in others]
 
 
 def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
@@ -58,14 +60,10 @@ def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
             page.gap()
             page.prose(known)
         return
-    advice = [(finding, trial) for finding, trial in _tried(diagnosis) if not rejected(trial)]
-    apart = [one for one in advice if one[1] is not None and one[1].outcome is Outcome.CHANGES]
-    first = [one for one in advice if one not in apart]
-    if first:
+    advice = [one for one in of_this_experiment(diagnosis) if not rejected(one[1])]
+    if advice:
         page.heading("What to change, most promising first")
-    for rank, (finding, trial) in enumerate((*first, *apart), start=1):
-        if apart and (finding, trial) == apart[0]:
-            page.heading("These would change the experiment: measured, and in no patch")
+    for rank, (finding, trial) in enumerate(advice, start=1):
         page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
         worth(finding, trial, bool(diagnosis.trials), page)
@@ -100,8 +98,8 @@ def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> Non
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
         text = say(figure, STRONG if alone else GOOD)
-        apart = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
-        page.prose(text + exactly(f"; {_predicted(finding, trial)}{apart}"), indent=4)
+        why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
+        page.prose(text + exactly(f"; {_predicted(finding, trial)}{why}"), indent=4)
         return
     if finding.bound is None:
         text = say("what it can give is not known")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Diagnosis, Outside, Spent
 from trainperf.model import words as units
+from trainperf.model.outside import SPENT_ON
 from trainperf.report.document import Page, Words
 from trainperf.report.places import place
 
@@ -18,23 +19,12 @@ TURNS = {
     "evaluation": "From one evaluation to the next",
     "step": "One step",
 }
-"""What a turn is."""
-
-WHATS = {
-    "evaluation": "evaluation",
-    "prediction": "prediction",
-    "saving": "saving",
-    "callbacks": "callbacks",
-    "opening": "opening the input",
-    "epoch end": "the ends of its epochs",
-    "other": "other work",
-}
-"""What time is spent on."""
+"""The name of each kind of turn."""
 
 HEADER = ("spent on", "in", "where", "calls", "time", "share")
 
 Row = tuple[str, str, str, str, float, float]
-"""What for, its name, the place, the calls, seconds and share of a turn."""
+"""Kind of work, name, place, calls, seconds, share of a turn."""
 
 
 def outside(diagnosis: Diagnosis, page: Page) -> None:
@@ -84,4 +74,4 @@ def rows(turn: Outside, cwd: str) -> list[Row]:
 def _row(one: Spent, cwd: str) -> Row:
     calls = "" if one.calls is None else units.number(one.calls)
     where = "" if one.where is None else place(one.where, cwd)
-    return WHATS[one.what], one.name, where, calls, one.seconds, one.share
+    return SPENT_ON[one.what], one.name, where, calls, one.seconds, one.share

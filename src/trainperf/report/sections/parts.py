@@ -18,7 +18,7 @@ NAMES = {
     "sync": ("waiting for the device", RANKS),
     "rest": ("the rest: the loop's own Python", HOST),
 }
-"""What each part is called, and the tone of its bar."""
+"""The name of each part, and the tone of its bar."""
 
 WORTH_A_ROW = 0.0005
 """Share of the step below which a part is left out: it would read "<0.1 %"."""

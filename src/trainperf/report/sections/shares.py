@@ -12,7 +12,7 @@ WORTH_NAMING = 0.05
 """Share of a step below which what neither model nor data explain is left out as noise."""
 
 UNMEASURED = "ranks not measured"
-"""What the others may wait for where the own step of some ranks is not known."""
+"""The reason for waiting where the own step of some ranks is not known."""
 
 EXPOSED = 0.10
 """An exchange of up to this share of a step is not worth naming where the noise hides it."""

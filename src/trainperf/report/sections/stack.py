@@ -6,9 +6,6 @@ from trainperf.model import Diagnosis, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import DATA, GOOD, MODEL, STRONG, Page, Words, say
 
-BAR = 40
-"""Columns of the longest bar at most."""
-
 
 def stack(diagnosis: Diagnosis, page: Page) -> None:
     """Print what several kept fixes give together; a single one is told elsewhere."""

@@ -8,10 +8,12 @@ from itertools import groupby
 from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import BAD, GOOD, STRONG, WARN, Page, TrialRows, Tried
+from trainperf.report.sections.experiment import apart
 
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
+    Outcome.LOSES: ("tried, faster, but too dear for this training", WARN),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
     Outcome.NO_EFFECT: ("tried, no measurable effect", WARN),
     Outcome.SLOWER: ("tried, slower", WARN),
@@ -20,6 +22,9 @@ GROUPS = {
     Outcome.NOT_TRIED: ("not tried", STRONG),
 }
 """The outcomes in the order of the report: how each is headed, and in what style."""
+
+SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
+"""Outcomes that no figure of the trial explains."""
 
 BEATEN = "tried, another way to make the same change gives more"
 ALONE = "tried alone, not on top of what is kept"
@@ -57,12 +62,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
         page.gap()
         page.add(TrialRows(kept))
-    told = {one.id for one in diagnosis.findings}
-    rest = [
-        one
-        for one in found
-        if not one.kept and not (one.outcome is Outcome.CHANGES and one.fix in told)
-    ]
+    told = apart(diagnosis)
+    rest = [one for one in found if not one.kept and one.fix not in told]
     if kept and rest:
         page.gap()
     for words, those in groupby(rest, key=lambda one: heading(one, diagnosis)):
@@ -102,7 +103,7 @@ def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
         kept=trial.kept,
         pairs=f"{trial.pairs:,}",
         steps=f"{trial.steps:,}",
-        reason=trial.why if trial.outcome is Outcome.NOT_TRIED else trial.note,
+        reason=trial.why if trial.outcome in SAYS_WHY else trial.note,
         once=once(trial),
     )
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import Diagnosis, Equivalence, ExperimentChange, Finding, Outcome, Trial
 from trainperf.model import words as units
 from trainperf.report import level
 from trainperf.report.document import Page
 from trainperf.report.places import places
-from trainperf.report.plain import one_line
-from trainperf.report.sections import findings, trials
+from trainperf.report.plain import one_line, plain
+from trainperf.report.sections import experiment, findings, trials
 from trainperf.reporters.html.code import coloured
 from trainperf.reporters.html.drawing import Interval, Scale, Tick, interval, scale
 from trainperf.reporters.html.markup import clipped, paragraphs, prose, styled
@@ -27,6 +27,7 @@ MANY = 9
 STATES = {
     Outcome.KEPT: "good",
     Outcome.CHANGES: "warn",
+    Outcome.LOSES: "warn",
     Outcome.REDUNDANT: "warn",
     Outcome.NO_EFFECT: "warn",
     Outcome.SLOWER: "warn",
@@ -60,6 +61,7 @@ class Card:
     text: list[Markup]
     advice: list[Markup]
     snippet: Markup | None
+    command: Markup | None = None
 
 
 @dataclass(frozen=True)
@@ -88,20 +90,23 @@ class Tried:
 
 @dataclass(frozen=True)
 class Changes:
-    """The advice, what was tried and rejected, the practices, and the trials."""
+    """The advice, what was tried and rejected, the practices, and the trials.
+
+    `experiments` are what would make another experiment of the script.
+    """
 
     advice: list[Card]
     rejected: list[Card]
+    experiments: list[Card]
     practices: list[Card]
     tried: Tried | None
     plotted: bool
 
 
-def changes(diagnosis: Diagnosis) -> Changes:
+def changes(diagnosis: Diagnosis, saved: str = "") -> Changes:
     """Everything the report says about what to change."""
-    trials = by_fix(diagnosis.trials)
     on = _scale(diagnosis)
-    pairs = [(finding, trials.get(finding.id)) for finding in diagnosis.findings]
+    pairs = findings.of_this_experiment(diagnosis)
     advice = [one for one in pairs if not level.rejected(one[1])]
     cards = [
         _card(number, finding, trial, diagnosis, on)
@@ -116,6 +121,9 @@ def changes(diagnosis: Diagnosis) -> Changes:
     return Changes(
         advice=cards,
         rejected=others,
+        experiments=[
+            _experiment(one, diagnosis, saved, on) for one in diagnosis.experiment_changes
+        ],
         practices=[_described(one, diagnosis) for one in practices],
         tried=_tried(diagnosis, on),
         plotted=any(card.plot is not None for card in (*cards, *others)),
@@ -143,6 +151,24 @@ def _card(
         badge=None if trial is None else _badge(trial, diagnosis),
         worth=tuple(one.text for one in shown(written.blocks)),
         plot=_plot(trial, finding.bound, diagnosis, on),
+    )
+
+
+def _experiment(change: ExperimentChange, diagnosis: Diagnosis, saved: str, on: Scale) -> Card:
+    """One that makes another experiment: its work per second, and the command that makes it."""
+    (_, before, _), *after = experiment.rates(change)
+    rates = [f"{name}: {before} → {rate}, {figure}" for name, rate, figure in after]
+    told = (*rates, *experiment.failed(change, diagnosis))
+    way, control = change.ways[0], diagnosis.control
+    floor = None if control is None else control.floor
+    card = _described(change.finding, diagnosis)
+    return replace(
+        card,
+        badge=Badge("losses differ" if change.losses_differ else "another experiment", "warn"),
+        worth=tuple(prose(one, 600) for one in told),
+        plot=interval(on, way.speedup, way.low, way.high, bound=None, floor=floor),
+        text=[*card.text, *paragraphs(change.why)],
+        command=Markup.escape(plain(experiment.command(change, saved)[0])),
     )
 
 

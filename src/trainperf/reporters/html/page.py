@@ -9,14 +9,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trainperf.model import INPUT_BOUND_BELOW, Diagnosis, Patch
+from trainperf.model import INPUT_BOUND_BELOW, Diagnosis
 from trainperf.model import words as units
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.document import Document
 from trainperf.report.places import place
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import closing, parts
+from trainperf.report.sections import closing, experiment, parts
 from trainperf.report.sections.money import dollars
+from trainperf.report.sections.training import clock
 from trainperf.report.whole import document
 from trainperf.reporters.html import step, surroundings, timeline
 from trainperf.reporters.html.changes import changes
@@ -61,7 +62,17 @@ PLACED = {
     *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
-    *("practices", "not_measured", "notes", "ignored", "next", "money", "spent"),
+    *(
+        "training",
+        "experiment",
+        "practices",
+        "not_measured",
+        "notes",
+        "ignored",
+        "next",
+        "money",
+        "spent",
+    ),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -71,7 +82,9 @@ CONTENTS = (
     ("changes", "What to change", lambda page: page["advised"]),
     ("trials", "Tried", lambda page: page["changes"].tried),
     ("together", "Together", lambda page: page["together"]),
+    ("training", "The whole training", lambda page: page["training"]),
     ("patch", "The patch", lambda page: page["patch"]),
+    ("experiment", "Another experiment", lambda page: page["changes"].experiments),
     ("next", "Next", lambda page: page["next"]),
     ("input", "Input", lambda page: page["input"]),
     ("job", "Ranks", lambda page: page["job"]),
@@ -85,7 +98,7 @@ CONTENTS = (
 
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
-    page = _context(diagnosis, document(diagnosis))
+    page = _context(diagnosis, document(diagnosis), saved)
     page["next"] = _next(diagnosis, saved, patch_file)
     page["saved"] = bool(saved)
     page["advised"] = page["changes"].advice or page["none_known"] or page["remains"]
@@ -93,10 +106,10 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
     return page
 
 
-def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
+def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any]:
     facts = view(whole, "step")
     rest = [] if facts is None else [one for one in facts.facts if one.label not in DRAWN]
-    changed = changes(diagnosis)
+    changed = changes(diagnosis, saved)
     return {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
@@ -117,10 +130,12 @@ def _context(diagnosis: Diagnosis, whole: Document) -> dict[str, Any]:
         "facts": rest,
         "timeline": timeline.drawn(diagnosis.timeline),
         "changes": changed,
+        "apart": (experiment.HEADING, prose(experiment.IN_NO_PATCH)),
         "none_known": None if diagnosis.findings else view(whole, "findings", "remains"),
         "remains": view(whole, "remains") if diagnosis.findings else None,
         "together": together(diagnosis),
-        "patch": _patch(diagnosis.patch),
+        "training": view(whole, "training", bars=True),
+        "patch": _patch(diagnosis),
         "input": _sections(whole, "stages"),
         "job": _sections(whole, "ranks", "exchange", "scaling"),
         "costs": _sections(
@@ -163,7 +178,7 @@ def _state(diagnosis: Diagnosis) -> str:
 
 def _tiles(diagnosis: Diagnosis) -> list[Tile]:
     times, stack, cost = diagnosis.times, diagnosis.stack, diagnosis.cost
-    tiles = []
+    whole, tiles = diagnosis.training, []
     if times.real_s is not None:
         noise = "" if times.noise is None else f"± {units.share(times.noise)}"
         tiles.append(Tile("One step", units.seconds(times.real_s), noise))
@@ -178,7 +193,10 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         many = len(stack.fixes)
         words = "With the change" if many == 1 else f"With the {many} changes"
         value, _, rest = units.measured(stack.speedup, stack.low, stack.high).partition(" ")
-        tiles.append(Tile(words, value, f"as fast {rest}"))
+        tiles.append(Tile(words, value, f"as fast {rest}, a step"))
+    if whole is not None and whole.seconds_now is not None:
+        after = "" if whole.seconds_after is None else f"→ {clock(whole.seconds_after)}"
+        tiles.append(Tile("The whole training", clock(whole.seconds_now), after))
     if cost is not None and cost.epoch_before is not None:
         after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
         then = f"→ {after} {together_with(stack)}" if after else ""
@@ -233,13 +251,14 @@ def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
     return prose(one.finding.title), clipped(one_line(place(one.comment, cwd)))
 
 
-def _patch(patch: Patch | None) -> Patched | None:
-    if patch is None or not (patch.diff or patch.skipped or patch.environment):
+def _patch(diagnosis: Diagnosis) -> Patched | None:
+    patch, skipped = diagnosis.patch, closing.left_out(diagnosis)
+    if patch is None or not (patch.diff or skipped or patch.environment):
         return None
     return Patched(
         edits=units.count(closing.edits_in(patch.diff), "edit"),
         lines=patch_lines(patch.diff) if patch.diff else [],
         copyable=survives(patch.diff),
-        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in patch.skipped],
+        skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
     )

@@ -28,7 +28,7 @@ PHASES = {
     "facts": ("facts read", "rest"),
     "between": ("to the end of the epoch", "rest"),
 }
-"""What the phases are called, and how they are filled."""
+"""The names of the phases, and their fills."""
 
 WORTH_DRAWING = 0.002
 """Share of the run below which a phase is left out."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import (
+    Diagnosis,
+    Equivalence,
+    ExperimentChange,
+    Finding,
+    Outcome,
+    Trial,
+    by_fix,
+)
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.places import places
+from trainperf.report.sections import experiment, told
 from trainperf.report.sections import outside as _outside
-from trainperf.report.sections import told
 from trainperf.report.sections.closing import edits_in
-from trainperf.report.sections.findings import EQUIVALENCE
+from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
 from trainperf.report.whole import document
 from trainperf.reporters.markdown.blocks import written
@@ -28,10 +36,10 @@ from trainperf.reporters.markdown.marked import (
 )
 
 COMMENT_LIMIT = 65_536
-"""What GitHub takes of a comment, in characters; here bytes, which are never fewer."""
+"""The longest comment that GitHub takes, in characters; here bytes, which are never fewer."""
 
 SUMMARY_LIMIT = 1024 * 1024
-"""What GitHub keeps of the summary of a step, in bytes; one that is longer is not shown."""
+"""The longest summary of a step that GitHub shows, in bytes."""
 
 _NONE = "not measured"
 
@@ -79,13 +87,14 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     yield from _turn(diagnosis, root)
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
-    if diagnosis.findings:
+    if found := of_this_experiment(diagnosis):
         yield "### What to change"
-        yield _findings(diagnosis, judgement, root)
+        yield _findings(found, diagnosis, judgement, root)
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
     yield inline(told.answer(diagnosis))
+    yield from _experiments(diagnosis, root)
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
         rows = [_practice(one, root) for one in diagnosis.practices]
@@ -123,11 +132,9 @@ def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     yield table(header, cells, right=(3, 4, 5))
 
 
-def _findings(diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
-    trials = by_fix(diagnosis.trials)
+def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement, root: str) -> str:
     rows = [
-        _row(one, trials.get(one.id), judgement.level(one, diagnosis) == "error", root)
-        for one in diagnosis.findings
+        _row(one, trial, judgement.level(one, diagnosis) == "error", root) for one, trial in found
     ]
     header = ("Finding", "At most", "Measured (95 % interval)", "Outcome", "Where")
     return table(header, rows, right=(1, 2))
@@ -147,6 +154,7 @@ def _row(finding: Finding, trial: Trial | None, fails: bool, root: str) -> tuple
 def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
     """Rows for what was tried although no finding names it: one that trying disproved."""
     found = {one.id for one in (*diagnosis.findings, *diagnosis.practices)}
+    found |= experiment.apart(diagnosis)
     for trial in diagnosis.trials:
         if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
             continue
@@ -155,6 +163,40 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
             outcome += f": {inline(trial.why)}"
         bound = "not known" if trial.bound is None else units.bound(trial.bound)
         yield code(trial.name), bound, measured, outcome
+
+
+def _experiments(diagnosis: Diagnosis, root: str) -> Iterator[str]:
+    """What would make another experiment of the script, with its work per second."""
+    changes = diagnosis.experiment_changes
+    if not changes:
+        return
+    yield f"### {experiment.HEADING}"
+    yield inline(experiment.IN_NO_PATCH)
+    rows = []
+    for change in changes:
+        (_, before, _), *ways = experiment.rates(change)
+        title = f"{inline(change.finding.title)} ({code(change.finding.id)})"
+        where = code(places(change.finding.where, root, most=1))
+        for name, after, figure in ways:
+            rows.append((title, inline(name), before, after, figure, where))
+            title = where = ""
+    header = ("Change", "With", "Now", "Then (95 % interval)", "As fast", "Where")
+    yield table(header, rows, right=(2, 3, 4))
+    for change in changes:
+        yield folded(
+            f"{_as_html(change.finding.id)}: what it changes, and the edit",
+            "\n\n".join(_experiment(change, diagnosis)),
+        )
+
+
+def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    yield from map(inline, experiment.failed(change, diagnosis))
+    yield paragraphs(change.finding.text)
+    yield paragraphs(change.why)
+    yield paragraphs(change.finding.advice)
+    if change.patch.diff:
+        yield fenced(change.patch.diff, "diff")
+    yield f"{code(experiment.command(change, '')[0])} makes it."
 
 
 def _came_of(trial: Trial | None) -> tuple[str, str]:
@@ -173,7 +215,9 @@ def _practice(finding: Finding, root: str) -> str:
 
 
 def _details(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    for finding in (*diagnosis.findings, *diagnosis.practices):
+    apart = experiment.apart(diagnosis)
+    told_of = (one for one in diagnosis.findings if one.id not in apart)
+    for finding in (*told_of, *diagnosis.practices):
         yield folded(
             f"{_as_html(finding.id)}: why and how", "\n\n".join(_detail(finding, diagnosis, root))
         )

@@ -54,7 +54,7 @@ SIGNS = {
     document.DATA: "░",
     document.UNEXPLAINED: "▚",
 }
-"""What the parts of a bar are drawn with: to be told apart without colours."""
+"""The characters of a bar's parts, which differ without colours as well."""
 
 LONGEST = 24
 """Columns of the longest bar behind a table at most."""

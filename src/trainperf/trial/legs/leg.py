@@ -37,7 +37,7 @@ CHECK_EVERY_S = 0.2
 GONE_S = 5.0
 """A process that a driver or a file system does not let go is waited for no longer."""
 TOLD_S = 2.0
-"""What started the ranks has so long to tell what became of one that is gone."""
+"""Seconds for the launcher of the ranks to say what became of one that is gone."""
 TRIES = 3
 """Ranks count every step of a slice: none may be left to time where an epoch began in it."""
 

@@ -229,7 +229,7 @@ def test_a_script_that_never_waits_is_not_taken_for_one_that_does(host_s):
     for number, (before, after, ours) in enumerate(found):
         if ours:
             queue.drained()
-        queue.saw(number, before, after, host_s)
+        queue.note_step(number, before, after, host_s)
     assert queue.every() == 1
 
 

@@ -107,7 +107,7 @@ def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_differ
     begin(plan, words, 4, calls=2)
     assert steps_to_the_end(plan, losses) == 4
     opened[0] += 1
-    plan.twice()
+    plan.repeat_doubled()
     plan.begin_if_settled()
     assert steps_to_the_end(plan, losses) == 8
     opened[0] += 2

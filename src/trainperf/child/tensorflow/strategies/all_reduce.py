@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ...job import links
+from .facts import Built, described, operations, replicas, worker_hosts
 from .reductions import Tensor, size_of
 from .scopes import Strategies
-from .told import Built, described, operations, replicas, worker_hosts
 
 if TYPE_CHECKING:
     from ...timing.loop_drivers import LoopDriver

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from .exchange import Exchange, several_workers
-from .told import Built, described, devices, implementation, replicas, worker_hosts
+from .facts import Built, described, devices, implementation, replicas, worker_hosts
 
 if TYPE_CHECKING:
     from ...process.process import Process

@@ -31,7 +31,7 @@ class Mark:
 
 
 class DeviceClock(Protocol):
-    """The devices that the loop uses, which may run later than the host.
+    """The clock of the devices that the loop uses, whose work may be queued.
 
     Where work may be queued and no mark is queued with it, no time can be taken in a running
     pipeline.
@@ -42,8 +42,8 @@ class DeviceClock(Protocol):
         """Whose clock the times are from."""
 
     @property
-    def later(self) -> bool:
-        """Whether the devices may run later than the host."""
+    def asynchronous(self) -> bool:
+        """Whether work may be queued: a call returns before the devices have done it."""
 
     @property
     def marks(self) -> bool:
@@ -65,12 +65,23 @@ class DeviceClock(Protocol):
 class HostClock:
     """The host's own clock, for devices that have done their work when a call returns."""
 
-    name = "the host's clock"
-    later = False
-    marks = True
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """Whose clock the times are from."""
+        return "the host's clock"
+
+    @property
+    def asynchronous(self) -> bool:
+        """No work is queued."""
+        return False
+
+    @property
+    def marks(self) -> bool:
+        """All work is done when a mark is made."""
+        return True
 
     def mark(self) -> Mark:
         """The moment, now."""
@@ -94,7 +105,7 @@ def seconds_of(device: DeviceClock, calls: int, run: Callable[[], object]) -> fl
     One more goes before them where work is queued, so that the pipeline runs; without marks
     twice as many follow.
     """
-    if not device.later:
+    if not device.asynchronous:
         return _between(device, calls, run)
     if device.marks:
         run()

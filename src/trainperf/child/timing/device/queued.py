@@ -24,13 +24,13 @@ KEPT = 400
 
 
 class DeviceQueue:
-    """What steps left on the devices, from the marks at their ends."""
+    """The work that steps left on the devices, from the marks at their ends."""
 
     def __init__(self) -> None:
         self._added: list[tuple[int, float]] = []
         self._recovers = False
 
-    def saw(self, step: int, lag_before: float, lag_after: float, host_s: float) -> None:
+    def note_step(self, step: int, lag_before: float, lag_after: float, host_s: float) -> None:
         """Step number `step` took `host_s` seconds of the host; seconds queued at both its ends.
 
         What a step that does not wait adds to the queue is its own device time.

@@ -107,9 +107,9 @@ class StepTimes:
     ) -> None:
         first, last = self._device.at(began), self._device.at(ended)
         self._record.step(phase, block, first, last, busy)
-        if self._device.later and self._device.marks:
+        if self._device.asynchronous and self._device.marks:
             host_s = ended.host - began.host
-            self.queue.saw(number, first - began.host, last - ended.host, host_s)
+            self.queue.note_step(number, first - began.host, last - ended.host, host_s)
 
     def _write_gap(self, began: Mark, ended: Mark) -> None:
         at, seconds = self._device.at(began), self.taken(began, ended)

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from .words import ALONE, ANEW, MOST_RANKS, OVER, SETTLE, STEPS, TURN, Words
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ...process.process import Process
     from ..losses import Losses
 
-SETTLED_WITHIN = 0.25
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
 the last step in which something was compiled."""
@@ -157,7 +157,7 @@ class Slices:
         self._work += work
         return block.started is not None and block.steps >= block.max_steps
 
-    def twice(self) -> None:
+    def repeat_doubled(self) -> None:
         """Take the slice once more, with twice its steps; both make one."""
         block = self.block
         steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
@@ -217,11 +217,7 @@ class Slices:
             return False
         if self._clock() - self._began > LONGEST_WARM_UP_S:
             return True
-        last = self._durations[-4:]
-        if len(last) < 4:
-            return False
-        middle = statistics.median(last)
-        return all(abs(one - middle) <= SETTLED_WITHIN * middle for one in last)
+        return steady(self._durations)
 
 
 def describe(driver: Any) -> None:
@@ -237,4 +233,5 @@ def describe(driver: Any) -> None:
         # Opening the input again is what a slice of whole epochs is there to time: the
         # step that follows it is one like the others.
         driver.reopened = lambda: None
-    driver.record.write("leg", steps_per_call=calls)
+    warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
+    driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)

@@ -16,7 +16,7 @@ from ..device.clock import seconds_of
 from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
-    from ..driven import Driven
+    from ..driven_loop import DrivenLoop
 
 BLOCKS = 6
 PROBE_S = 1.2
@@ -30,7 +30,7 @@ GAIN = 1.03
 
 
 def alternate(
-    driver: Driven,
+    driver: DrivenLoop,
     name: str,
     deadline: float,
     base: Callable[[], Any],

@@ -19,7 +19,7 @@ CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 
 
 class Place(NamedTuple):
-    """What `frames.site` reads of a frame, without what the frame would keep alive."""
+    """The parts of a frame that `frames.site` reads; the frame itself would keep objects alive."""
 
     f_code: Any
     f_lasti: int

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from ...timing.driven import Extra
+from ...timing.driven_loop import Extra
 from . import ddp as torch_ddp
 from . import ddp_facts, ddp_times, exchange, fsdp
 from . import shards as torch_shards
@@ -30,7 +30,7 @@ MOST_BYTES = 256 * 1024**2
 """A larger bucket is timed at this size: so large, the time goes with the bytes."""
 PARTS = "gradients are exchanged within parts of the job only"
 LINK_BYTES = 16 * 1024**2
-"""What a rank sends to time a link: far more than what a socket buffers."""
+"""Bytes that a rank sends to time a link: far more than what a socket buffers."""
 
 
 def extras(driver: Any) -> list[Extra]:

@@ -18,7 +18,7 @@ from ...process.patching import replace, undo
 from .ddp_times import Times, parameters
 
 
-class One:
+class WatchedDdp:
     """A `DistributedDataParallel` and what was seen of it.
 
     `unused` is how many parameters had no gradient in an update, the most of those that
@@ -75,13 +75,13 @@ class Ddps:
 
     def __init__(self, loops: Any) -> None:
         self._loops = loops
-        self._ones: dict[int, One] = {}
-        self._trained_by: dict[int, tuple[Any, int, list[One]]] = {}
+        self._ones: dict[int, WatchedDdp] = {}
+        self._trained_by: dict[int, tuple[Any, int, list[WatchedDdp]]] = {}
         self._hooked: Any = None
         self.off = False
 
     @property
-    def alive(self) -> list[tuple[Any, One]]:
+    def alive(self) -> list[tuple[Any, WatchedDdp]]:
         """Those that are still there, in the order they were built."""
         found = [(one.reference(), one) for one in self._ones.values()]
         return [(ddp, one) for ddp, one in found if ddp is not None]
@@ -103,7 +103,7 @@ class Ddps:
         defaults = signature.parameters
         init_sync = given.get("init_sync", getattr(defaults.get("init_sync"), "default", None))
         names = tuple(name for name in given if name not in ("self", "module"))
-        self._ones[id(ddp)] = One(ddp, _where(ddp), names, init_sync)
+        self._ones[id(ddp)] = WatchedDdp(ddp, _where(ddp), names, init_sync)
         if getattr(ddp, "_use_python_reducer", False):
             self.unhook()  # TorchDynamo traces through its forward
         elif self._hooked is None:
@@ -129,7 +129,7 @@ class Ddps:
         for one in self._of(optimizer):
             one.stepped(look)
 
-    def _of(self, optimizer: Any) -> list[One]:
+    def _of(self, optimizer: Any) -> list[WatchedDdp]:
         known = self._trained_by.get(id(optimizer))
         if known is None or known[0]() is not optimizer or known[1] != len(self._ones):
             ids = {id(one) for group in optimizer.param_groups for one in group["params"]}
@@ -170,10 +170,10 @@ class Ddps:
         finally:
             state.update(zip(names, before, strict=True))
 
-    def _one(self, ddp: Any) -> One:
+    def _one(self, ddp: Any) -> WatchedDdp:
         one = self._ones.get(id(ddp))
         if one is None or one.reference() is not ddp:  # a copy, or one that was unpickled
-            one = self._ones[id(ddp)] = One(ddp, None, (), None)
+            one = self._ones[id(ddp)] = WatchedDdp(ddp, None, (), None)
             self._trained_by.clear()
         return one
 

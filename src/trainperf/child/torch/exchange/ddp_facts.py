@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ddp import One
+from .ddp import WatchedDdp
 from .ddp_times import logged, parameters
 
 MIB = 1024**2
@@ -15,7 +15,7 @@ SAME = ("allreduce_hook", "ALLREDUCE")
 """Those that send what would be sent without them."""
 
 
-def facts(ddp: Any, one: One) -> dict[str, Any]:
+def facts(ddp: Any, one: WatchedDdp) -> dict[str, Any]:
     """The fields of `Ddp` for one of them."""
     data = logged(ddp)
     per_update = one.updates or None
@@ -32,7 +32,7 @@ def facts(ddp: Any, one: One) -> dict[str, Any]:
     }
 
 
-def settings(ddp: Any, one: One, data: dict[str, Any]) -> dict[str, Any]:
+def settings(ddp: Any, one: WatchedDdp, data: dict[str, Any]) -> dict[str, Any]:
     """The effective values of the keywords, `bucket_cap_mb` in MiB; whether inside of `Join`."""
     cap = data.get("bucket_cap_bytes", getattr(ddp, "bucket_bytes_cap", None))
     found = {
@@ -57,7 +57,7 @@ def comm_hook(ddp: Any, data: dict[str, Any]) -> str:
     return str(data.get("comm_hook", ""))
 
 
-def unused(one: One, data: dict[str, Any]) -> int | None:
+def unused(one: WatchedDdp, data: dict[str, Any]) -> int | None:
     """How many parameters got no gradient: at least so many, None if not looked at.
 
     DDP's own search says that there were some even where another rank had gradients for
@@ -99,6 +99,6 @@ def sent(ddp: Any) -> tuple[int | None, list[int]]:
     return sum(of) // share, [one // share for one in buckets]
 
 
-def overlap(ddp: Any, one: One) -> dict[str, Any] | None:
+def overlap(ddp: Any, one: WatchedDdp) -> dict[str, Any] | None:
     """The fields of `Overlap`, seconds per update."""
     return one.times.overlap(ddp, one.synced / one.updates if one.updates else 1.0)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from .digest import content
 from .passing import value_bytes
 from .settings import batch_size, is_iterable, sampler_of
 
@@ -17,6 +18,8 @@ KEPT = 64
 KEPT_BYTES = 256 * 1024**2
 """Items are kept for collating up to so many bytes, but for one batch at least."""
 KEPT_BATCHES = 4
+REPEATED = 2
+"""So many items are made a second time, to see whether they are the same."""
 MOST_SAMPLED = 5000
 QUIET_S = 0.3
 """Threads of a library spin for at most about so long when their work is done
@@ -24,7 +27,7 @@ QUIET_S = 0.3
 
 
 class Spent(Exception):  # noqa: N818 - an outcome, not an error
-    """What can be gone through only once is being gone through by the user's loop."""
+    """An iterator that can be opened only once is in use by the user's loop."""
 
     @staticmethod
     def of(loader: Any) -> bool:
@@ -140,6 +143,16 @@ class Items:
             if len(self._kept) < most:
                 self._kept.append(item)
                 self._bytes += value_bytes(item)
+
+    def repeat(self, indices: list[Any]) -> bool | None:
+        """Whether the first items made again are the same; None where that cannot be told."""
+        if self.iterable or (self.batched and _fetches_whole(self.dataset)):
+            return None
+        first = [one for each in indices for one in each] if self.batched else indices
+        pairs = list(zip(first, self._kept, strict=False))[:REPEATED]
+        if not pairs:
+            return None
+        return all(content(self.dataset[at]) == content(item) for at, item in pairs)
 
     def batch(self, number: int) -> Any:
         """What one call of the collate function gets; too few items are repeated."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import batches as torch_batches
@@ -11,24 +12,29 @@ SHORTEST = 8
 
 MOST_BATCHES = 16
 
+Member = tuple["str | int", Any]
 
-def record(driver: Any) -> None:
+
+def record(driver: Any, masks: Callable[[Any], bool | None] = lambda _: None) -> None:
     """Record the lengths of the sequences in the batches at hand, if they are padded.
 
     Padding is what ends most rows of a tensor of whole numbers, or zeros that end the
     sequences of a tensor of features. Lengths are counted on the host, of a few batches.
+    `masks` says whether the model of a loop gives the same without it.
     """
     lengths: list[int] = []
     padded: list[int] = []
     longest: list[int] = []
     batches = driver.recent_batches()[-MOST_BATCHES:]
+    place: dict[str, Any] = {}
     for batch in batches:
         for leaf in torch_batches.leaves(batch):
-            ends = _ends(leaf)
+            ends = sequence_ends(leaf)
             if ends:
                 lengths += ends
                 padded += [int(leaf.shape[1])] * len(ends)
                 longest.append(max(ends))
+                place = _place(batch, leaf)
                 break
     if len(lengths) < SHORTEST or sum(lengths) == sum(padded):
         return
@@ -38,10 +44,20 @@ def record(driver: Any) -> None:
         padded=sum(padded) / len(padded),
         batch=len(lengths) // len(longest),
         longest=sum(longest) / len(longest),
+        place=place or None,
+        masked=_asked(driver, masks),
     )
 
 
-def _ends(leaf: Any) -> list[int]:
+def _asked(driver: Any, masks: Callable[[Any], bool | None]) -> bool | None:
+    try:
+        return masks(driver)
+    except Exception as error:  # one made for batches of one shape only
+        driver.process.failed("the model on a batch without its padding", error)
+        return None
+
+
+def sequence_ends(leaf: Any) -> list[int]:
     """Where each sequence of a batch ends; none where it holds no padded sequences."""
     import torch
 
@@ -49,11 +65,48 @@ def _ends(leaf: Any) -> list[int]:
         return []
     if leaf.is_floating_point() != (leaf.dim() == 3) or leaf.dtype == torch.bool:
         return []
-    with torch.no_grad():
-        values = leaf.detach().cpu()
-        if values.dim() == 3:
-            given = (values != 0).any(dim=2)
-        else:
-            given = values != values[:, -1].mode().values
+    given, _ = given_steps(leaf)
     steps = torch.arange(1, given.shape[1] + 1)
     return [int(end) for end in (given * steps).max(dim=1).values]
+
+
+def given_steps(leaf: Any) -> tuple[Any, int]:
+    """Which steps of padded rows are no padding, and what the padding is."""
+    values = leaf.detach().cpu()
+    if values.dim() == 3:
+        return (values != 0).any(dim=2), 0
+    padding = int(_last(values))
+    return values != padding, padding
+
+
+def _last(rows: Any) -> Any:
+    """What most rows end with."""
+    return rows[:, -1].mode().values
+
+
+def _place(batch: Any, leaf: Any) -> dict[str, Any]:
+    """Where in a batch its sequences are, and what else goes along with them step by step.
+
+    Empty where the batch is no plain list, tuple or dictionary of tensors.
+    """
+    kind, members = _members(batch)
+    at = next((key for key, value in members if value is leaf), None)
+    if at is None:
+        return {}
+    along = [
+        key
+        for key, value in members
+        if torch_batches.is_tensor(value) and value.shape[:2] == leaf.shape[:2]
+    ]
+    _, value = given_steps(leaf)
+    return {"kind": kind, "at": at, "along": along, "value": value, "features": leaf.dim() == 3}
+
+
+def _members(batch: Any) -> tuple[str, list[Member]]:
+    if torch_batches.is_tensor(batch):
+        return "tensor", [(0, batch)]
+    if type(batch) in (list, tuple):
+        return type(batch).__name__, list(enumerate(batch))
+    if hasattr(batch, "keys") and all(isinstance(key, str) for key in batch.keys()):  # noqa: SIM118
+        return "dict", [(key, batch[key]) for key in batch.keys()]  # noqa: SIM118
+    return "", []

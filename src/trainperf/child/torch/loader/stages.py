@@ -7,6 +7,8 @@ user's run. The user's own iterator is never touched.
 from __future__ import annotations
 
 import copy
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...timing.budget import Budget
-from . import datasets, sharing, workers
+from . import datasets, lengths, sharing, workers
 from .items import Items, Spent, cores_used, own_threads, sampled
 from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
@@ -34,7 +36,7 @@ COPY, PIN = "inter-process copy", "pin"
 def record(driver: LoopDriver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
-    What is learnt of the loader on the way (`random`, `item_threads`, `shared_state`,
+    What is learnt of the loader on the way (`random`, `repeats`, `item_threads`, `shared_state`,
     `worker_start_s`) is left in `driver.loader_facts` for the event `torch_loader`.
     """
     loader = driver.dataset()
@@ -85,6 +87,8 @@ class _Taking:
             self.driver.record.write("missing", what="stages", reason=reason)
             return
         self._stage(COLLATE, lambda seconds: self._collate(items, seconds))
+        temporary = shutil.disk_usage(tempfile.gettempdir()).free
+        self.driver.process.fact("temporary_free", temporary)
         if first_s is not None and self.batch is not None:
             self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
         for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
@@ -145,13 +149,23 @@ class _Taking:
         if not reason:
             after = sharing.global_states()
             self.facts["random"] = sharing.drawn(before, after)
-            for path, one, state in held:
-                if sharing.generator_state(one) != state and self.loader.num_workers == 0:
-                    self.facts["shared_state"] = (
-                        f"`{path}` is a random generator, and each worker would draw the same "
-                        "numbers from its copy"
-                    )
+            moved = [path for path, one, state in held if sharing.generator_state(one) != state]
+            self.facts["repeats"] = not (self.facts["random"] or moved)
+            if moved and self.loader.num_workers == 0:
+                self.facts["shared_state"] = (
+                    f"`{moved[-1]}` is a random generator, and each worker would draw the same "
+                    "numbers from its copy"
+                )
+            if self.facts["repeats"]:
+                self._again(items, indices)
         return reason
+
+    def _again(self, items: Items, indices: list[Any]) -> None:
+        try:
+            self.facts["repeats"] = items.repeat(indices)
+        except Exception as error:
+            self.facts["repeats"] = None
+            self.driver.process.failed("items made a second time", error)
 
     def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
         until = time.monotonic() + seconds
@@ -164,10 +178,19 @@ class _Taking:
                 times.append(time.monotonic() - began)
                 if times[0] > seconds:
                     break
+        self._lengths(data)
         warm = times[1:] or times  # the first may import or compile
         mean = sum(warm) / len(warm)
         size = value_bytes(self.batch)
         return self._timed(mean, size, pulled=len(times), first_s=times[0])
+
+    def _lengths(self, data: Any) -> None:
+        try:
+            self.facts["length"] = (
+                lengths.of_items(data, self.batch) if isinstance(data, list) and data else None
+            )
+        except Exception as error:
+            self.driver.process.failed("the lengths of items", error)
 
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:

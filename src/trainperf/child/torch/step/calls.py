@@ -29,7 +29,7 @@ EVALUATION = "evaluation"
 SCALER = "scaler.step"
 """`GradScaler.step`: it takes time, but the update is the optimizer's step in it."""
 TEXT = ("format", "print")
-"""What a tensor is asked for where it goes into text."""
+"""The calls by which a tensor goes into text."""
 
 
 class Place(NamedTuple):
@@ -46,7 +46,7 @@ def site(place: Place | None) -> dict[str, Any] | None:
 
 
 class Key(NamedTuple):
-    """What calls are summed by; `of` is the id of the model or optimizer."""
+    """The key by which calls are summed; `of` is the id of the model or optimizer."""
 
     part: str
     what: str
@@ -140,7 +140,7 @@ class Ledger:
         """
         since, now = self._at, self._device.mark()
         call = Call(part, "", None, 0, now.host - seconds, seconds)
-        if self._device.later:
+        if self._device.asynchronous:
             call.seconds = 0.0
             self._spans.append((call, since, now))
             self._at = now
@@ -160,7 +160,7 @@ class Ledger:
         for call in self.open:
             call.counted, call.seconds = True, 0.0
             self._calls.append(call)
-        if not self._device.later:
+        if not self._device.asynchronous:
             self.settle()
 
     def settle(self) -> None:

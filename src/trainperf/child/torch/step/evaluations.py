@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ...process import frames
+from ...process import frames, turns
 from ...process.patching import replace, undo
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Evaluations:
             frame, _ = frames.users_frame()
             key = (frame.f_code, frame.f_lineno) if frame is not None else None
             if key not in self._known:
-                self._known[key] = frames.site(frame), frames.every()
+                self._known[key] = frames.site(frame), turns.every()
             self._site, self._every = self._known[key]
             self._updates = self._loops.updates
             if self._began is None:

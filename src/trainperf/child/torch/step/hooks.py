@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graphs import capturing
+from .arguments import CallArguments
 from .calls import EVALUATION, SCALER, TEXT, Call, Ledger, Place
 from .patches import Callers
-from .seen import Seen
 from .streams import Streams
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
@@ -35,7 +35,7 @@ class Hooks:
     ) -> None:
         self.ledger = ledger
         self.streams = streams
-        self.seen = Seen(torch)
+        self.seen = CallArguments(torch)
         self.off = off
         self.failed = failed
         self.on = False
@@ -102,7 +102,7 @@ class Hooks:
             within = timed(original)
 
             def hook(*args: Any, **kwargs: Any) -> Any:
-                if self._takes("transfer") and self.streams.aside():
+                if self._takes("transfer") and self.streams.beside_step():
                     self.streams.copies()
                     return original(*args, **kwargs)
                 return within(*args, **kwargs)
@@ -223,7 +223,7 @@ class Hooks:
 
     def _place(self, what: str, users: bool) -> Place | None:
         if what in TEXT:  # a logger may stand between
-            return self._callers.through_any()
+            return self._callers.users_place()
         return self._callers.of_tensor() if users else self._callers.through_torch()
 
     def moved(self, call: Call, args: tuple[Any, ...], result: Any) -> None:

@@ -18,7 +18,7 @@ OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class Patches:
-    """What was replaced; `aside` and `back` take all of it out for a moment."""
+    """The functions that were replaced; `remove` and `back` take all of them out for a moment."""
 
     def __init__(self) -> None:
         self._made: list[tuple[Any, str, bool, Any, Any]] = []
@@ -50,7 +50,7 @@ class Patches:
                 setattr(module, bound, hook)
                 self._made.append((module, bound, True, original, hook))
 
-    def aside(self) -> None:
+    def remove(self) -> None:
         """Take everything out again; what another has replaced since stays his."""
         for owner, name, own, original, hook in reversed(self._made):
             if vars(owner).get(name) is not hook:
@@ -68,7 +68,7 @@ class Patches:
 
     def undo(self) -> None:
         """Take everything out for good."""
-        self.aside()
+        self.remove()
         self._made.clear()
 
 
@@ -123,7 +123,7 @@ class Dynamo:
         def compile(*args: Any, **kwargs: Any) -> Any:
             if self._handler is not None:
                 return original(*args, **kwargs)
-            self._patches.aside()  # TorchDynamo takes what it finds when imported for PyTorch's
+            self._patches.remove()  # TorchDynamo takes what it finds when imported for PyTorch's
             try:
                 return original(*args, **kwargs)
             finally:
@@ -164,7 +164,7 @@ class Dynamo:
 
     def _begins(self, *_: Any) -> None:
         self._compiled = True
-        self._patches.aside()
+        self._patches.remove()
 
     def _ends(self, *_: Any) -> None:
         if self._handler is not None:
@@ -187,7 +187,7 @@ class Callers:
         """Where the user's source itself asks a tensor; None if any library does."""
         return _beyond(self._tensor)
 
-    def through_any(self) -> Place | None:
+    def users_place(self) -> Place | None:
         """Where the user's source calls, whatever libraries stand between."""
         return _place(frames.users_frame()[0])
 

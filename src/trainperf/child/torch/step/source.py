@@ -31,7 +31,7 @@ WRITES = (
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def stands_in(place: Any) -> tuple[str, int, int]:
+def enclosing(place: Any) -> tuple[str, int, int]:
     """The file, the function's first line and the innermost loop's (0: none) of a place."""
     path = os.path.abspath(place.f_code.co_filename)
     first, line = place.f_code.co_firstlineno, place.f_lineno

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...process import frames
+from .arguments import CallArguments
 from .calls import EVALUATION, SCALER, TEXT, Key, Ledger, Place, Sum, site
-from .seen import Seen
-from .source import goes_into_text, stands_in
+from .source import enclosing, goes_into_text
 
 Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
-"""What reads whether gradients overflowed: that is what a scaler is there for."""
+"""Calls that read whether gradients overflowed, which is a scaler's task."""
 COPIES = ("to", "cuda", "copy_")
 """Methods of a tensor that copy it to another device; the others of "transfer" wait for that."""
 
@@ -26,7 +26,7 @@ class Split:
     and its time in a step is no part of its forward.
     """
 
-    def __init__(self, ledger: Ledger, seen: Seen) -> None:
+    def __init__(self, ledger: Ledger, seen: CallArguments) -> None:
         self._ledger = ledger
         self._seen = seen
         self._evaluations = {
@@ -155,9 +155,9 @@ class Split:
             return True
         if place is None:
             return False
-        where = stands_in(place)
+        where = enclosing(place)
         return any(
-            key.place is not None and stands_in(key.place) == where
+            key.place is not None and enclosing(key.place) == where
             for key in sums
             if key.part in ("forward", "backward", "optimizer")
         )

@@ -26,7 +26,7 @@ class Streams:
         if self.used:
             self._computes[self._cuda.current_device()] = self._in_use()
 
-    def aside(self) -> bool:
+    def beside_step(self) -> bool:
         """Whether what is queued now is queued beside the step."""
         if not self.used:
             return False

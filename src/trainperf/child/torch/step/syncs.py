@@ -19,7 +19,7 @@ from .calls import Place
 
 WAITS = "called a synchronizing CUDA operation"
 PROTOTYPE = "Synchronization debug mode is a prototype"
-"""What PyTorch warns of once, when the mode is set for the first time."""
+"""The warning of PyTorch when the mode is set for the first time."""
 MINE = re.compile(f"(?:{re.escape(WAITS)}|{re.escape(PROTOTYPE)})", re.IGNORECASE)
 OFF, WARN = 0, 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..probes.passes import NotOffered, Pass
 from ..probes.probing import text
-from . import trace
+from . import pass_trace
 
 if TYPE_CHECKING:
     from ...timing.loop_drivers import LoopDriver
@@ -20,9 +20,9 @@ PASSES_S = 10.0
 
 
 class TorchTracer:
-    """Kineto, as `torch.profiler` uses it, with the passes of `trace` behind the steps.
+    """Kineto, as `torch.profiler` uses it, with the passes of `pass_trace` behind the steps.
 
-    So the figures of `torch_trace` are read from the very trace that is written.
+    So the figures of those passes are read from the very trace that is written.
     """
 
     def __init__(self, driver: LoopDriver) -> None:
@@ -39,13 +39,13 @@ class TorchTracer:
         """Why it cannot be used now: a profiler of the script's, also one that waits for a step."""
         profiler = self._torch.autograd.profiler
         waits = "ProfilerStep" in profiler.KinetoStepTracker._step_dict
-        return trace.OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
+        return pass_trace.OWN if waits or self._torch._C._autograd._profiler_enabled() else ""
 
     def start(self) -> None:
         """Begin to trace."""
         profiler = self._torch.autograd.profiler
-        with trace.quiet():
-            profile = profiler.profile(use_kineto=True, use_device=trace.device())
+        with pass_trace.quiet():
+            profile = profiler.profile(use_kineto=True, use_device=pass_trace.device())
             profile.__enter__()
         self._profile = profile
 
@@ -60,12 +60,12 @@ class TorchTracer:
         if step is not None:
             step.__exit__(None, None, None)
 
-    def aside(self) -> None:
+    def trace_passes(self) -> None:
         """Have the model's passes traced as well; several ranks leave them out."""
         if self._driver.world is not None:
             return
         try:
-            self._passes = trace.marked_passes(self._driver, time.monotonic() + PASSES_S)
+            self._passes = pass_trace.marked_passes(self._driver, time.monotonic() + PASSES_S)
         except Exception as error:
             self._passes = str(error) if isinstance(error, NotOffered) else text(error)
 
@@ -74,7 +74,7 @@ class TorchTracer:
         self.step_ends()
         profile = self._profile
         self._driver.sync()
-        with trace.quiet():
+        with pass_trace.quiet():
             profile.__exit__(None, None, None)
         self._events = list(profile.kineto_results.events())
         return len(self._events)
@@ -90,19 +90,19 @@ class TorchTracer:
         note = "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
         return {"events": file, "mark": MARK, "notes": [note] if unseen else []}
 
-    def instead(self) -> None:
+    def trace_passes_alone(self) -> None:
         """Trace the passes alone, as without `--trace`."""
-        trace.record(self._driver, time.monotonic() + PASSES_S)
+        pass_trace.record(self._driver, time.monotonic() + PASSES_S)
 
     def _record_passes(self) -> None:
         record = self._driver.record
         try:
             if isinstance(self._passes, str):
                 raise NotOffered(self._passes)
-            record.write("torch_trace", **trace.found(self._events, self._passes))
+            record.write("torch_trace", **pass_trace.found(self._events, self._passes))
         except Exception as error:
             reason = str(error) if isinstance(error, NotOffered) else text(error)
-            record.write("missing", what=trace.WHAT, reason=reason)
+            record.write("missing", what=pass_trace.WHAT, reason=reason)
 
 
 def _on_device(event: Any) -> bool:

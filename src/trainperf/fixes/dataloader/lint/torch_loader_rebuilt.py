@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.loops import LOADER, assigned_in, backward_loops
-from trainperf.source.module import Module, inside, names_in
+from trainperf.source.loops import LOADER, assigned_in, backward_loops, starts_over, used_in
+from trainperf.source.module import Module, names_in
 from trainperf.source.rule import Rule
 from trainperf.source.scopes import LOOPS
 
@@ -78,8 +78,8 @@ class TorchLoaderRebuilt(Rule):
                 continue
             if not any(epochs in module.loops(step) for step in steps):
                 continue
-            changing = assigned_in(module, epochs) | _used(epochs)
-            if names_in(call) & changing or _starts_over(module, epochs):
+            changing = assigned_in(module, epochs) | used_in(epochs)
+            if names_in(call) & changing or starts_over(module, epochs):
                 continue
             yield (
                 call,
@@ -88,28 +88,3 @@ class TorchLoaderRebuilt(Rule):
                     "time and the model may wait for them; build it once, before the loop"
                 ),
             )
-
-
-def _used(loop: ast.AST) -> set[str]:
-    """Return the names whose methods a loop calls as statements, which may change them."""
-    return {
-        each.value.func.value.id
-        for each in inside(loop)
-        if isinstance(each, ast.Expr)
-        and isinstance(each.value, ast.Call)
-        and isinstance(each.value.func, ast.Attribute)
-        and isinstance(each.value.func.value, ast.Name)
-    }
-
-
-def _starts_over(module: Module, loop: ast.AST) -> bool:
-    """Whether each turn trains a model of its own: folds, seeds, settings."""
-    for node in inside(loop):
-        if isinstance(node, ast.Call):
-            name = module.name(node.func) or ""
-            if name.startswith(("torch.optim.", "torch.nn.")) and name[-1] != ".":
-                return not name.startswith(("torch.nn.utils", "torch.nn.functional"))
-            own = node.func.id if isinstance(node.func, ast.Name) else ""
-            if any(word in own.lower() for word in ("optim", "model", "adam", "sgd")):
-                return True
-    return False

@@ -10,8 +10,6 @@ from trainperf.source.module import Module
 from trainperf.source.rule import Rule
 from trainperf.source.scopes import FUNCTIONS, Function
 
-_GRAPHS = {"tensorflow.function", "tensorflow.compat.v1.function", "tensorflow.autograph.to_graph"}
-
 
 class TfFunction(Rule):
     """A `tf.GradientTape` step that a loop runs without `tf.function`."""

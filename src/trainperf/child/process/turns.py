@@ -1,0 +1,296 @@
+"""The loops of the script around a line: how often they turn, as their source and variables say."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, TypeAlias
+
+from . import frames
+
+Loop: TypeAlias = ast.For | ast.While
+
+PROGRESS_BARS = ("tqdm", "track")
+COUNT = ("enumerate", "range", "trange")
+HANDS_ON = (*PROGRESS_BARS, "enumerate", "list", "reversed", "sorted", "tuple")
+"""Calls that hand on as many values as they are given."""
+
+PLAIN = (list, tuple, range, dict, str, bytes, set, frozenset)
+"""Types whose length is there to be read, without running anything of the script's."""
+
+LEAVES = (ast.Break, ast.Return)
+
+UNKNOWN = (TypeError, ValueError, KeyError, AttributeError, IndexError, ArithmeticError)
+"""Failures of an expression that cannot be worked out."""
+
+
+def another_turn() -> bool:
+    """Whether a loop around the innermost one of the user's surely has another turn."""
+    return loop_around()[1]
+
+
+def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
+    """Where the loop around the training stands, and whether one surely has another turn.
+
+    Reads the source: of each of the user's frames, the loops that hold the current
+    line. Only `for NAME in range(…)`, `tqdm(range(…))` and the like, whose end can be
+    worked out from the variables at hand, count as sure. With `own`, the innermost loop
+    is the training's own, which iterates the data: it is left out.
+    """
+    first = None
+    for loop, frame in _loops():
+        if own:
+            own = False
+            continue
+        first = first or frames.definition(frame.f_code) | {"line": loop.lineno}
+        if isinstance(loop, ast.For) and _has_next(loop, frame):
+            return first, True
+    return first, False
+
+
+def every() -> int | None:
+    """How many turns of a loop pass from one time to the next that this line is reached.
+
+    Reads it off the innermost `if … % N == 0` around a line of the user's frames, where N can
+    be worked out from the variables at hand; None without one.
+    """
+    for frame in _users_frames():
+        for branch in _around(frame, ast.If):
+            for node in ast.walk(branch.test):
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                    try:
+                        return _value(node.right, _names(frame))
+                    except UNKNOWN:
+                        return None
+    return None
+
+
+def around() -> list[dict[str, Any]]:
+    """Describe each loop around the training, innermost first, with the turns it makes.
+
+    `turns` is how many it makes in all, `left` how many it makes from now on, `each` at how
+    many it is left in each of the turns of the loop around it; each is None where the source
+    does not tell. A turn that is under way counts as made.
+    """
+    found = []
+    for loop, frame in _loops():
+        names = _names(frame)
+        text = frames.lines_of(os.path.abspath(frame.f_code.co_filename))[loop.lineno - 1]
+        described = frames.definition(frame.f_code) | {"line": loop.lineno, "text": text.strip()}
+        turns = _turns(loop, names) if isinstance(loop, ast.For) else None
+        left, each = _until(loop, names)
+        found.append(described | {"turns": turns, "left": left, "each": each})
+    return found
+
+
+def _loops() -> Iterator[tuple[Loop, FrameType]]:
+    """The loops that hold the current lines of the user's frames, innermost first."""
+    for frame in _users_frames():
+        for loop in _around(frame, (ast.For, ast.While)):
+            yield loop, frame
+
+
+def _users_frames() -> Iterator[FrameType]:
+    frame, _ = frames.users_frame()
+    while frame is not None:
+        if frames.is_users(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def _around(frame: FrameType, kinds: Any) -> list[Any]:
+    path = os.path.abspath(frame.f_code.co_filename)
+    try:
+        tree = ast.parse("".join(frames.lines_of(path)))
+    except SyntaxError:
+        return []
+    first, line = frame.f_code.co_firstlineno, frame.f_lineno
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, kinds) and first <= node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return sorted(found, key=lambda node: -node.lineno)
+
+
+def _names(frame: FrameType) -> dict[str, Any]:
+    return {**frame.f_globals, **frame.f_locals}
+
+
+# ------------------------------------------------------------------ how often a loop turns
+
+
+def _within(node: ast.expr, through: tuple[str, ...]) -> Any:
+    """The expression that calls of these names were given first, however deep."""
+    found: Any = node
+    while isinstance(found, ast.Call) and _called(found) in through and found.args:
+        found = found.args[0]
+    return found
+
+
+def _has_next(loop: ast.For, frame: FrameType) -> bool:
+    names, target = _names(frame), loop.target
+    try:
+        turns = _range(_within(loop.iter, PROGRESS_BARS), names)
+        if turns is None or not isinstance(target, ast.Name):
+            return False
+        return int(names[target.id]) + turns.step in turns
+    except UNKNOWN:
+        return False
+
+
+def _range(call: Any, names: dict[str, Any]) -> range | None:
+    """The `range`, or tqdm's `trange`, that an expression makes; None if it makes another thing."""
+    if not isinstance(call, ast.Call) or _called(call) not in ("range", "trange"):
+        return None
+    return range(*(_value(argument, names) for argument in call.args))
+
+
+def _turns(loop: ast.For, names: dict[str, Any]) -> int | None:
+    """How often a `for` turns if nothing leaves it."""
+    iterated = _within(loop.iter, HANDS_ON)
+    try:
+        turns = _range(iterated, names)
+        return len(turns) if turns is not None else _length(iterated, names)
+    except UNKNOWN:
+        return None
+
+
+def _until(loop: Loop, names: dict[str, Any]) -> tuple[int | None, int | None]:
+    """The turns that a loop has left by its counters, and at how many it is left each time.
+
+    A counter that the loop itself hands out begins anew with the loop; others count on.
+    """
+    own = _handed_out(loop)
+    left: list[int] = []
+    each: list[int] = []
+    if isinstance(loop, ast.While):
+        left += _distances(loop.test, names, loop, False)
+    for node in loop.body:
+        if isinstance(node, ast.If) and isinstance(node.body[-1], LEAVES):
+            counters = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)}
+            if counters & own:
+                each += _limits(node.test, names, own)
+            else:
+                left += _distances(node.test, names, loop, True)
+    return min(left, default=None), min(each, default=None)
+
+
+def _handed_out(loop: Loop) -> set[str]:
+    """The name of the counter that a loop hands out, from nought on; empty if it has none."""
+    if not isinstance(loop, ast.For):
+        return set()
+    call = _within(loop.iter, PROGRESS_BARS)
+    first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+    counts = isinstance(call, ast.Call) and _called(call) in COUNT
+    return {first.id} if counts and isinstance(first, ast.Name) else set()
+
+
+def _compared(test: ast.expr, ends: bool) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The counter and its limit, of comparisons that keep a loop going, or end it."""
+    for node in ast.walk(test):
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            continue
+        low: tuple[ast.expr, ast.expr] = (node.left, node.comparators[0])
+        if isinstance(node.ops[0], (ast.GtE, ast.Gt)):
+            yield low if ends else (low[1], low[0])
+        elif isinstance(node.ops[0], (ast.Lt, ast.LtE)):
+            yield (low[1], low[0]) if ends else low
+        elif isinstance(node.ops[0], ast.Eq) and ends:
+            yield low
+
+
+def _distances(test: ast.expr, names: dict[str, Any], loop: Loop, ends: bool) -> list[int]:
+    """The turns until each counter of a test that grows within the loop meets its limit."""
+    found = []
+    for counter, limit in _compared(test, ends):
+        grows = _growth(counter, loop)
+        try:
+            if grows is not None:
+                far = _value(limit, names) - _value(counter, names)
+                found.append(max(0, math.ceil(far / grows)))
+        except UNKNOWN:
+            continue
+    return found
+
+
+def _growth(counter: ast.expr, loop: Loop) -> int | None:
+    """By how much a counter grows in a turn: `counter += 1` somewhere within the loop."""
+    name = ast.unparse(counter)
+    for node in ast.walk(loop):
+        by: Any = None
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            by = node.value if ast.unparse(node.target) == name else None
+        if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value > 0:
+            return by.value
+    return None
+
+
+def _limits(test: ast.expr, names: dict[str, Any], own: set[str]) -> list[int]:
+    """The numbers at which a loop is left whose own counter a test compares."""
+    found = []
+    for counter, limit in _compared(test, True):
+        try:
+            if isinstance(counter, ast.Name) and counter.id in own:
+                found.append(max(1, _value(limit, names)))
+        except UNKNOWN:
+            continue
+    return found
+
+
+# ------------------------------------------------------------------ plain expressions
+
+
+def _called(call: ast.Call) -> str:
+    return str(getattr(call.func, "id", "") or getattr(call.func, "attr", ""))
+
+
+def _object(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The object that a name, or an attribute of one, stands for."""
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(_object(node.value, names), node.attr)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return _object(node.value, names)[node.slice.value]
+    raise TypeError("not a plain expression")
+
+
+def _length(node: ast.expr, names: dict[str, Any]) -> int:
+    """The length of what an expression stands for, where reading it runs nothing."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return len(node.elts)
+    found = _object(node, names)
+    if isinstance(found, PLAIN):
+        return len(found)
+    return int(found.shape[0])
+
+
+def _value(node: ast.expr, names: dict[str, Any]) -> int:
+    """The integer that a plain expression stands for: names, attributes, sums, lengths."""
+    if isinstance(node, ast.Constant):
+        return int(str(node.value))
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, names), _value(node.right, names)
+        return _computed(node.op, left, right)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        if _called(node) == "len":
+            return _length(node.args[0], names)
+        if _called(node) == "int":
+            return _value(node.args[0], names)
+    return int(_object(node, names))
+
+
+def _computed(by: ast.operator, left: int, right: int) -> int:
+    if isinstance(by, ast.Add):
+        return left + right
+    if isinstance(by, ast.Sub):
+        return left - right
+    if isinstance(by, ast.Mult):
+        return left * right
+    if isinstance(by, (ast.FloorDiv, ast.Div)):
+        return left // right
+    raise TypeError("not a plain expression")

@@ -1,0 +1,195 @@
+"""A loop that is driven, and what driving takes from its kind.
+
+Whatever leads a loop through its phases knows it by this: `Driver` is its base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ..job.ranks import World
+    from ..process.process import Process
+    from ..process.recorder import Recorder
+    from ..reads.files import FileReads
+    from .device.clock import DeviceClock
+    from .tracer import Tracer
+
+
+Extra = tuple[str, Callable[[float], None]]
+"""A measurement behind all blocks: its name, and its function, which is given a deadline."""
+
+
+class Exchange(Protocol):
+    """The exchange of gradients with other processes or replicas."""
+
+    def off(self) -> str:
+        """Compute without it from here on; return "" or why that cannot be."""
+
+    def on(self) -> None:
+        """Exchange again."""
+
+
+class FitCycles(Protocol):
+    """The observer of a `fit` that is called again and again."""
+
+    def fit_begins(self) -> None:
+        """It is called once more."""
+
+    def step(self, same: bool) -> None:
+        """A step of a `fit` begins; whether it is that of the same model."""
+
+    def fit_ended(self, sure: bool) -> None:
+        """It returned; whether it surely is called again."""
+
+
+class DrivenLoop:
+    """A loop under way; subclasses say of their kind of loop what does not hold for most.
+
+    `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
+    belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that
+    it is none of the usual ones; `extras` are measured once all blocks are done; `restarts` are
+    the seconds that opening the input again took in the last `pull`.
+    """
+
+    kind = ""
+    process: Process
+    record: Recorder
+    reads: FileReads
+    clock: Callable[[], float]
+    device: DeviceClock
+    world: World | None
+    plan: Any
+    busy: float
+    disturbed: bool
+    cycles: FitCycles | None
+    epochs_ended: int
+    restarts: float
+    extras: list[Extra]
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the loop should not end yet."""
+        raise NotImplementedError
+
+    @property
+    def ending(self) -> bool:
+        """Whether epochs are ended so that what follows can be timed."""
+        raise NotImplementedError
+
+    def counts_callbacks(self) -> bool:
+        """Whether what a callback costs now is what it costs in a usual step."""
+        raise NotImplementedError
+
+    def loop_over(self) -> None:
+        """The loop ended by itself."""
+
+    def interrupted(self) -> None:
+        """The process ends."""
+
+    def stale(self) -> bool:
+        """Whether the loop has not asked for a step for a while: it is over."""
+        raise NotImplementedError
+
+    def between(self) -> bool:
+        """Whether an epoch has ended, and the next has not begun."""
+        raise NotImplementedError
+
+    def leave(self, now: float) -> float | None:
+        """The loop was left at `now`, to be entered again; seconds since its last step."""
+        raise NotImplementedError
+
+    def serves(self, owner: Any) -> bool:
+        """Whether this driver times the loop of `owner` (a model, a function)."""
+        return False
+
+    def pull(self, count: int) -> int:
+        """Take up to `count` batches from the input, no model; return how many came.
+
+        What opening the input again takes, to its first batch, goes into `restarts`.
+        """
+        raise NotImplementedError
+
+    def prepare_resident(self) -> str:
+        """Get the batches to replay; return "" or why there are none."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Wait until the device has done what was queued."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the loop that are known once it runs."""
+        return {}
+
+    def framework_world(self) -> dict[str, Any] | None:
+        """This process's place in its job as the framework tells it, None where it does not."""
+        return None
+
+    def find_exchange(self) -> Exchange | None:
+        """What can switch the exchange of gradients off and on, None if there is none."""
+        return None
+
+    def exchange_extras(self) -> list[Extra]:
+        """What is to be measured of the exchange alone; the ranks do it in step."""
+        return []
+
+    def tracer(self) -> Tracer | None:
+        """What traces steps of such a loop, None where nothing does."""
+        return None
+
+    def probe_names(self) -> tuple[str, ...]:
+        """The probes that could be made of such a loop, for where none of them is."""
+        return ()
+
+    def buffered(self) -> int:
+        """How many batches may be ready before anything is drained."""
+        return 0
+
+    def profile_begins(self) -> None:
+        """Steps whose times enter no figure begin."""
+
+    def profile_ends(self) -> None:
+        """Steps whose times enter no figure are over."""
+
+    def source(self) -> Any:
+        """The dataset or loader that the user made for the loop, None if it has none."""
+        return None
+
+    def steps_per_call(self) -> int:
+        """Steps of the model in one call of what is timed as a step."""
+        return 1
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What the script called besides its steps since the last time this was asked."""
+        return []
+
+    def can_end(self) -> bool:
+        """Whether the loop can be let end here, to see what comes between epochs."""
+        return True
+
+    def ending_begins(self) -> None:
+        """All is measured but what comes between epochs."""
+
+    def ending_ends(self) -> None:
+        """What comes between epochs was seen."""
+
+
+class DrivenIterator(DrivenLoop):
+    """A loop under way that takes its batches from an iterator."""
+
+    def owns(self, iterator: Any) -> bool:
+        """Whether an iterator is the loop's own."""
+        raise NotImplementedError
+
+    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch for the user's loop."""
+        raise NotImplementedError
+
+    def companion(self, iterator: Any) -> bool:
+        """Whether an iterator is taken from once in each step beside the loop's own."""
+        raise NotImplementedError
+
+    def next_companion(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
+        """The next batch of a companion."""
+        raise NotImplementedError

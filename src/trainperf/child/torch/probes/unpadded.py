@@ -1,0 +1,86 @@
+"""Whether a model gives the same without the padding of its batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import batches
+from ..loader.padding import sequence_ends
+from .passes import mapped
+
+CLOSE = 5e-3
+"""Largest distance of two outputs that other rounding may make, over their usual size."""
+
+
+def of_driver(driver: Any) -> bool | None:
+    """The answer for the largest trained model of a loop; None where it cannot be asked.
+
+    A model of several processes is left alone: the others would wait for it.
+    """
+    import torch
+
+    distributed: Any = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return None
+    calls = list(getattr(driver.loops, "model_calls", {}).values())
+    if not calls:
+        return None
+    called = max(calls, key=lambda call: sum(one.numel() for one in call[0].parameters()))
+    return masks_padding(*called)
+
+
+def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
+    """Whether the model gives the same for its shorter sequences without their padding.
+
+    The half of the samples with the shortest sequences is run without gradients, and in the
+    mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
+    no padded sequences, or cutting them fails.
+    """
+    import torch
+
+    arguments = (args, kwargs)
+    held = list(batches.leaves(arguments))
+    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
+    if found is None:
+        return None
+    rows, steps = found[0].shape[:2]
+    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
+    longest = max(1, max(found[1][row] for row in order))
+    if longest >= steps:
+        return None
+
+    def some(leaf: Any) -> Any:
+        return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
+
+    def cut(leaf: Any) -> Any:
+        short = some(leaf)
+        return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
+
+    modes = [(one, one.training) for one in module.modules()]
+    try:
+        module.eval()
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            whole, short = (_outputs(module, mapped(arguments, one)) for one in (some, cut))
+    finally:
+        for one, training in modes:
+            one.training = training
+    return _alike(whole, short, steps, longest)
+
+
+def _outputs(module: Any, arguments: Any) -> list[Any]:
+    args, kwargs = arguments
+    return [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
+
+
+def _alike(whole: list[Any], cut: list[Any], steps: int, longest: int) -> bool:
+    """Whether outputs are the same, those of each step up to the longest sequence."""
+    if len(whole) != len(cut) or not whole:
+        return False
+    for one, other in zip(whole, cut, strict=True):
+        same = one[:, :longest] if one.dim() > 1 and one.shape[1] == steps else one
+        if same.shape != other.shape:
+            return False
+        usual = float(same.abs().mean()) or 1.0
+        if float((same - other).abs().max()) > CLOSE * usual:
+            return False
+    return True

@@ -1,0 +1,139 @@
+"""How long a training is configured to be, from the loops around its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from trainperf.evidence.events import Observed, site
+from trainperf.model import Event, Length, Loop, Missing
+from trainperf.model import words as units
+
+EARLY = "early stopping may end it sooner"
+
+
+def length(observed: Observed, loop: Loop) -> Length | Missing:
+    """The length of the training in steps of `loop`, or why it is not known."""
+    event = next(observed.of("length"), None)
+    if event is None:
+        return Missing("the run ended before it was known how long the training is to be")
+    found = _length(observed, loop, event)
+    if isinstance(found, Length) and loop.early_stopping:
+        return replace(found, open=EARLY)
+    return found
+
+
+def _length(observed: Observed, loop: Loop, event: Event) -> Length | Missing:
+    around: Sequence[Event] = event["loops"]
+    trainer = event["trainer"]
+    if loop.kind == "fit":
+        return _fits(loop, around)
+    if trainer is not None:
+        return _trained(loop, trainer)
+    if loop.kind == "iterator" and not (around and _counts(around[0])):
+        return _epochs(loop, around, _turns_made(observed))
+    return _turns_of(loop, around, _turns_made(observed))
+
+
+def _fits(loop: Loop, around: Sequence[Event]) -> Length | Missing:
+    """Calls of Keras's `fit`: epochs of so many steps, as often as the loops around it turn."""
+    if loop.epoch_steps is None:
+        return Missing("it is not known how many steps an epoch has")
+    many = _product(around)
+    if isinstance(many, Missing):
+        return many
+    epochs = (loop.epochs or 1) * many
+    text = _in_epochs(epochs, loop.epoch_steps)
+    if many > 1:
+        text = f"{units.count(many, 'call')} of `fit`, {text} in all"
+    return Length(epochs * loop.epoch_steps, text, epochs, many, loop.where)
+
+
+def _trained(loop: Loop, trainer: dict[str, Any]) -> Length | Missing:
+    """What a trainer of a library says: the earlier of its steps and its epochs."""
+    name, steps, epochs = str(trainer["name"]), trainer["steps"], trainer["epochs"]
+    by_epochs = epochs * loop.epoch_steps if epochs and loop.epoch_steps else None
+    known = [one for one in (steps, by_epochs) if one]
+    if not known:
+        return Missing(f"`{name}` has no end that was seen")
+    total = int(min(known))
+    turns = math.ceil(total / loop.epoch_steps) if loop.epoch_steps else None
+    text = f"{units.count(total, 'step')}, as `{name}` is configured"
+    return Length(total, text, turns, 1, loop.where)
+
+
+def _epochs(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
+    """A loop over a dataset within others: the innermost is its own, the others count epochs."""
+    own, others = (around[0], around[1:]) if around else (None, ())
+    steps = loop.epoch_steps
+    per_step = loop.batches_per_step
+    if own is not None and own["each"] is not None:
+        each = math.ceil(own["each"] / per_step)
+        steps = each if steps is None else min(steps, each)
+    most = None if own is None or own["left"] is None else made + own["left"] // per_step
+    many = _product(others)
+    if steps is not None and not isinstance(many, Missing):
+        total = many * steps if most is None else min(most, many * steps)
+        epochs = math.ceil(total / steps)
+        text = _in_epochs(epochs, steps)
+        if total < many * steps:
+            text = f"{units.count(total, 'step')}, until its counter ends it"
+        return Length(total, text, epochs, 1, site(others[0]) if others else loop.where)
+    if most is not None:
+        text = f"{units.count(most, 'step')}, until its counter ends it"
+        return Length(most, text, None, 1, loop.where)
+    if isinstance(many, Missing):
+        return many
+    return Missing("it is not known how many steps an epoch has")
+
+
+def _counts(own: Event) -> bool:
+    """Whether a loop counts its turns itself, and does not iterate the data."""
+    return own["turns"] is not None or str(own["text"]).startswith("while")
+
+
+def _turns_of(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
+    """Loops that make their own batches, or ask for each: the innermost makes the steps."""
+    if not around:
+        return Missing("no loop of the script was seen around its steps")
+    many = _product(around, made * loop.batches_per_step)
+    if isinstance(many, Missing):
+        return many
+    many //= loop.batches_per_step
+    text = units.count(many, "step")
+    return Length(many, text, None, 1, site(around[0]))
+
+
+def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
+    """The turns of loops within each other; `made` are those of the innermost until now."""
+    total = 1
+    for number, one in enumerate(around):
+        done = made if number == 0 and made is not None else 0
+        known = [turns for turns in (one["turns"], one["each"]) if turns is not None]
+        if one["left"] is not None:
+            known.append(done + one["left"])
+        if not known:
+            return Missing(f"how often `{_short(one['text'])}` turns is not known")
+        total *= min(known)
+    return total
+
+
+def _short(text: str) -> str:
+    """The header of a loop without its colon and what follows it."""
+    return text.rstrip().rstrip(":")
+
+
+def _turns_made(observed: Observed) -> int:
+    """Steps that the loop had made when its length was read."""
+    made = 0
+    for event in observed.loop:
+        if event["e"] == "length":
+            break
+        made += event["e"] == "step"
+    return round(made * observed.steps_per_call)
+
+
+def _in_epochs(epochs: int, steps: int) -> str:
+    return f"{units.count(epochs, 'epoch')} of {units.count(steps, 'step')}"

@@ -1,0 +1,73 @@
+"""A collate function put around the one that a loader has."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.dataloader._edits import check_call, written
+from trainperf.fixes.torch_step._source import refuse_if_named
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+CUT = "to_longest"
+
+
+def cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
+    """Have the loader built at `site` cut each batch behind its longest sequence.
+
+    `place` is a `PaddedPlace` as a dictionary. Raises `CannotRewrite` where the call is not of
+    `DataLoader`, or its collate function cannot be seen.
+    """
+    check_call(script, site)
+    refuse_if_named(script, site.file, CUT)
+    torch = script.module_name(site.file, "torch")
+    own = written(script, site, "collate_fn")
+    if own in (None, "None"):
+        head = f"def {CUT}(samples):"
+        text = _function(head, f"{torch}.utils.data.default_collate(samples)", torch, place)
+        value = CUT
+    else:
+        functools = script.module_name(site.file, "functools")
+        text = _function(f"def {CUT}(collate, samples):", "collate(samples)", torch, place)
+        value = f"{functools}.partial({CUT}, {_one_line(own or '')})"
+    script.set_keyword(site, "collate_fn", value, position=6)
+    script.insert_after_imports(site.file, text)
+
+
+def _one_line(text: str) -> str:
+    return ast.unparse(ast.parse(f"({text})", mode="eval").body)
+
+
+def _function(head: str, collated: str, torch: str, place: dict[str, Any]) -> str:
+    """The function as source: it collates, finds the longest sequence, and cuts behind it."""
+    kind, at = place["kind"], place["at"]
+    if kind not in ("tensor", "list", "tuple", "dict"):
+        raise CannotRewrite("where the sequences are in a batch cannot be told")
+    sequences = "batch" if kind == "tensor" else f"batch[{at!r}]"
+    given = f"{sequences} != {place['value']!r}"
+    if place["features"]:
+        given = f"({given}).any(dim=2)"
+    lines = [
+        head,
+        '    """Collate the samples, and cut the padding behind the longest of them."""',
+        f"    batch = {collated if kind in ('tensor', 'dict') else f'list({collated})'}",
+        f"    given = {given}",
+        f"    steps = {torch}.arange(1, given.shape[1] + 1)",
+        "    longest = max(1, int((given * steps).max()))",
+    ]
+    if kind == "tensor":
+        lines.append("    return batch[:, :longest].contiguous()")
+        return "\n".join(lines)
+    along = ", ".join(repr(each) for each in place["along"])
+    lines += [
+        f"    for each in ({along},):"
+        if len(place["along"]) == 1
+        else f"    for each in ({along}):",
+        "        batch[each] = batch[each][:, :longest].contiguous()",
+        f"    return {'tuple(batch)' if kind == 'tuple' else 'batch'}",
+    ]
+    return "\n".join(lines)

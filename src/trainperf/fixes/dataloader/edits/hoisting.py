@@ -1,0 +1,164 @@
+"""A loader that each turn of a loop builds anew is built once, before the loop."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.dataloader._edits import check_call, set_setting
+from trainperf.fixes.dataloader.edits.repeating import repeats
+from trainperf.fixes.torch_step._source import file_text
+from trainperf.model import Site
+from trainperf.rewrite.edits import lines_within_strings
+from trainperf.source.loops import assigned_in, starts_over, used_in
+from trainperf.source.module import Module, names_in
+from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
+from trainperf.source.statements import walk
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+NAMES = ("loader", "train_loader", "training_loader")
+"""Names for a loader that has none, the first that the file does not use."""
+
+
+def build_before_loop(script: Script, site: Site, loop_site: Site | None, workers: int) -> None:
+    """Move what builds the loader at `site` ahead of the loop that builds it again and again.
+
+    That is the statement around it, or the one that calls the function it stands in, in the
+    file of `loop_site`, where training takes its batches. Workers are then kept from one
+    epoch to the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
+    """
+    check_call(script, site)
+    module = Module(script.module(site.file), file_text(script, site.file))
+    call = script._file(site.file).source.call(site)
+    function = module.function(call)
+    if module.loops(call):
+        _move(script, site, module, call, workers)
+        return
+    if not isinstance(function, FUNCTIONS):
+        raise CannotRewrite("no loop of the file stands around where it is built")
+    if not repeats(module, function):
+        raise CannotRewrite(f"{function.name}() may build another loader each time")
+    files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
+    for file in files:
+        there = Module(script.module(file), file_text(script, file))
+        called = list(_calls(there, function))
+        if len(called) == 1:
+            _move(script, replace(site, file=file), there, called[0], 0)
+            if workers:
+                _keep_workers(script, site)
+            return
+    raise CannotRewrite(f"no loop that calls {function.name}() once was found")
+
+
+def _keep_workers(script: Script, site: Site) -> None:
+    if "persistent_workers" not in script.call_keywords(site):
+        set_setting(script, site, "persistent_workers", "True", without_workers="False")
+
+
+def _calls(module: Module, function: Function) -> Iterator[ast.Call]:
+    """Yield the calls of a function, by its name, within a loop."""
+    for node in module.nodes:
+        if isinstance(node, ast.Call) and module.loops(node):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else None
+            name = node.func.id if isinstance(node.func, ast.Name) else name
+            if name == function.name:
+                yield node
+
+
+def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: int) -> None:
+    """Put the statement with `call` ahead of the loop around it."""
+    source = script._file(near.file).source
+    statement = next(each for each in module.around(call) if isinstance(each, ast.stmt))
+    loop = module.loops(statement)[0]
+    if statement not in loop.body:
+        raise CannotRewrite("it is built under a condition, or within another statement")
+    _check_same(module, loop, call, statement)
+    text = _text(script, near, call if isinstance(statement, LOOPS) else statement)
+    if workers and "persistent_workers" not in text:
+        text = _with_workers_kept(text)
+    place = Site(near.file, loop.lineno, near.function)
+    if isinstance(statement, ast.Assign):
+        script.insert_before(place, text)
+        script.remove_statement(Site(near.file, statement.lineno, near.function))
+        return
+    if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
+        raise CannotRewrite("what it is assigned to cannot be seen")
+    used = {node.id for node in module.nodes if isinstance(node, ast.Name)}
+    used |= {node.arg for node in module.nodes if isinstance(node, ast.arg)}
+    free = next((name for name in NAMES if name not in used), None)
+    if free is None:
+        raise CannotRewrite("no plain name is free for it")
+    script.insert_before(place, f"{free} = {text}")
+    script.replace_call(source.site(call, near), free)
+
+
+def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
+    """Raise `CannotRewrite` unless every turn builds the same loader."""
+    targets = (
+        {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        if isinstance(statement, ast.Assign)
+        else set()
+    )
+    if isinstance(statement, ast.Assign) and not all(_plain(each) for each in statement.targets):
+        raise CannotRewrite("what it is assigned to is no plain name")
+    again = [
+        node
+        for node in walk(loop.body)
+        if isinstance(node, ast.Name) and node.id in targets and not isinstance(node.ctx, ast.Load)
+    ]
+    if len(again) > len(targets):
+        raise CannotRewrite("its name is given to something else in the loop")
+    changing = (assigned_in(module, loop) | used_in(loop)) & names_in(call)
+    if changing:
+        raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
+    if starts_over(module, loop):
+        raise CannotRewrite("each turn of the loop trains a model of its own")
+    own = (*call.args, *(each.value for each in call.keywords))
+    if not all(repeats(module, each) for each in own):
+        raise CannotRewrite("what it is built from may be another each time")
+    attributes = {
+        ast.unparse(node)
+        for node in walk(loop.body)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    }
+    roots = {each.partition(".")[0] for each in attributes}
+    changed = roots & (names_in(call) - {"self"})
+    held = {ast.unparse(n) for n in ast.walk(call) if isinstance(n, ast.Attribute)} & attributes
+    if changed or held:
+        raise CannotRewrite(f"{min(changed | held)} changes in the loop")
+
+
+def _plain(target: ast.expr) -> bool:
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(each, ast.Name) for each in names)
+
+
+def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
+    """The source of a node without its indentation."""
+    source = script._file(near.file).source
+    text = source.text_of(node).replace("\r\n", "\n")
+    if lines_within_strings(text):
+        raise CannotRewrite("a string goes over lines where it is built")
+    line = source.lines[node.lineno - 1]
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.dedent(indent + text)
+
+
+def _with_workers_kept(text: str) -> str:
+    """The statement or call with `persistent_workers=True`, edited as a file of its own."""
+    from trainperf.rewrite import Script
+
+    alone = Script("/statement", lambda path: f"{text}\n".encode())
+    source = alone._file("loader.py").source
+    for node in ast.walk(source.tree):
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":
+            _keep_workers(alone, source.site(node, Site("loader.py", 1)))
+            break
+    return next(iter(alone.sources().values()), text).rstrip("\n")

@@ -1,0 +1,220 @@
+"""Items, or what they begin with, made once and kept: in memory, or in files that workers share."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.words import size
+from trainperf.fixes.dataloader._loader import ITEM, ranks
+from trainperf.fixes.dataloader.edits.repeating import (
+    attributes_read,
+    bound_names,
+    changing_attribute,
+    fixed_statements,
+)
+from trainperf.fixes.torch_step._source import file_text, refuse_if_named
+from trainperf.model import Evidence, Site, is_taken
+from trainperf.source.module import Module
+from trainperf.source.statements import Function, parameters
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+MOST = 0.5
+"""Share of the memory, or of the disk, that is free, which kept items may take."""
+
+INSIDE = 4
+"""What an item begins with (a picture before it was cropped) may be so many times as large."""
+
+DEFAULT_COLLATE = "default_collate"
+
+NAMES = ("made_once", "made_item")
+
+IN_MEMORY = '''\
+def made_once(make):
+    """Keep in memory what `make` returned for an index when it was first asked for."""
+
+    @{functools}.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, {numbers}.Integral):
+            return make(self, index)
+        made = self.__dict__.setdefault("_made_once", {{}})
+        if index not in made:
+            made[index] = make(self, index)
+        return {returned}
+
+    return kept
+'''
+
+IN_FILES = '''\
+def made_once(make):
+    """Keep in a file what `make` returned for an index: all workers read it, in every epoch."""
+
+    @{functools}.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, {numbers}.Integral):
+            return make(self, index)
+        path = {os}.path.join(self.made_in, str(index))
+        if {os}.path.exists(path):
+            with open(path, "rb") as file:
+                return {pickle}.load(file)
+        item = make(self, index)
+        part = f"{{path}}.{{{os}.getpid()}}"
+        with open(part, "wb") as file:
+            {pickle}.dump(item, file, {pickle}.HIGHEST_PROTOCOL)
+        {os}.replace(part, path)
+        return item
+
+    return kept
+'''
+
+FOLDER = """\
+self.made_in = {tempfile}.mkdtemp(prefix="items-")
+{atexit}.register({shutil}.rmtree, self.made_in, ignore_errors=True)
+"""
+
+
+def keepable(evidence: Evidence) -> dict[str, Any]:
+    """Return what a finding's data must hold for its items to be kept; empty where they cannot.
+
+    `store` is "memory", or "files" where there are workers or memory is short; `whole` says that
+    items came out the same when made again, `copied` that what takes them may write into them.
+    """
+    loader = evidence.torch.loader
+    place, held = loader.item, held_bytes(evidence)
+    if place is None or place.function.rpartition(".")[2] != "__getitem__" or loader.iterable:
+        return {}
+    if held is None or evidence.loop.epochs == 1:
+        return {}
+    room = evidence.facts.get("temporary_free")
+    if loader.workers == 0 and held < MOST * evidence.machine.memory_available:
+        store = "memory"
+    elif isinstance(room, int | float) and held < MOST * room:
+        store = "files"
+    else:
+        return {}
+    seen = [loader.where.file] if loader.where is not None else []
+    return {
+        "store": store,
+        "whole": bool(loader.repeats),
+        "copied": not _collated_by_torch(evidence),
+        "files": seen,
+    }
+
+
+def held_bytes(evidence: Evidence) -> float | None:
+    """Return the bytes that all items take at most when kept, None where that is not known."""
+    for stage in evidence.stages if is_taken(evidence.stages_) else ():
+        if stage.op == ITEM and stage.element_bytes and (stage.cardinality or 0) > 0:
+            inside = 1 if evidence.torch.loader.repeats else INSIDE
+            each = stage.element_bytes * inside
+            return float(each * (stage.cardinality or 0) * ranks(evidence))
+    return None
+
+
+def kept_said(evidence: Evidence, data: dict[str, Any]) -> str:
+    """Say what keeping the items takes, as a sentence; "" where they are not kept."""
+    held = held_bytes(evidence)
+    if not data or held is None:
+        return ""
+    room = f"{size(evidence.machine.memory_available)} of memory free"
+    if data["store"] == "files":
+        room = f"{size(evidence.facts['temporary_free'])} free for temporary files"
+    same = "They come out the same when made again" if data["whole"] else "Part of it is random"
+    most = "" if data["whole"] else "at most "
+    return f" {same}; kept from the first epoch on, they take {most}{size(held)} of the {room}."
+
+
+def _collated_by_torch(evidence: Evidence) -> bool:
+    """Whether PyTorch's own collate function copies the items into a batch."""
+    for stage in evidence.stages if is_taken(evidence.stages_) else ():
+        if stage.arguments.get("collate_fn") == DEFAULT_COLLATE:
+            return True
+    return False
+
+
+def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
+    """Have the `__getitem__` whose head is at `site` make each item once, or what it begins with.
+
+    Raises `CannotRewrite` where the source does not show that these stay the same.
+    """
+    function = script.definition(site)
+    module = Module(script.module(site.file), file_text(script, site.file))
+    owner = _checked(module, function)
+    for name in NAMES:
+        refuse_if_named(script, site.file, name)
+    fixed = [] if data["whole"] else fixed_statements(module, function)
+    if not data["whole"] and not fixed:
+        raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
+    read = attributes_read(module, fixed or [function])
+    others = [name for name in data["files"] if name != site.file]
+    modules = [module, *(Module(script.module(name), "") for name in others)]
+    changed = changing_attribute(modules, owner, read)
+    if changed:
+        raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
+    if data["store"] == "files":
+        _make_folder(script, site, owner)
+    if data["whole"]:
+        script.decorate(site, "made_once")
+    else:
+        _move(script, site, function, fixed)
+    _add_helper(script, site.file, data["store"], data["copied"] or not data["whole"])
+
+
+def _checked(module: Module, function: Function) -> ast.ClassDef:
+    """Return the class of a plain `__getitem__(self, index)`; raises `CannotRewrite`."""
+    owner = module.parent(function)
+    if not isinstance(owner, ast.ClassDef) or module.parent(owner) is not module.top.node:
+        raise CannotRewrite("its class does not stand at the top of its file")
+    plain = not (function.args.kwonlyargs or function.args.vararg or function.args.kwarg)
+    if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list or not plain:
+        raise CannotRewrite("its __getitem__ is no plain method")
+    if parameters(function)[:1] != ["self"] or len(parameters(function)) != 2:
+        raise CannotRewrite("its __getitem__ takes more than an index")
+    if any("__slots__" in ast.unparse(each) for each in owner.body):
+        raise CannotRewrite("its class has __slots__: nothing can be kept in its objects")
+    return owner
+
+
+def _move(script: Script, site: Site, function: Function, fixed: list[ast.stmt]) -> None:
+    """Move the statements that stay the same into a function of their own, which is kept."""
+    rest = function.body[function.body.index(fixed[-1]) + 1 :]
+    names, _ = bound_names(fixed, rest)
+    given = ", ".join(parameters(function))
+    made = ", ".join(names)
+    script.move_into_function(
+        _at(site, fixed[0]),
+        _at(site, fixed[-1]),
+        f"@made_once\ndef made_item({given}):",
+        f"return {made}",
+        f"{made} = made_item({given})",
+    )
+
+
+def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
+    for node in owner.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            modules = ("tempfile", "atexit", "shutil")
+            names = {each: script.module_name(site.file, each) for each in modules}
+            for line in FOLDER.format(**names).splitlines():
+                script.insert_first(_at(site, node), line)
+            return
+    raise CannotRewrite("its class has no __init__ that could say where items are kept")
+
+
+def _add_helper(script: Script, file: str, store: str, copied: bool) -> None:
+    modules = ["functools", "numbers"]
+    if store == "files":
+        modules += ["os", "pickle"]
+    elif copied:
+        modules += ["copy"]
+    names = {each: script.module_name(file, each) for each in modules}
+    text = IN_FILES if store == "files" else IN_MEMORY
+    returned = f"{names['copy']}.deepcopy(made[index])" if "copy" in names else "made[index]"
+    script.insert_after_imports(file, text.format(**names, returned=returned))
+
+
+def _at(site: Site, node: ast.stmt) -> Site:
+    return Site(site.file, node.lineno, site.function)

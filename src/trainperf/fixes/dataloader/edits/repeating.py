@@ -1,0 +1,222 @@
+"""What of a `__getitem__` gives the same in every epoch, as far as its source shows."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable, Iterator
+
+from trainperf.source.bodies import function_of
+from trainperf.source.module import Module, inside
+from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import COLLECTS, Function, root, walk
+
+RANDOM = re.compile(
+    r"^r?sample$|^rand|random|_rand|shuffle|permut|choice|choose|bernoulli|multinomial|uniform"
+    r"|^normal_?$|integers|dropout|^aug|augment|jitter|noise|perturb|mix_?up|cut_?out|transform"
+    r"|uuid|urandom|^time$|^now$|^today$|perf_counter",
+    re.IGNORECASE,
+)
+"""Names of what draws random numbers, reads the clock, or may do so."""
+
+KNOWN = (
+    "numpy", "PIL", "cv2", "torch", "os", "json", "io", "math", "pathlib", "pandas", "scipy",
+    "skimage", "soundfile", "librosa", "torchaudio", "imageio", "h5py", "csv", "pickle", "re",
+    "string", "tifffile", "pydicom", "nibabel", "struct", "gzip", "base64", "itertools",
+    "functools", "operator", "collections", "unicodedata", "torchvision.io",
+    "torchvision.transforms.functional", "torchvision.transforms.v2.functional",
+)  # fmt: skip
+"""Modules whose functions give the same for the same arguments, those named as random aside."""
+
+SAMPLERS = tuple(
+    f"torch.utils.data.{name}"
+    for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
+"""Objects that draw when they are gone through, not when they are made."""
+
+HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
+"""Names of what an object holds that may be called: it makes the same of the same."""
+
+CONSTRUCTS = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+
+
+def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
+    """Return the statements that a function begins with and that make the same of the same index.
+
+    Its docstring is left out. They end ahead of the first that draws random numbers or may do
+    so, that leaves the function, or that changes something beyond it; what they bind and later
+    ones read is bound whatever the way through them. Empty where they do no work.
+    """
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    fixed = []
+    for statement in body:
+        if _leaves(statement) or not repeats(module, statement):
+            break
+        fixed.append(statement)
+    while fixed and not bound_names(fixed, body[len(fixed) :])[1]:
+        fixed.pop()
+    return fixed if any(isinstance(each, ast.Call) for each in walk(fixed)) else []
+
+
+def repeats(module: Module, node: ast.AST, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether all that is called in `node` is known to give the same for the same arguments."""
+    return all(
+        _call_repeats(module, each, seen) for each in ast.walk(node) if isinstance(each, ast.Call)
+    )
+
+
+def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
+    own = function_of(module, call.func)
+    if own is not None:
+        return id(own) in seen or repeats(module, own, seen | {id(own)})
+    made = module.definition(call.func)
+    if isinstance(made, ast.ClassDef):
+        inits = [n for n in made.body if isinstance(n, FUNCTIONS) and n.name == "__init__"]
+        return all(repeats(module, each, seen | {id(each)}) for each in inits)
+    name = module.name(call.func)
+    if name in SAMPLERS:
+        return True
+    last = (name or ast.unparse(call.func)).rpartition(".")[2]
+    if RANDOM.search(last) and not (name or "").startswith("torchvision.transforms."):
+        return False
+    if name is not None:
+        plain = hasattr(builtins, name) and name != "input"
+        known = any(name.startswith(f"{each}.") for each in KNOWN)
+        return plain or (known and ".random" not in name)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if root(call.func) == "self" and isinstance(call.func.value, ast.Name):
+        return HELD.search(call.func.attr) is not None  # an object of the dataset, called
+    return "rng" not in ast.unparse(call.func)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a statement cannot stand in another function, or keeps something beyond it."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.Global):
+            return True
+        if isinstance(node, ast.Nonlocal | ast.ClassDef | ast.NamedExpr | ast.Delete):
+            return True
+        if isinstance(node, ast.Attribute) and _private(node.attr):
+            return True
+        if isinstance(node, ast.Name) and node.id == "super":  # has no meaning outside the class
+            return True
+        if _changes_self(node):
+            return True
+    return False
+
+
+def _changes_self(node: ast.AST) -> bool:
+    """Whether `self.x` is set, or something is added to or taken from what it holds."""
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return not isinstance(node.ctx, ast.Load) and root(node) == "self"
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in COLLECTS and root(node.func.value) == "self"
+
+
+def _private(name: str) -> bool:
+    """Whether a name is mangled within a class."""
+    return name.startswith("__") and not name.endswith("__")
+
+
+def bound_names(fixed: list[ast.stmt], rest: Iterable[ast.stmt]) -> tuple[list[str], bool]:
+    """Return what `fixed` binds and `rest` reads, in order, and whether all of it surely is."""
+    sure = _surely(fixed)
+    read = {n.id for n in walk(rest) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    found = [
+        node.id
+        for node in walk(fixed)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
+    ]
+    return list(dict.fromkeys(found)), bool(found) and sure.issuperset(found)
+
+
+def _surely(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that are bound whichever way a block is gone through."""
+    sure: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.If):
+            sides = [_surely(side) for side in (node.body, node.orelse) if not _raises(side)]
+            sure |= set.intersection(*sides) if sides else set()
+        elif isinstance(node, ast.With):
+            sure |= _surely(node.body)
+            sure |= {n.id for item in node.items if item.optional_vars is not None
+                     for n in ast.walk(item.optional_vars) if isinstance(n, ast.Name)}  # fmt: skip
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            sure |= {n.id for t in targets for n in ast.walk(t)
+                     if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    return sure
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+def changing_attribute(modules: Iterable[Module], owner: ast.ClassDef, read: Iterable[str]) -> str:
+    """Return an attribute of those read that is changed after the dataset was built, else ''.
+
+    That is one which a method sets that not only the constructor calls, or other code does.
+    """
+    wanted = set(read)
+    building = _building(owner)
+    for module in modules:
+        for node in module.nodes:
+            changed = _changed_attribute(node)
+            if changed is None or changed.attr not in wanted:
+                continue
+            function = module.function(node)
+            in_init = isinstance(function, FUNCTIONS) and function.name == "__init__"
+            if not in_init and function not in building:
+                return ast.unparse(changed)
+    return ""
+
+
+def _changed_attribute(node: ast.AST) -> ast.Attribute | None:
+    """The attribute `x.name` that a node sets, adds to or takes from."""
+    target: ast.AST = node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in COLLECTS:
+            return None
+        target = node.func.value
+    elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return None
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return target if isinstance(target, ast.Attribute) else None
+
+
+def _building(owner: ast.ClassDef) -> set[Function]:
+    """The methods of a class that only its constructor runs."""
+    methods = {each.name: each for each in owner.body if isinstance(each, FUNCTIONS)}
+    if "__init__" not in methods:
+        return set()
+    found = {"__init__"}
+    for _ in methods:
+        for name in methods:
+            callers = {
+                caller
+                for caller, method in methods.items()
+                for node in inside(method, functions=True)
+                if isinstance(node, ast.Attribute) and node.attr == name
+            }
+            if callers and callers <= found:
+                found.add(name)
+    return {methods[name] for name in found}
+
+
+def attributes_read(module: Module, body: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the attributes of `self` that statements read, those of methods they call as well."""
+    seen: set[int] = set()
+    stack = list(body)
+    while stack:
+        for node in ast.walk(stack.pop()):
+            if isinstance(node, ast.Attribute) and root(node) == "self":
+                yield node.attr
+            if isinstance(node, ast.Call):
+                own = function_of(module, node.func)
+                if own is not None and id(own) not in seen:
+                    seen.add(id(own))
+                    stack.append(own)

@@ -1,0 +1,133 @@
+"""Loops over epochs before and after their loader is built once; some are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainperf.fixes import Example
+
+KEPT: dict[str, Any] = {"workers": 2, "loop": None}
+
+
+def _alone(text: str) -> Example:
+    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=KEPT)
+
+
+EXAMPLES = [
+    Example(
+        before="""\
+for epoch in range(epochs):
+    loader = ▸DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2)◂
+    for batch in loader:
+        train_step(batch)
+""",
+        after="""\
+loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2, persistent_workers=True)
+for epoch in range(epochs):
+    for batch in loader:
+        train_step(batch)
+""",
+        data=KEPT,
+    ),
+    Example(  # over several lines, the number of workers by an option
+        before="""\
+def main(args):
+    dataset = Images(args.data)
+    for epoch in range(args.epochs):
+        # a fresh order
+        train_loader = ▸torch.utils.data.DataLoader(
+            dataset,
+            batch_size=args.batch_size,
+            num_workers=args.workers,
+        )◂
+        train(model, train_loader)
+""",
+        after="""\
+def main(args):
+    dataset = Images(args.data)
+    train_loader = torch.utils.data.DataLoader(
+        dataset,
+        batch_size=args.batch_size,
+        num_workers=args.workers,
+        persistent_workers=args.workers > 0,
+    )
+    for epoch in range(args.epochs):
+        # a fresh order
+        train(model, train_loader)
+""",
+        data=KEPT,
+    ),
+    Example(  # without a name
+        before="""\
+for epoch in range(3):
+    for i, (x, y) in enumerate(▸DataLoader(data, 16, num_workers=2)◂):
+        step(x, y)
+""",
+        after="""\
+loader = DataLoader(data, 16, num_workers=2, persistent_workers=True)
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        step(x, y)
+""",
+        data=KEPT,
+    ),
+    Example(  # by a function of the script
+        before="""\
+from torch.utils.data import DataLoader
+
+
+def make_loader(data, size):
+    return ▸DataLoader(data, batch_size=size, num_workers=2)◂
+
+
+for epoch in range(3):
+    loader = make_loader(data, 16)
+    train(loader)
+""",
+        after="""\
+from torch.utils.data import DataLoader
+
+
+def make_loader(data, size):
+    return DataLoader(data, batch_size=size, num_workers=2, persistent_workers=True)
+
+
+loader = make_loader(data, 16)
+for epoch in range(3):
+    train(loader)
+""",
+        data=KEPT,
+    ),
+    # another part of the data in each epoch
+    _alone(
+        "for epoch in range(3):\n    loader = ▸DataLoader(parts[epoch], num_workers=2)◂\n"
+        "    train(loader)\n"
+    ),
+    _alone(
+        "for epoch in range(3):\n    data.shuffle()\n    loader = ▸DataLoader(data)◂\n"
+        "    train(loader)\n"
+    ),
+    _alone(
+        "for epoch in range(3):\n    data.size = 32 + epoch\n    loader = ▸DataLoader(data)◂\n"
+        "    train(loader)\n"
+    ),
+    # a random part
+    _alone(
+        "for epoch in range(3):\n    loader = ▸DataLoader(random_part(data))◂\n    train(loader)\n"
+    ),
+    # under a condition
+    _alone(
+        "for epoch in range(3):\n    if epoch == 2:\n        loader = ▸DataLoader(data)◂\n"
+        "    train(loader)\n"
+    ),
+    # each fold trains its own model
+    _alone(
+        "import torch\n\nfor fold in range(3):\n    opt = torch.optim.SGD(net().parameters())\n"
+        "    loader = ▸DataLoader(data)◂\n    train(loader)\n"
+    ),
+    # in a function that is called for each epoch, and ends with it
+    _alone(
+        "def train(data):\n    loader = ▸DataLoader(data)◂\n    for batch in loader:\n"
+        "        step(batch)\n\n\nfor epoch in range(3):\n    train(data)\n"
+    ),
+]

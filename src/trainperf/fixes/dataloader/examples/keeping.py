@@ -1,0 +1,207 @@
+"""Datasets before and after what they make is kept; some are left alone."""
+
+from __future__ import annotations
+
+from trainperf.fixes import Example
+
+MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
+PART = {**MEMORY, "whole": False}
+
+EXAMPLES = [
+    Example(  # items that came out the same when made again
+        before="""\
+import torch
+
+
+class Tones:
+    ▸def __getitem__(self, index):◂
+        return torch.stft(self.waves[index], 256, return_complex=True).abs()
+""",
+        after='''\
+import torch
+import functools
+import numbers
+
+def made_once(make):
+    """Keep in memory what `make` returned for an index when it was first asked for."""
+
+    @functools.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, numbers.Integral):
+            return make(self, index)
+        made = self.__dict__.setdefault("_made_once", {})
+        if index not in made:
+            made[index] = make(self, index)
+        return made[index]
+
+    return kept
+
+
+class Tones:
+    @made_once
+    def __getitem__(self, index):
+        return torch.stft(self.waves[index], 256, return_complex=True).abs()
+''',
+        data=MEMORY,
+    ),
+    Example(  # decoded and resized once, flipped anew
+        before="""\
+import random
+from PIL import Image
+
+
+class Photos:
+    ▸def __getitem__(self, index):◂
+        path, label = self.files[index]
+        image = Image.open(path).convert("RGB")
+        image = image.resize((64, 64))
+        if random.random() < 0.5:
+            image = image.transpose(Image.FLIP_LEFT_RIGHT)
+        return self.to_tensor(image), label
+""",
+        after='''\
+import random
+from PIL import Image
+import functools
+import numbers
+import copy
+
+def made_once(make):
+    """Keep in memory what `make` returned for an index when it was first asked for."""
+
+    @functools.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, numbers.Integral):
+            return make(self, index)
+        made = self.__dict__.setdefault("_made_once", {})
+        if index not in made:
+            made[index] = make(self, index)
+        return copy.deepcopy(made[index])
+
+    return kept
+
+
+@made_once
+def made_item(self, index):
+    path, label = self.files[index]
+    image = Image.open(path).convert("RGB")
+    image = image.resize((64, 64))
+    return label, image
+
+
+class Photos:
+    def __getitem__(self, index):
+        label, image = made_item(self, index)
+        if random.random() < 0.5:
+            image = image.transpose(Image.FLIP_LEFT_RIGHT)
+        return self.to_tensor(image), label
+''',
+        data=PART,
+    ),
+    Example(  # workers share files
+        before="""\
+import torch
+
+
+class Tones:
+    def __init__(self, waves):
+        self.waves = waves
+
+    ▸def __getitem__(self, index):◂
+        return torch.stft(self.waves[index], 256, return_complex=True).abs()
+""",
+        after='''\
+import torch
+import tempfile
+import atexit
+import shutil
+import functools
+import numbers
+import os
+import pickle
+
+def made_once(make):
+    """Keep in a file what `make` returned for an index: all workers read it, in every epoch."""
+
+    @functools.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, numbers.Integral):
+            return make(self, index)
+        path = os.path.join(self.made_in, str(index))
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                return pickle.load(file)
+        item = make(self, index)
+        part = f"{path}.{os.getpid()}"
+        with open(part, "wb") as file:
+            pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
+        os.replace(part, path)
+        return item
+
+    return kept
+
+
+class Tones:
+    def __init__(self, waves):
+        self.made_in = tempfile.mkdtemp(prefix="items-")
+        atexit.register(shutil.rmtree, self.made_in, ignore_errors=True)
+        self.waves = waves
+
+    @made_once
+    def __getitem__(self, index):
+        return torch.stft(self.waves[index], 256, return_complex=True).abs()
+''',
+        data={**MEMORY, "store": "files"},
+    ),
+    Example(  # random from the start
+        before="import random\n\n\nclass Crops:\n    ▸def __getitem__(self, index):◂\n"
+        "        start = random.randrange(100)\n        return self.waves[index][start:]\n",
+        after="import random\n\n\nclass Crops:\n    def __getitem__(self, index):\n"
+        "        start = random.randrange(100)\n        return self.waves[index][start:]\n",
+        data=PART,
+    ),
+    Example(  # another item in each epoch
+        before="""\
+import torch
+
+
+class Windows:
+    def set_epoch(self, epoch):
+        self.start = epoch
+
+    ▸def __getitem__(self, index):◂
+        return torch.stft(self.waves[index][self.start :], 256)
+""",
+        after="""\
+import torch
+
+
+class Windows:
+    def set_epoch(self, epoch):
+        self.start = epoch
+
+    def __getitem__(self, index):
+        return torch.stft(self.waves[index][self.start :], 256)
+""",
+        data=MEMORY,
+    ),
+    Example(  # a buffer that grows
+        before="""\
+class Replay:
+    def add(self, step):
+        self.steps.append(step)
+
+    ▸def __getitem__(self, index):◂
+        return encode(self.steps[index])
+""",
+        after="""\
+class Replay:
+    def add(self, step):
+        self.steps.append(step)
+
+    def __getitem__(self, index):
+        return encode(self.steps[index])
+""",
+        data=MEMORY,
+    ),
+]

@@ -1,0 +1,42 @@
+"""Maps that work and draw random numbers, split in two or left alone."""
+
+from __future__ import annotations
+
+from trainperf.fixes import Example
+
+HEAD = "import tensorflow as tf\n\n\n"
+LOAD = """\
+def load(path, label):
+    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+    image = tf.image.resize(image, (96, 96))
+"""
+DRAW = """\
+    # another one in each epoch
+    image = tf.image.random_flip_left_right(image)
+    return image, label
+"""
+
+
+def _left(source: str) -> Example:
+    plain = source.replace("▸", "").replace("◂", "")
+    return Example(before=HEAD + source, after=HEAD + plain, data={"split": True})
+
+
+SPLIT = [
+    Example(
+        before=f"{HEAD}{LOAD}{DRAW}\n\n"
+        "ds = ▸files.map(load, num_parallel_calls=tf.data.AUTOTUNE)◂.batch(32)\n",
+        after=f"{HEAD}{LOAD}    return image, label\n\n\n"
+        f"def load_random(image, label):\n{DRAW}\n\n"
+        "ds = files.map(load, num_parallel_calls=tf.data.AUTOTUNE).cache()"
+        ".map(load_random, num_parallel_calls=tf.data.AUTOTUNE).batch(32)\n",
+        data={"split": True},
+    ),
+    # other datasets are made with it
+    _left(f"{LOAD}{DRAW}\n\nds = ▸files.map(load)◂.batch(32)\nother = more.map(load)\n"),
+    # it draws which file to read
+    _left(
+        "def load(_):\n    number = tf.random.uniform((), 0, 9, tf.int32)\n"
+        "    return tf.io.read_file(paths[number])\n\n\nds = ▸numbers.map(load)◂\n"
+    ),
+]

@@ -1,0 +1,116 @@
+"""A generator that hands out rows of arrays, replaced by a dataset of the arrays."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.source.arguments import argument, keyword
+from trainperf.source.module import Module
+from trainperf.source.scopes import Function
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+DTYPES = {
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
+    "uint32", "uint64", "bool",
+}  # fmt: skip
+"""Dtypes that NumPy has by the same name."""
+
+NOT_SEEN = "the shape of what is yielded is not written out"
+
+
+def rows(module: Module, function: Function) -> ast.expr | None:
+    """Return the arrays whose rows a generator yields, in its structure; None if it does more.
+
+    It is one loop, `for i in range(len(x)): yield x[i], y[i]`, or one over `zip(x, y)`.
+    """
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    loop = body[0] if len(body) == 1 else None
+    given = function.args
+    if not isinstance(loop, ast.For) or loop.orelse or given.args or given.vararg or given.kwarg:
+        return None
+    only = loop.body[0] if len(loop.body) == 1 else None
+    value = only.value if isinstance(only, ast.Expr) else None
+    if not isinstance(value, ast.Yield) or value.value is None:
+        return None
+    held = _held(module, loop)
+    return None if held is None else _arrays(value.value, *held)
+
+
+def _held(module: Module, loop: ast.For) -> tuple[str, dict[str, ast.expr]] | None:
+    """The name that counts rows, if any, and the array that each other name is a row of."""
+    target, over = loop.target, loop.iter
+    if isinstance(target, ast.Name) and isinstance(over, ast.Name):
+        return "", {target.id: over}
+    if not isinstance(over, ast.Call) or over.keywords:
+        return None
+    name = module.name(over.func)
+    if name == "range" and isinstance(target, ast.Name) and len(over.args) == 1:
+        length = over.args[0]
+        counted = isinstance(length, ast.Call) and module.name(length.func) == "len"
+        return (target.id, {}) if counted else None
+    if name == "zip" and isinstance(target, ast.Tuple) and len(target.elts) == len(over.args):
+        pairs = zip(target.elts, over.args, strict=True)
+        found = {one.id: array for one, array in pairs if isinstance(one, ast.Name)}
+        plain = all(isinstance(array, ast.Name) for array in over.args)
+        return ("", found) if plain and len(found) == len(over.args) else None
+    return None
+
+
+def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr | None:
+    if isinstance(node, ast.Tuple):
+        parts = [_arrays(each, counted, held) for each in node.elts]
+        found = [each for each in parts if each is not None]
+        return ast.Tuple(found, ast.Load()) if len(found) == len(parts) else None
+    if isinstance(node, ast.Name):
+        return held.get(node.id)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and counted:
+        by = node.slice
+        return node.value if isinstance(by, ast.Name) and by.id == counted else None
+    return None
+
+
+def use_slices(
+    script: Script, site: Site, call: ast.Call, module: Module, arrays: ast.expr
+) -> None:
+    """Put `from_tensor_slices` of the arrays in place of the `from_generator` at `site`.
+
+    They get the dtypes that the call names. Raises `CannotRewrite` where a name means
+    something else at the call.
+    """
+    for each in ast.walk(arrays):
+        if isinstance(each, ast.Name):
+            there, here = module.bindings(each), module.scope(call).find(each.id)
+            if not there or there is not here:
+                raise CannotRewrite(f"{each.id} is not seen where the dataset is made")
+            if any(getattr(one.node, "lineno", 0) > call.lineno for one in there):
+                raise CannotRewrite(f"{each.id} is set again behind the dataset")
+    if argument(call, "args", 3) is not None or not isinstance(call.func, ast.Attribute):
+        raise CannotRewrite("the generator is given arguments")
+    signature = keyword(call, "output_signature")
+    types = signature.value if signature else argument(call, "output_types", 1)
+    if types is None:
+        raise CannotRewrite(NOT_SEEN)
+    numpy = script.module_name(site.file, "numpy", site)
+    made = _converted(module, arrays, module.value(types), numpy)
+    owner = ast.unparse(call.func.value)
+    script.replace_call(site, f"{owner}.from_tensor_slices({made})")
+
+
+def _converted(module: Module, arrays: ast.expr, types: ast.expr, numpy: str) -> str:
+    if isinstance(arrays, ast.Tuple):
+        if not isinstance(types, ast.Tuple | ast.List) or len(types.elts) != len(arrays.elts):
+            raise CannotRewrite(NOT_SEEN)
+        pairs = zip(arrays.elts, types.elts, strict=True)
+        parts = [_converted(module, one, each, numpy) for one, each in pairs]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if isinstance(types, ast.Call):
+        types = argument(types, "dtype", 1) or ast.parse("tf.float32", mode="eval").body
+    name = ast.unparse(types).rpartition(".")[2].strip("'\"")
+    if name not in DTYPES:
+        raise CannotRewrite(f"the dtype {name} is not one of NumPy's")
+    return f"{numpy}.asarray({ast.unparse(arrays)}, {numpy}.{name})"

@@ -1,0 +1,81 @@
+"""The generator that a dataset or `fit` is given: where in the file it is defined."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.model import Site
+from trainperf.source.arguments import argument
+from trainperf.source.iterations import of_this_function
+from trainperf.source.module import Module
+from trainperf.source.scopes import FUNCTIONS, Function
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+GIVEN = {"from_generator": "generator", "fit": "x"}
+"""Calls that take a generator, and the name of the argument; `fit_generator` is gone."""
+
+YIELDS = (ast.Yield, ast.YieldFrom)
+DEEP = 4
+"""How many names, calls and lambdas lead from the call to the generator."""
+
+
+def generator_at(script: Script, site: Site, seen: object) -> Site:
+    """Return where the generator's `def` stands: as the run saw it, or as the source says."""
+    if isinstance(seen, list | tuple) and len(seen) == 2:
+        head = Site(str(seen[0]), int(seen[1]))
+        try:
+            if _yields(script.definition(head)):
+                return head
+        except CannotRewrite:
+            pass  # a lambda around it
+    module = Module(script.module(site.file), "")
+    call = call_at(script, module, site)
+    called = ast.unparse(call.func).rpartition(".")[2]
+    given = argument(call, GIVEN[called], 0) if called in GIVEN else None
+    found = None if given is None else _definition(module, given, DEEP)
+    if found is None or not _yields(found):
+        raise CannotRewrite("where the generator is defined is not seen")
+    return Site(site.file, found.lineno)
+
+
+def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:
+    """Follow names, calls, lambdas and `functools.partial` to a function of the file."""
+    if not deep:
+        return None
+    node = module.value(node)
+    if isinstance(node, ast.Lambda):
+        return _definition(module, node.body, deep - 1)
+    if isinstance(node, ast.Call):
+        if module.name(node.func) == "functools.partial" and node.args:
+            return _definition(module, node.args[0], deep - 1)
+        return _definition(module, node.func, deep - 1)
+    if isinstance(node, ast.Attribute):
+        return _method(module, node)
+    found = module.definition(node)
+    if isinstance(found, ast.ClassDef):
+        return next((each for each in _methods(found) if each.name == "__call__"), None)
+    if isinstance(found, FUNCTIONS) and not _yields(found):
+        returned = [each.value for each in ast.walk(found) if isinstance(each, ast.Return)]
+        inner = returned[0] if len(returned) == 1 else None
+        return None if inner is None else _definition(module, inner, deep - 1)
+    return found
+
+
+def _method(module: Module, node: ast.Attribute) -> Function | None:
+    """The only method of this name in the file, whatever it is called on."""
+    found = [one for each in module.classes for one in _methods(each) if one.name == node.attr]
+    return found[0] if len(found) == 1 else None
+
+
+def _methods(node: ast.ClassDef) -> Iterator[Function]:
+    return (each for each in node.body if isinstance(each, FUNCTIONS))
+
+
+def _yields(function: Function) -> bool:
+    return any(isinstance(each, YIELDS) for each in of_this_function(function.body))

@@ -1,0 +1,72 @@
+"""The whole training, from the start of the script to its last step: how long, now and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainperf.model.basics import Site
+
+Part = Literal["start", "steps", "between", "once"]
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long the training is configured to be.
+
+    `steps` of the loop that was timed, in all; `epochs` passes over its data, over all calls of
+    `fit` (`fits`), None where it is not counted in epochs. `text` says it in words, `where` is
+    the loop or call that says so. `open` is why it may come otherwise: early stopping.
+    """
+
+    steps: int
+    text: str
+    epochs: int | None = None
+    fits: int = 1
+    where: Site | None = None
+    open: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line of the ledger: what it is, how often it comes, and its seconds in all.
+
+    `part` says where it stands: in the start, up to the first step; in the steps; between them;
+    or among what the kept changes cost once. `after_s` is with these, None where there are none.
+    """
+
+    part: Part
+    name: str
+    count: int
+    now_s: float
+    after_s: float | None = None
+    where: Site | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training as it is configured, in seconds of the clock on the wall.
+
+    `basis` is "ledger" (start-up, steps, what stands between, times how often each comes) or
+    "whole runs": then `runs` are the seconds of plain runs from start to end, the script as it
+    is and with the changes in turns, A B B A. `low` and `high` bound `seconds_after`, which is
+    None where nothing is changed. `configured` is None where the length is not known, `reason`
+    says why: then there are no seconds.
+    """
+
+    configured: Length | None
+    basis: Literal["ledger", "whole runs"] = "ledger"
+    seconds_now: float | None = None
+    seconds_after: float | None = None
+    low: float | None = None
+    high: float | None = None
+    items: tuple[Item, ...] = ()
+    runs: tuple[float, ...] = ()
+    reason: str = ""
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast the whole training is with the changes."""
+        if self.seconds_now is None or not self.seconds_after:
+            return None
+        return self.seconds_now / self.seconds_after

@@ -1,0 +1,95 @@
+"""What would change the experiment: measured like the rest, and kept apart from it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay, Outcome
+from trainperf.model import words as units
+from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
+from trainperf.report.places import places
+
+HEADING = "These would change the experiment"
+IN_NO_PATCH = (
+    "Measured beside the script as it is, each alone; in no patch, and in no figure but these. "
+    "Whether it trains as well with them is yours to compare. `--allow-semantic` measures them "
+    "together with the rest, and lets them into the patch."
+)
+AS_IT_IS = "as it is"
+CHANGED = "changed"
+
+
+def experiment(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+    """Print each with its work per second, what it changes, and the edit."""
+    _write(diagnosis, page, saved, full=True)
+
+
+def short(diagnosis: Diagnosis, page: Page, saved: str = "") -> None:
+    """Print the same without the evidence for each and the code."""
+    _write(diagnosis, page, saved, full=False)
+
+
+def apart(diagnosis: Diagnosis) -> frozenset[str]:
+    """The ids of the changes that stand here, and among no other advice."""
+    return frozenset(one.finding.id for one in diagnosis.experiment_changes)
+
+
+def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
+    """A row for the script as it is and for each way: its name, its rate, its speed-up."""
+    yield AS_IT_IS, units.rate(change.before_per_s, change.unit), ""
+    for way in change.ways:
+        figure = units.measured(way.speedup, way.low, way.high)
+        yield way.variant or CHANGED, after(change, way), figure
+
+
+def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    """Say of each way that could not be run why: the memory that it needs is not there, mostly."""
+    for trial in diagnosis.trials:
+        if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
+            yield f"{trial.variant or CHANGED} failed: {trial.why}."
+
+
+def after(change: ExperimentChange, way: ExperimentWay) -> str:
+    """The work per second that a way gives, with its interval."""
+    least, most = (units.number(one) for one in (way.after_low_per_s, way.after_high_per_s))
+    return f"{units.rate(way.after_per_s, change.unit)} ({least} to {most})"
+
+
+def command(change: ExperimentChange, saved: str) -> tuple[str, str]:
+    """The command that makes the edit, and what it does."""
+    run = f"{shlex.quote(saved)} " if saved else ""
+    first = change.ways[0].variant
+    way = f", {first}" if first else ""
+    return (
+        f"trainperf fix {run}--only {change.finding.id}",
+        f"make this edit{way}; with --diff, see it first",
+    )
+
+
+def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
+    if not diagnosis.experiment_changes:
+        return
+    page.heading(HEADING)
+    page.prose(IN_NO_PATCH, indent=2)
+    for change in diagnosis.experiment_changes:
+        finding = change.finding
+        page.gap()
+        page.prose(say(finding.title, STRONG), indent=2)
+        page.add(Apart(places(finding.where, diagnosis.cwd), finding.id, QUIET, 2))
+        page.gap()
+        page.table([list(row) for row in rates(change)], elastic=(0,), indent=4)
+        for text in failed(change, diagnosis):
+            page.prose(text, indent=4)
+        if full and finding.text:
+            page.gap()
+            page.paragraphs(finding.text, indent=2)
+        for text in (change.why, finding.advice):
+            if text:
+                page.gap()
+                page.paragraphs(text, indent=2)
+        if full and finding.snippet.strip():
+            page.gap()
+            page.add(Code(finding.snippet, "python", 6))
+        page.gap()
+        page.add(Commands((command(change, saved),)))

@@ -1,0 +1,113 @@
+"""The whole training as it is configured: how long it takes now, and with the changes."""
+
+from __future__ import annotations
+
+from trainperf.model import Diagnosis, Item, Training
+from trainperf.model import words as units
+from trainperf.report.document import DATA, GOOD, Page, Words
+from trainperf.report.sections.money import dollars
+
+HEADING = "The whole training"
+
+LEDGER = (
+    "Start-up, steps and what stands between them, each as it was measured, times how often it "
+    "comes."
+)
+TAIL = "What follows the last step is not in it."
+
+
+def training(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the training's length, its seconds now and after, and the ledger behind them."""
+    whole = diagnosis.training
+    if whole is None:
+        return
+    if whole.seconds_now is None:
+        page.heading(HEADING)
+        page.prose(f"How long it takes is not known: {whole.reason.rstrip('.')}.", indent=2)
+        return
+    page.heading(HEADING)
+    page.prose(_configured(whole), indent=2)
+    _bars(whole, _with(diagnosis), page)
+    page.prose(_basis(whole), indent=2)
+    _ledger(whole, page)
+
+
+def change(diagnosis: Diagnosis) -> str:
+    """Say the whole training before and after the kept changes, "" where that is not known."""
+    whole = diagnosis.training
+    if whole is None or whole.seconds_now is None or whole.seconds_after is None:
+        return ""
+    text = f"{clock(whole.seconds_now)} → {clock(whole.seconds_after)}"
+    if whole.low is not None and whole.high is not None:
+        text += f" ({clock(whole.low)} to {clock(whole.high)})"
+    money = diagnosis.cost
+    if money is not None:
+        per_s = money.price.per_hour * money.hosts / 3600
+        costs = (dollars(one * per_s) for one in (whole.seconds_now, whole.seconds_after))
+        text += f", {' → '.join(costs)}"
+    return text
+
+
+def clock(value: float) -> str:
+    """Write a time as one speaks of it: "12 min 10 s", "2 h 5 min", "41.3 s", "3 d 4 h"."""
+    if value < 59.95:
+        return units.seconds(value)
+    whole = round(value)
+    sizes = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    first = next(n for n, (_, size) in enumerate(sizes) if whole >= size)
+    (unit, size), (small, least) = sizes[first], sizes[first + 1]
+    many, rest = divmod(round(whole / least) * least, size)
+    return f"{many} {unit} {rest // least} {small}" if rest >= least else f"{many} {unit}"
+
+
+def _configured(whole: Training) -> str:
+    length = whole.configured
+    assert length is not None
+    may = f"; {length.open}" if length.open else ""
+    return f"As it is configured: {length.text}{may}."
+
+
+def _with(diagnosis: Diagnosis) -> str:
+    one = diagnosis.stack is not None and len(diagnosis.stack.fixes) == 1
+    return "with the change" if one else "with the changes"
+
+
+def _bars(whole: Training, changed: str, page: Page) -> None:
+    rows: list[list[Words | str]] = [["the script as it is", clock(whole.seconds_now or 0.0)]]
+    lengths: list[tuple[float, str] | None] = [(1.0, DATA)]
+    if whole.seconds_after is not None and whole.seconds_now:
+        figure = clock(whole.seconds_after)
+        if whole.low is not None and whole.high is not None:
+            figure += f" ({clock(whole.low)} to {clock(whole.high)})"
+        rows.append([changed, figure])
+        lengths.append((min(1.0, whole.seconds_after / whole.seconds_now), GOOD))
+    page.table(rows, elastic=(0,), lengths=lengths)
+
+
+def _basis(whole: Training) -> str:
+    if whole.basis == "whole runs":
+        runs = ", ".join(clock(one) for one in whole.runs)
+        return (
+            "From plain runs of the whole script, without trainperf in it: as it is, changed, "
+            f"changed, as it is: {runs}."
+        )
+    reason = "" if whole.seconds_after is not None or not whole.reason else f" {whole.reason}."
+    return f"{LEDGER} {TAIL}{reason}"
+
+
+def _ledger(whole: Training, page: Page) -> None:
+    if not whole.items:
+        return
+    after = any(one.after_s is not None for one in whole.items)
+    rows: list[list[Words | str]] = [_row(one, after) for one in whole.items]
+    header = ("", "times", "now", "after") if after else ("", "times", "now")
+    page.gap()
+    page.table(rows, header=header, right=(1, 2, 3) if after else (1, 2), elastic=(0,))
+
+
+def _row(one: Item, after: bool) -> list[Words | str]:
+    now = "" if one.part == "once" else units.duration(one.now_s)
+    row: list[Words | str] = [one.name, "" if one.count == 1 else f"{one.count:,}", now]
+    if after:
+        row.append("" if one.after_s is None else units.duration(one.after_s))
+    return row

@@ -1,0 +1,296 @@
+"""Iterations of a loop: whether one needs what another left, so that they may run beside it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from trainperf.source.bodies import function_of
+from trainperf.source.module import Module
+from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import COLLECTS, assigned, made_here, root
+
+_INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+
+STREAMS = frozenset(
+    {
+        "__next__", "execute", "fetchall", "fetchmany", "fetchone", "get_next", "get_nowait",
+        "grab", "read", "readinto", "readline", "readlines", "recv", "retrieve", "seek", "send",
+        "write",
+    }
+)  # fmt: skip
+"""Methods of files, cursors, queues and cameras: each call stands where the last one left off."""
+
+IN_PLACE = ("sort", "reverse")
+"""Methods without arguments that change the order of what they are called on."""
+
+DEPTH = 3
+"""How many functions of the file are followed from a loop's body."""
+
+
+def of_this_function(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield every node of some statements but those of functions and classes defined there."""
+    stack = list(statements)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, _INNER):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def stored(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some statements bind in their function's scope."""
+    statements = list(statements)
+    found: set[str] = set()
+    within = {
+        id(name)
+        for node in of_this_function(statements)
+        if isinstance(node, _COMPREHENSIONS)
+        for each in node.generators
+        for name in ast.walk(each.target)
+    }
+    for node in of_this_function(statements):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found |= {node.id} if id(node) not in within else set()
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found.add(node.name)
+    return found
+
+
+def loaded(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some statements read, inner functions and all."""
+    return {
+        node.id
+        for each in statements
+        for node in ast.walk(each)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def of_own_loop(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
+    """Return the `continue` or `break` statements in a body that belong to its own loop."""
+    found, stack = [], list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, kind):
+            found.append(node)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            stack += node.orelse
+        elif not isinstance(node, _INNER):
+            stack += list(_statements(node))
+    return found
+
+
+def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from child.body
+
+
+# ------------------------------------------------------------------ names handed on
+
+
+def carried(
+    body: Sequence[ast.stmt],
+    given: Iterable[str] = (),
+    names: set[str] | None = None,
+    without: ast.stmt | None = None,
+) -> str:
+    """Return a name that an iteration may read before it has bound it, '' if there is none.
+
+    It then holds what an earlier iteration left. `given` are the loop's own targets; `names`
+    those that are asked for, all that the body binds unless given. The statement `without`
+    is passed over.
+    """
+    flow = _Flow(stored(body) if names is None else names, without)
+    flow.run(body, frozenset(given))
+    return flow.early
+
+
+class _Flow:
+    """Definite assignment: which names are surely bound where one is read."""
+
+    def __init__(self, names: set[str], without: ast.stmt | None) -> None:
+        self.names, self.without = names, without
+        self.early = ""
+
+    def run(self, body: Sequence[ast.stmt], bound: frozenset[str]) -> frozenset[str] | None:
+        """Return the names bound behind some statements; None where nothing goes on there."""
+        for statement in body:
+            if statement is self.without:
+                continue
+            after = self._statement(statement, bound)
+            if after is None:
+                return None
+            bound = after
+        return bound
+
+    def _statement(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str] | None:
+        if isinstance(node, _LEAVES):
+            self._read(node, bound)
+            return None
+        if isinstance(node, ast.If):
+            bound = self._read(node.test, bound)
+            return _both(self.run(node.body, bound), self.run(node.orelse, bound))
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            head = node.test if isinstance(node, ast.While) else node.iter
+            bound = self._read(head, bound)
+            inside = bound if isinstance(node, ast.While) else bound | stored([node.target])
+            self.run(node.body, inside)
+            return self.run(node.orelse, bound) if node.orelse else bound
+        if isinstance(node, ast.With | ast.AsyncWith):
+            for item in node.items:
+                bound = self._read(item.context_expr, bound)
+                bound |= stored([item.optional_vars]) if item.optional_vars else set()
+            return self.run(node.body, bound)
+        if isinstance(node, ast.Try):
+            return self._try(node, bound)
+        if isinstance(node, ast.Match):
+            self._read(node, bound)
+            return bound
+        return self._simple(node, bound)
+
+    def _try(self, node: ast.Try, bound: frozenset[str]) -> frozenset[str] | None:
+        ends = self.run(node.body, bound)
+        ends = ends if ends is None else self.run(node.orelse, ends)
+        for handler in node.handlers:
+            caught = bound | ({handler.name} if handler.name else set())
+            ends = _both(ends, self.run(handler.body, caught))
+        if not node.finalbody:
+            return ends
+        last = self.run(node.finalbody, bound)
+        return None if ends is None or last is None else ends | last
+
+    def _simple(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+        if isinstance(node, ast.AugAssign):
+            self._check(stored([node.target]), bound)
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            inner = loaded([node]) - stored(node.body)
+            self._check(inner - {node.name}, bound)
+            return bound | {node.name}
+        return self._read(node, bound) | stored([node])
+
+    def _read(self, node: ast.AST, bound: frozenset[str]) -> frozenset[str]:
+        own: set[str] = set()
+        for each in ast.walk(node):
+            if isinstance(each, _COMPREHENSIONS):
+                own |= {name for part in each.generators for name in _named(part.target)}
+            elif isinstance(each, ast.Lambda):
+                own |= arguments(each)
+            elif isinstance(each, ast.NamedExpr):
+                own |= _named(each.target)
+        self._check(loaded([node]) - own, bound)
+        return bound | (own & self.names)
+
+    def _check(self, read: set[str], bound: frozenset[str]) -> None:
+        missing = sorted((read & self.names) - bound)
+        if missing and not self.early:
+            self.early = missing[0]
+
+
+def arguments(function: Function | ast.Lambda) -> set[str]:
+    """Return the names of all arguments of a function."""
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _named(target: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+# ------------------------------------------------------------------- what is shared
+
+
+def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str] = ()) -> str:
+    """Return the source of something that a body changes, or reads on from, beyond an iteration.
+
+    A list that it fills, an attribute, an open file. '' where there is none. Functions of the
+    file are followed; what libraries do is taken to be fit for threads, as NumPy, Pillow and
+    OpenCV are, random generators of NumPy and Python included. `given` is its own as well.
+    """
+    return _changes(module, body, made_here(body) | set(given), DEPTH, set())
+
+
+def changed_by(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some statements bind, fill or change in place."""
+    statements = list(statements)
+    found = stored(statements)
+    for node in (each for one in statements for each in ast.walk(one)):
+        found |= {root(target) for target in assigned(node)}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
+                found.add(root(node.func.value))
+            if node.func.attr == "shuffle":
+                found |= {root(each) for each in node.args}
+    return found - {"", "self"}
+
+
+def _changes(
+    module: Module, body: Sequence[ast.stmt], own: set[str], depth: int, seen: set[int]
+) -> str:
+    for node in (each for one in body for each in ast.walk(one)):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return ast.unparse(node)
+        for target in assigned(node):
+            if not isinstance(target, ast.Name | ast.Tuple) and root(target) not in own:
+                return ast.unparse(target)
+        if isinstance(node, ast.Call):
+            found = _called(module, node, own, depth, seen)
+            if found:
+                return found
+    return ""
+
+
+def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set[int]) -> str:
+    function = node.func
+    if isinstance(function, ast.Attribute) and not _is_made(module, function.value, own):
+        name = function.attr
+        taken = name == "get" and not node.args and not node.keywords  # of a queue
+        if name in STREAMS or name in COLLECTS or taken or (name in IN_PLACE and not node.args):
+            return f"{ast.unparse(function)}()"
+    name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+    if name in ("shuffle", "next") and node.args and not _is_made(module, node.args[0], own):
+        return ast.unparse(node)
+    local = function_of(module, function) if depth else None
+    if isinstance(local, FUNCTIONS) and id(local) not in seen:
+        seen.add(id(local))
+        inner = (made_here(local.body) | arguments(local)) - {"self", "cls"}
+        return _changes(module, local.body, inner, depth - 1, seen)
+    return ""
+
+
+def _is_made(module: Module, node: ast.expr, own: set[str]) -> bool:
+    """Whether an object is made in the iteration, or is no object but an imported module."""
+    while True:
+        if isinstance(node, ast.Name):
+            return node.id in own or _is_module(module, node)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            if _is_module(module, node):
+                return True
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if _is_module(module, node.func.value):
+                return True
+            node = node.func.value
+        else:
+            return True
+
+
+def _is_module(module: Module, node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    found = module.bindings(node) if isinstance(node, ast.Name) else None
+    return bool(found) and all(each.kind == "import" for each in found or ())

@@ -1,0 +1,144 @@
+"""Which of the places that an argument may come from was live in a run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trainperf.errors import CannotRewrite
+from trainperf.source.arguments import keyword, positional
+from trainperf.source.origins.dictionaries import merged
+from trainperf.source.origins.tracing import Tracer
+from trainperf.source.origins.values import File, Held, Node, Origin, Unknown, Value, known, same
+
+
+@dataclass(frozen=True)
+class Left:
+    """An argument that the call leaves to its default, and the dictionaries it is given.
+
+    `displays` are those that could name it, the likeliest first.
+    """
+
+    displays: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the run had: the arguments of a call as they took effect, defaults included.
+
+    `defaults` are those of the arguments that the source may leave out.
+    """
+
+    arguments: Mapping[str, object]
+    defaults: Mapping[str, object]
+
+
+def live(
+    trace: Tracer, file: File, call: ast.Call, name: str, position: int | None, ran: Ran
+) -> tuple[Origin | Left, ...]:
+    """Return where the value came from that the argument `name` of `call` had in a run.
+
+    Several where the run does not tell which. Raises `CannotRewrite` where none of the places
+    is a literal of that value, or what cannot be told may have given it as well.
+    """
+    node = _written(call, name, position)
+    if node is not None:
+        return tuple(_told(trace.values(file, node), name, ran))
+    found: list[Origin | Left] = []
+    states = [each for each in given(trace, file, call) if _may_be(trace, each, ran)]
+    for state in states:
+        if name in state.entries:
+            found += _told(trace.of_entry(state, name), name, ran)
+        elif state.open is not None:
+            raise _no(state.open, name)
+        else:
+            found.append(Left(_likeliest(state)))
+    if not found:
+        raise CannotRewrite(f"where {name} comes from does not go with what the run had")
+    return tuple(_distinct(found))
+
+
+class Elsewhere(CannotRewrite):
+    """An argument that is chosen where no edit of the source can reach."""
+
+
+def _no(reason: Unknown, name: str) -> CannotRewrite:
+    if reason.elsewhere:
+        return Elsewhere(f"{reason.reason}: change {name} there")
+    return CannotRewrite(f"{name} cannot be told from the source: {reason.reason}")
+
+
+def _written(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    named = keyword(call, name)
+    if named is not None:
+        return named.value
+    return None if position is None else positional(call, position)
+
+
+def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Held, ...]:
+    """Return what a call may be given as `**keywords`."""
+    states: tuple[Held, ...] = (Held(),)
+    for each in call.keywords:
+        if each.arg is None:
+            states = merged(states, trace.objects(file, each.value))
+    return states
+
+
+def _told(values: Sequence[Value], name: str, ran: Ran) -> list[Origin | Left]:
+    """Return the literals among values that the run had; raises where it may be another one."""
+    for each in values:
+        if isinstance(each, Unknown) and each.elsewhere:
+            raise _no(each, name)
+    option = max((one for each in values for one in each.options), key=len, default="")
+    now = ran.arguments.get(name)
+    found: list[Origin | Left] = [each for each in known(values) if _had(each, name, ran)]
+    if not found and len(values) == 1 and name in ran.arguments:
+        (only,) = values
+        if isinstance(only, Unknown) and only.node is not None:
+            return [Origin(*only.node, now)]
+    if not found and option and type(now) is not bool:
+        raise Elsewhere(f"{option} sets {name}: change it in the command")
+    if not found and known(values) == list(values):
+        raise CannotRewrite(f"no literal behind {name} is what it was in the run")
+    # What is worked out from a number that is not 0, and gave the same, left it as it is.
+    untold = [each for each in values if isinstance(each, Unknown)]
+    other = [each for each in untold if not (found and each.derived and now)]
+    if other:
+        raise _no(other[0], name)
+    return list(_distinct(found))
+
+
+def _had(origin: Origin, name: str, ran: Ran) -> bool:
+    """Whether the run had this literal; None of one that stands for a default of PyTorch's."""
+    if name not in ran.arguments:
+        return False
+    now, default = ran.arguments[name], ran.defaults.get(name)
+    return same(origin.value, now) or (origin.value is None and bool(default) and default == now)
+
+
+def _may_be(trace: Tracer, state: Held, ran: Ran) -> bool:
+    """Whether the run may have had such keywords, by all the arguments that are known of it."""
+    for name, now in ran.arguments.items():
+        if name in state.entries:
+            values = trace.of_entry(state, name)
+            if len(known(values)) == len(values) and not any(
+                same(each.value, now) for each in known(values)
+            ):
+                return False
+        elif state.open is None and name in ran.defaults and not same(ran.defaults[name], now):
+            return False
+    return True
+
+
+def _likeliest(state: Held) -> tuple[Node, ...]:
+    """Return the displays of a state, the last one that adds to another first."""
+    return tuple(reversed(state.displays))
+
+
+def _distinct(found: Sequence[Origin | Left]) -> list[Origin | Left]:
+    kept: list[Origin | Left] = []
+    for each in found:
+        if each not in kept:
+            kept.append(each)
+    return kept

@@ -1,0 +1,182 @@
+"""What a function's parameter may be: what its callers pass, or its default."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from trainperf.source.arguments import keyword
+from trainperf.source.origins.classes import held
+from trainperf.source.origins.dictionaries import merged
+from trainperf.source.origins.options import of_click, parsed
+from trainperf.source.origins.project import Project, Tracing
+from trainperf.source.origins.values import File, Held, Node, Origin, Unknown, Value
+from trainperf.source.scopes import FUNCTIONS, Function
+
+
+def values(trace: Tracing, file: File, parameter: ast.arg) -> list[Value]:
+    """Return all that a parameter may be."""
+    found: list[Value] = []
+    for each in passed(trace, file, parameter):
+        if isinstance(each, Unknown | Origin):
+            found.append(each)
+            continue
+        at, node = each
+        default = _function(file, parameter) is at.module.parent(at.module.parent(node) or node)
+        for value in trace.values(at, node):
+            own = isinstance(value, Origin) and value.node is node
+            found.append(replace(value, caller=True) if own and not default else value)  # type: ignore
+    return found
+
+
+def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Held]:
+    """Return what a parameter, whose attributes are asked for, may hold."""
+    function = _function(file, parameter)
+    if function is not None and parameter is function.args.kwarg:
+        return _keywords(trace, file, function)
+    found: list[Held] = []
+    nobody = False
+    for each in passed(trace, file, parameter):
+        if isinstance(each, Unknown | Origin):
+            nobody = nobody or isinstance(each, Unknown)
+            found.append(Held(open=each if isinstance(each, Unknown) else None))
+        else:
+            found += trace.objects(*each)
+    if not nobody or len(found) > 1:
+        return found
+    if parameter.annotation is not None:
+        defined = trace.project.defined(file, parameter.annotation)
+        if defined is not None and isinstance(defined[1], ast.ClassDef):
+            return [held(trace.project, defined, trace.project.calls_of(defined))]
+    if any(True for _ in file.module.methods("parse_args", "parse_known_args")):
+        options = parsed((file,))
+        return found if options is None else [options]
+    return found
+
+
+def _keywords(trace: Tracing, file: File, function: Function) -> list[Held]:
+    """Return what `**keywords` of a function may hold, by its callers."""
+    spec = function.args
+    own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
+    found: list[Held] = []
+    for at, call in callers(trace.project, file, function):
+        states: tuple[Held, ...] = (Held(displays=((at, call),)),)
+        for each in call.keywords:
+            if each.arg is None:
+                states = merged(states, trace.objects(at, each.value))
+            elif each.arg not in own:
+                one = Held({each.arg: ((at, each.value),)})
+                states = merged(states, (one,))
+        found += states
+    return found or [Held(open=Unknown(f"nothing in these files calls {function.name}"))]
+
+
+def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]:
+    """Return the expressions that a parameter may have; an `Unknown` where that is not seen."""
+    function = _function(file, parameter)
+    if function is None or parameter in (function.args.vararg, function.args.kwarg):
+        return [Unknown(f"{parameter.arg} is worked out")]
+    if any(name.endswith("hydra.main") for name in file.module.decorators(function)):
+        return [Unknown("Hydra reads it from its configuration", elsewhere=True)]
+    option = of_click(file, function, parameter.arg)
+    if option is not None:
+        return [option]
+    default = _default(function, parameter)
+    calls = callers(trace.project, file, function)
+    if not calls:
+        options = (f"--{parameter.arg}", f"--{parameter.arg.replace('_', '-')}")
+        if default is not None and _handed_over(file, function):
+            return [
+                replace(each, options=options) if isinstance(each, Origin) else each
+                for each in trace.values(file, default)
+            ]
+        return [Unknown(f"nothing in these files calls {function.name}")]
+    found: list[Node | Value] = []
+    for at, call in calls:
+        node = given(file, function, parameter, call)
+        left: Node | Unknown = _NOT_GIVEN if default is None else (file, default)
+        if isinstance(node, ast.expr):
+            found.append((at, node))
+        elif isinstance(node, Unknown):
+            found.append(node)
+        else:
+            found += _among_keywords(trace, at, call, parameter.arg, left)
+    return list(dict.fromkeys(found))
+
+
+def _among_keywords(
+    trace: Tracing, at: File, call: ast.Call, name: str, left: Node | Unknown
+) -> list[Node | Value]:
+    """Return what the `**keywords` of a call give a parameter, `left` where they do not."""
+    states: tuple[Held, ...] = (Held(),)
+    for each in call.keywords:
+        if each.arg is None:
+            states = merged(states, trace.objects(at, each.value))
+    found: list[Node | Value] = []
+    for state in states:
+        found += state.entries.get(name, (state.open or left,))
+    return found
+
+
+_NOT_GIVEN = Unknown("a call does not give it")
+
+
+def callers(project: Project, file: File, function: Function) -> list[tuple[File, ast.Call]]:
+    """Return the calls of a function; of `__init__`, those of its class."""
+    owner = file.module.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        return project.calls_of((file, owner))
+    if isinstance(owner, ast.ClassDef) and project.named_alike(function.name) > 1:
+        return []
+    return project.calls_of((file, function))
+
+
+def given(
+    file: File, function: Function, parameter: ast.arg, call: ast.Call
+) -> ast.expr | Unknown | None:
+    """Return what a call gives a parameter; None where it leaves it to the default."""
+    named = keyword(call, parameter.arg)
+    if named is not None:
+        return named.value
+    spec = function.args
+    places = [*spec.posonlyargs, *spec.args]
+    if isinstance(file.module.parent(function), ast.ClassDef) and not any(
+        isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list
+    ):
+        places = places[1:]
+    if parameter in places:
+        place = places.index(parameter)
+        if any(isinstance(each, ast.Starred) for each in call.args[: place + 1]):
+            return Unknown(f"{parameter.arg} may be among *arguments")
+        if place < len(call.args):
+            return call.args[place]
+    return None
+
+
+def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
+    spec = function.args
+    places = [*spec.posonlyargs, *spec.args]
+    if parameter in places:
+        index = places.index(parameter) - len(places) + len(spec.defaults)
+        return spec.defaults[index] if index >= 0 else None
+    if parameter in spec.kwonlyargs:
+        return spec.kw_defaults[spec.kwonlyargs.index(parameter)]
+    return None
+
+
+def _function(file: File, parameter: ast.arg) -> Function | None:
+    for each in file.module.around(parameter):
+        if isinstance(each, FUNCTIONS):
+            return each
+        if isinstance(each, ast.Lambda):
+            return None
+    return None
+
+
+def _handed_over(file: File, function: Function) -> bool:
+    """Whether a library calls a function with the options of the command: `fire.Fire(main)`."""
+    for call in file.module.methods("Fire", "run", "command"):
+        if any(isinstance(each, ast.Name) and each.id == function.name for each in call.args):
+            return True
+    names = file.module.decorators(function)
+    return any(name.endswith((".command", ".callback")) for name in names)

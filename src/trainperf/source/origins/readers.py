@@ -1,0 +1,142 @@
+"""Whether a literal may be changed: who else reads the variable that holds it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainperf.errors import CannotRewrite
+from trainperf.source.origins.dictionaries import MAKERS
+from trainperf.source.origins.project import Project
+from trainperf.source.origins.values import File, last_name
+
+SAYS = ("print", "info", "debug", "warning", "log", "write", "format", "pprint")
+"""Calls that only tell a value."""
+
+METHODS = ("update", "copy", "get", "setdefault", "pop", "items", "keys")
+"""Methods of a dictionary that hand its entries on, or take some up."""
+
+DEEPEST = 6
+
+
+def check(project: Project, file: File, node: ast.expr, called: str, name: str) -> None:
+    """Refuse a literal whose variable code reads that is not about this argument.
+
+    `called` is the last name of the function or class whose argument `name` it is. What is
+    the user's knob, an option or an attribute, may be changed whoever reads it.
+    """
+    variable = _variable(file, node)
+    if variable is not None:
+        _check(project, file, variable, called, name, DEEPEST)
+
+
+def _variable(file: File, node: ast.AST) -> ast.Name | None:
+    """Return the variable that a literal is assigned to, whatever it stands in on the way."""
+    for each in file.module.around(node):
+        if isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            own = isinstance(file.module.parent(each), ast.ClassDef)
+            first = targets[0]
+            return first if isinstance(first, ast.Name) and not own else None
+        if isinstance(each, ast.stmt | ast.arguments | ast.Lambda):
+            return None
+        if isinstance(each, ast.Call) and last_name(each.func) not in MAKERS:
+            return None
+    return None
+
+
+def _check(
+    project: Project, file: File, variable: ast.Name, called: str, name: str, depth: int
+) -> None:
+    for at, node in _loads(project, file, variable):
+        statement = next(e for e in at.module.around(node) if isinstance(e, ast.stmt))
+        if _about(project, at, node, called, name):
+            continue
+        further = _handed_on(at, node, statement)
+        if further is None or depth == 0:
+            raise CannotRewrite(f"{variable.id} is read by other code as well")
+        if further.id != variable.id:
+            _check(project, at, further, called, name, depth - 1)
+
+
+def _loads(project: Project, file: File, variable: ast.Name) -> Iterator[tuple[File, ast.Name]]:
+    """Yield where a variable is read, in other files as well if it stands at the top of one."""
+    bound = file.module.bindings(variable)
+    top = bound is file.module.top.bindings.get(variable.id)
+    for node in file.module.nodes:
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        if node.id == variable.id and file.module.bindings(node) is bound:
+            yield file, node
+    for other in project.holding(variable.id) if top else ():
+        for node in other.module.nodes if other is not file else ():
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found = other.module.bindings(node) or ()
+                for each in found:
+                    named = each.kind == "import" and each.origin.endswith(f".{variable.id}")
+                    if named and project.bound(each.origin, other.path) == (file, variable.id):
+                        yield other, node
+
+
+def _about(project: Project, file: File, node: ast.Name, called: str, name: str) -> bool:
+    """Whether a read is of no matter, or about the very argument that is to change."""
+    inner: ast.AST = node
+    for each in file.module.around(node):
+        if isinstance(each, ast.Compare):
+            return True
+        if isinstance(each, ast.Call) and inner is not each.func:
+            if last_name(each.func) in (called, *SAYS):
+                return True
+            own = isinstance(inner, ast.keyword) and inner.arg in (name, node.id)
+            if (own or inner is node) and project.defined(file, each.func) is not None:
+                return True  # of a function of the user's, which was followed
+        if isinstance(each, ast.Attribute) and each.attr in METHODS:
+            call = file.module.parent(each)
+            if (
+                isinstance(call, ast.Call)
+                and call.func is each
+                and isinstance(file.module.parent(call), ast.Expr)
+            ):
+                return True  # it takes something up
+        if isinstance(each, ast.stmt):
+            return isinstance(each, ast.Assign | ast.Delete) and _is_target(each, node)
+        inner = each
+    return False
+
+
+def _is_target(statement: ast.stmt, node: ast.Name) -> bool:
+    """Whether a name is read only to put an entry into what it holds: `how["a"] = 1`."""
+    targets = getattr(statement, "targets", [])
+    return any(isinstance(each, ast.Subscript) and each.value is node for each in targets)
+
+
+def _handed_on(file: File, node: ast.Name, statement: ast.stmt) -> ast.Name | None:
+    """Return the variable that takes up what another holds; None where none does."""
+    if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and _whole(file, node):
+            return targets[0]
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        return statement.target
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    taker = call.func.value
+    return taker if call.func.attr == "update" and isinstance(taker, ast.Name) else None
+
+
+def _whole(file: File, node: ast.Name) -> bool:
+    """Whether nothing but displays, choices and copies stand between a name and its statement."""
+    passes = (ast.IfExp, ast.Dict, ast.BinOp, ast.keyword)
+    inner: ast.AST = node
+    for each in file.module.around(node):
+        if isinstance(each, ast.stmt):
+            return True
+        if isinstance(each, ast.IfExp) and inner is each.test:
+            return False
+        inner = each
+        copies = isinstance(each, ast.Call) and last_name(each.func) in ("dict", "copy", "int")
+        handed = isinstance(each, ast.Attribute) and each.attr == "copy"
+        if not (isinstance(each, passes) or copies or handed):
+            return False
+    return False

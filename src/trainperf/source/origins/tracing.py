@@ -1,0 +1,377 @@
+"""Expressions followed to the literals they have their values from, over files and calls."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from trainperf.source.origins import dictionaries, parameters
+from trainperf.source.origins.classes import held
+from trainperf.source.origins.options import PARSES, parsed
+from trainperf.source.origins.project import OWN, Project
+from trainperf.source.origins.values import (
+    File,
+    Held,
+    Node,
+    Origin,
+    Unknown,
+    Value,
+    last_name,
+    literal,
+    unknown,
+)
+from trainperf.source.scopes import FUNCTIONS, Binding
+
+DEEPEST = 24
+"""So many steps are followed, from names to values to names."""
+
+CONVERTS = ("int", "bool")
+ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
+OF_FILES = ("safe_load", "load", "full_load", "loads", "from_file", "from_yaml", "load_config")
+"""What reads a configuration from a file that is no source, by its last name."""
+
+OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
+
+BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "Munch", "Box",
+        "edict", "dotdict", "OmegaConf.create", "create", "dict")  # fmt: skip
+"""What makes an object of the keywords, or the dictionary, that it is given."""
+
+OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
+"""What makes an object of a dataclass from the command line: `tyro`, `simple_parsing`, …"""
+
+
+class Tracer:
+    """Follows expressions of a project.
+
+    What cannot be told is an `Unknown` among the values, never left out.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._open: list[int] = []
+
+    # ------------------------------------------------------------------ values
+
+    def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
+        """Return all that an expression may be."""
+        found = literal(node)
+        if found is not None:
+            return (Origin(file, node, found[0]),)
+        if id(node) in self._open or len(self._open) > DEEPEST:
+            return unknown("it is worked out from itself")
+        self._open.append(id(node))
+        try:
+            return tuple(dict.fromkeys(self._values(file, node)))
+        finally:
+            self._open.pop()
+
+    def _values(self, file: File, node: ast.expr) -> Sequence[Value]:
+        if ENVIRONMENT.search(ast.unparse(node)):
+            return (Unknown("a variable of the environment sets it", elsewhere=True),)
+        if isinstance(node, ast.IfExp):
+            return (*self.values(file, node.body), *self.values(file, node.orelse))
+        if isinstance(node, ast.Name):
+            return self._name(file, node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(file, node)
+        if isinstance(node, ast.Subscript):
+            return self._entry(file, node.value, node.slice, None)
+        if isinstance(node, ast.Call):
+            called = last_name(node.func)
+            if called in CONVERTS and len(node.args) == 1 and not node.keywords:
+                return self.values(file, node.args[0])
+            if called == "get" and isinstance(node.func, ast.Attribute) and node.args:
+                default = node.args[1] if len(node.args) == 2 else None
+                return self._entry(file, node.func.value, node.args[0], default)
+            if called == "getattr" and len(node.args) in (2, 3):
+                return self._entry(file, node.args[0], node.args[1], (*node.args, None)[2])
+        own = (file, node) if _asks_the_machine(file, node) else None
+        return (Unknown(f"it is worked out: {ast.unparse(node)}", node=own),)
+
+    def _name(self, file: File, node: ast.Name) -> Sequence[Value]:
+        found: list[Value] = []
+        for each in self._bindings(file, node):
+            if isinstance(each, Unknown):
+                found.append(each)
+            elif isinstance(each[1], ast.arg):
+                found += parameters.values(self, each[0], each[1])
+            else:
+                found += self.values(*each)  # type: ignore[arg-type]
+        return found
+
+    def _bindings(
+        self, file: File, node: ast.Name
+    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
+        """Yield what a name is bound to, in this file or one that it is imported from."""
+        bindings = file.module.bindings(node)
+        if bindings is None:
+            yield from self._starred(file, node.id)
+            return
+        yield from self._bound(file, node.id, bindings)
+        if bindings is file.module.top.bindings.get(node.id) and "*" in file.module.top.bindings:
+            yield Unknown(f"{node.id} may be imported with *")
+
+    def _bound(
+        self, file: File, name: str, bindings: Sequence[Binding]
+    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
+        for each in bindings:
+            plain = isinstance(each.node, ast.Assign) and len(each.node.targets) > 1
+            if each.kind == "import":
+                yield from self._imported(file, each.origin, name)
+            elif each.kind == "parameter" and isinstance(each.node, ast.arg):
+                yield file, each.node
+            elif each.kind == "value" and each.value is not None and not plain:
+                if _mentions(each.value, name):
+                    yield Unknown(f"{name} is worked out from itself", derived=True)
+                else:
+                    yield file, each.value
+            elif isinstance(each.node, ast.Assign) and each.kind == "other":
+                yield self._unpacked(file, name, each.node)
+            else:
+                derived = isinstance(each.node, ast.AugAssign)
+                yield Unknown(f"{name} is worked out", derived=derived)
+
+    def _unpacked(self, file: File, name: str, node: ast.Assign) -> Unknown | Node:
+        """Return what a function gives a name that takes up a part of what it returns."""
+        (target, *_), call = node.targets, node.value
+        if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
+            return Unknown(f"{name} is worked out")
+        place = [last_name(each) for each in target.elts].index(name)
+        if last_name(call.func) == "parse_known_args" and place == 0:
+            return file, call
+        found = self.project.defined(file, call.func)
+        last = found[1].body[-1] if found is not None else None
+        parts = last.value if isinstance(last, ast.Return) else None
+        if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
+            return Unknown(f"{name} is worked out")
+        return found[0], parts.elts[place]
+
+    def _imported(
+        self, file: File, origin: str, name: str
+    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
+        bound = self.project.bound(origin, file.path)
+        if bound is None:
+            yield Unknown(f"{name} is imported from elsewhere")
+        else:
+            yield from self._bound(bound[0], bound[1], bound[0].top(bound[1]))
+
+    def _starred(
+        self, file: File, name: str
+    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
+        stars = [each.origin for each in file.module.top.bindings.get("*", [])]
+        for star in stars:
+            bound = self.project.bound(f"{star[:-1]}{name}", file.path)
+            if bound is not None:
+                yield from self._bound(bound[0], bound[1], bound[0].top(bound[1]))
+                return
+        yield Unknown(f"{name} is bound nowhere in these files")
+
+    # -------------------------------------------------------- attributes, entries
+
+    def _attribute(self, file: File, node: ast.Attribute) -> Sequence[Value]:
+        outside: list[Value] = []
+        for each in self._set_from_outside(file, node):
+            outside += self.values(*each) if isinstance(each, tuple) else (each,)
+        dotted = file.module.name(node)
+        bound = self.project.bound(dotted, file.path) if dotted and "." in dotted else None
+        found: list[Value] = []
+        if bound is None:
+            found += self._of(file, node.value, node.attr, None)
+        else:
+            for one in self._bound(bound[0], bound[1], bound[0].top(bound[1])):
+                whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
+                found += self.values(*one) if whole else unknown("it is worked out")  # type: ignore
+        if outside:  # what an object lacks at first is given to it there
+            found = [each for each in found if each != _lacks(node.attr)]
+        return [*found, *outside]
+
+    def _entry(
+        self, file: File, base: ast.expr, key: ast.expr, default: ast.expr | None
+    ) -> Sequence[Value]:
+        name = literal(key)
+        if name is None or not isinstance(name[0], str):
+            return unknown("its name is worked out")
+        return self._of(file, base, name[0], default)
+
+    def _of(
+        self, file: File, base: ast.expr, name: str, default: ast.expr | None
+    ) -> Sequence[Value]:
+        """Return the values that an object has under a name."""
+        found: list[Value] = []
+        for each in self.objects(file, base):
+            if name in each.entries:
+                found += self.of_entry(each, name)
+            elif each.open is not None:
+                found.append(each.open)
+            elif default is not None:
+                found += self.values(file, default)
+            else:
+                found.append(_lacks(name))
+        return found
+
+    def of_entry(self, held: Held, name: str) -> Sequence[Value]:
+        """Return the values of one entry."""
+        found: list[Value] = []
+        for each in held.entries[name]:
+            found += self.values(*each) if isinstance(each, tuple) else (each,)
+        return found
+
+    def _set_from_outside(self, file: File, node: ast.Attribute) -> Iterator[Node | Unknown]:
+        """Yield what an attribute of any object but `self` is set to, wherever that is."""
+        name, base = node.attr, last_name(node.value)
+        for each in dict.fromkeys((file, *self.project.holding(f".{name}", "setattr"))):
+            for call in each.module.calls("setattr"):
+                fixed = literal(call.args[1]) if len(call.args) == 3 else None
+                if call.args and last_name(call.args[0]) == base and fixed in (None, (name,)):
+                    yield Unknown(f"{name} may be set by setattr")
+            for other in each.module.nodes:
+                if not isinstance(other, ast.Attribute) or other.attr != name:
+                    continue
+                if isinstance(other.ctx, ast.Load) or last_name(other.value) in OWN:
+                    continue
+                around = each.module.parent(other)
+                if isinstance(around, ast.Assign) and around.targets == [other]:
+                    if _reads(around.value, name):
+                        yield Unknown(f"{name} is worked out from itself", derived=True)
+                    else:
+                        yield each, around.value
+                else:
+                    derived = isinstance(around, ast.AugAssign)
+                    yield Unknown(f"{name} is set in another place as well", derived=derived)
+
+    # ----------------------------------------------------------------- objects
+
+    def objects(self, file: File, node: ast.expr) -> tuple[Held, ...]:
+        """Return all that an expression, whose attributes or entries are asked for, may hold."""
+        if id(node) in self._open or len(self._open) > DEEPEST:
+            return (Held(open=Unknown("it is worked out from itself")),)
+        self._open.append(id(node))
+        try:
+            return tuple(self._objects(file, node))
+        finally:
+            self._open.pop()
+
+    def _objects(self, file: File, node: ast.expr) -> Sequence[Held]:
+        written = dictionaries.written(self, file, node)
+        if written is not None:
+            return written
+        if isinstance(node, ast.IfExp):
+            return (*self.objects(file, node.body), *self.objects(file, node.orelse))
+        if isinstance(node, ast.Name):
+            if node.id in OWN:
+                return [self._self(file, node)]
+            return self._named(file, node)
+        if isinstance(node, ast.Attribute):
+            found = list(self._inside(file, node.value, node.attr))
+            for each in self._set_from_outside(file, node):
+                more = self.objects(*each) if isinstance(each, tuple) else (Held(open=each),)
+                found = [one for one in found if one.open != _lacks(node.attr)] + list(more)
+            return found
+        if isinstance(node, ast.Subscript) and literal(node.slice) is not None:
+            return self._inside(file, node.value, str(ast.literal_eval(node.slice)))
+        if isinstance(node, ast.Call):
+            return self._made(file, node)
+        return [Held(open=Unknown(f"it is worked out: {ast.unparse(node)}"))]
+
+    def _self(self, file: File, node: ast.Name) -> Held:
+        owner = file.module.scope(node).owner()
+        if owner is None or not isinstance(owner.node, ast.ClassDef):
+            return Held(open=Unknown("self is of no class"))
+        wanted = file, owner.node
+        return held(self.project, wanted, self.project.calls_of(wanted))
+
+    def _named(self, file: File, node: ast.Name) -> Sequence[Held]:
+        defined = self.project.defined(file, node)
+        if defined is not None and isinstance(defined[1], ast.ClassDef):
+            return [held(self.project, defined, [])]
+        steps = dictionaries.built(self, file, node)
+        if steps is not None:
+            return steps
+        found: list[Held] = []
+        for each in self._bindings(file, node):
+            if isinstance(each, Unknown):
+                found.append(Held(open=replace(each, derived=False)))
+            elif isinstance(each[1], ast.arg):
+                found += parameters.objects(self, each[0], each[1])
+            else:
+                found += self.objects(*each)  # type: ignore[arg-type]
+        return found
+
+    def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Held]:
+        found: list[Held] = []
+        for outer in self.objects(file, base):
+            for each in outer.entries.get(name, ()):
+                whole = isinstance(each, tuple)
+                found += self.objects(*each) if whole else (Held(open=each),)  # type: ignore
+            if name not in outer.entries:
+                found.append(Held(open=outer.open or _lacks(name)))
+        return found
+
+    def _made(self, file: File, call: ast.Call) -> Sequence[Held]:
+        """Return what the object that a call returns may hold."""
+        called = last_name(call.func)
+        project = self.project
+        defined = project.defined(file, call.func) or project.method(file, call.func)
+        if defined is not None and isinstance(defined[1], ast.ClassDef):
+            return [held(self.project, defined, [(file, call)])]
+        if defined is not None and isinstance(defined[1], FUNCTIONS):
+            return self._returned(*defined)
+        if called in PARSES:
+            options = parsed((file,)) or parsed(tuple(self.project.holding("add_argument")))
+            return [options or Held(open=Unknown("the options are added elsewhere"))]
+        if called in OF_CLASSES and call.args:
+            return [self._of_command(each) for each in self.objects(file, call.args[0])]
+        if called in OF_FILES or "yaml" in ast.unparse(call.func):
+            reason = f"it is read from a file by {ast.unparse(call.func)}"
+            return [Held(open=Unknown(reason, elsewhere=True))]
+        if called in ("copy", "deepcopy", "vars", "asdict", "cast", *BAGS) and call.args:
+            return self.objects(file, call.args[-1])
+        if called == "copy" and isinstance(call.func, ast.Attribute):
+            return self.objects(file, call.func.value)
+        return [Held(open=Unknown(f"{ast.unparse(call.func)} makes it"))]
+
+    def _returned(self, file: File, node: ast.AST) -> Sequence[Held]:
+        found: list[Held] = []
+        for each in ast.walk(node):
+            if not isinstance(each, ast.Return) or each.value is None:
+                continue
+            if file.module.function(each) is node:
+                found += self.objects(file, each.value)
+        return found or [Held(open=Unknown("a function returns nothing"))]
+
+    def _of_command(self, held: Held) -> Held:
+        """Give the fields of a dataclass the options by which a command sets them."""
+        entries: dict[str, tuple[Node | Value, ...]] = {}
+        for name in held.entries:
+            options = (f"--{name}", f"--{name.replace('_', '-')}")
+            values = self.of_entry(held, name)
+            entries[name] = tuple(
+                replace(each, options=options) if isinstance(each, Origin) else each
+                for each in values
+            )
+        return replace(held, entries=entries)
+
+
+def _lacks(name: str) -> Unknown:
+    return Unknown(f"nothing in these files gives {name}")
+
+
+def _mentions(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+
+
+def _reads(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
+
+
+def _asks_the_machine(file: File, node: ast.expr) -> bool:
+    """Whether an expression hangs on nothing but the machine: `max(1, os.cpu_count() // 2)`."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            name = file.module.name(each) or ""
+            if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
+                return False
+    return True

@@ -1,0 +1,166 @@
+"""The ledger of the whole training: what comes once, in each step, in each epoch, between fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from trainperf.model import (
+    BetweenEpochs,
+    Evidence,
+    Item,
+    Length,
+    Measure,
+    Missing,
+    Outside,
+    Stack,
+    StartUp,
+    Training,
+)
+from trainperf.model.outside import SPENT_ON
+from trainperf.model.training import Part
+
+STEPS = "training steps"
+ONCE = "one-off cost"
+FIRST = "first step, with tracing"
+START = "start, to the first step"
+REST = "else between epochs"
+
+
+def ledger(evidence: Evidence) -> Training:
+    """Return the training as it is configured, from what was measured; nothing is changed."""
+    length, real = evidence.length_, evidence.times.real_
+    if isinstance(length, Missing):
+        return Training(None, reason=length.reason)
+    if not isinstance(real, Measure):
+        return Training(length, reason=real.reason)
+    if evidence.startup is None:
+        return Training(length, reason="the start of the script was not timed")
+    steps = max(0, length.steps - 1)  # the first one is a part of the start
+    items = (
+        *_start(evidence.startup),
+        Item("steps", STEPS, steps, steps * _step_s(evidence, real), where=evidence.loop.where),
+        *_beside(evidence, length),
+    )
+    return Training(length, seconds_now=sum(one.now_s for one in items), items=items)
+
+
+def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Training:
+    """Return the training with the kept changes of `stack` in its ledger.
+
+    Steps, and what the slices hold of the time between epochs, shrink by the measured speed-up;
+    what the changes cost once is added; all else stays as it is. Where a gain may not last
+    (`lasting` is False) nobody can say what becomes of the whole.
+    """
+    if stack is None or not stack.fixes or before.seconds_now is None:
+        return before
+    if not lasting:
+        return replace(before, reason="the gain lasts as long as what it mends goes on")
+    if stack.once_seconds is None:
+        return replace(before, reason="what the changes cost once was not measured")
+    held = _held_s(before, stack)
+    items = [
+        _changed(one, stack, held / (_seconds(before.items, "between") or 1.0))
+        for one in before.items
+    ]
+    if stack.once_seconds > 0:
+        items.append(Item("once", ONCE, 1, 0.0, stack.once_seconds))
+    elif stack.once_seconds < 0:
+        items = _sooner(items, -stack.once_seconds)
+    after = sum(one.after_s or 0.0 for one in items)
+    shrinks = _seconds(before.items, "steps") + held
+    rest = after - shrinks / stack.speedup
+    return replace(
+        before,
+        items=tuple(items),
+        seconds_after=after,
+        low=rest + shrinks / stack.high,
+        high=rest + shrinks / stack.low,
+    )
+
+
+def _step_s(evidence: Evidence, real: Measure) -> float:
+    """Seconds of a step without what stands in a line of its own."""
+    turn = evidence.outside_
+    if isinstance(turn, Outside) and turn.turn == "evaluation":
+        return turn.training_s / turn.steps
+    return real.seconds
+
+
+def _start(startup: StartUp) -> Iterator[Item]:
+    """What passes up to the first step, taken apart as far as it was seen."""
+    setup, evaluated = startup.setup_s, startup.evaluation_s or 0.0
+    parts = {
+        "imports": startup.imports_s,
+        "evaluation before the training": evaluated or None,
+        "set-up": None if setup is None else max(0.0, setup - evaluated),
+    }
+    rest = startup.to_first_step_s
+    for name, seconds in parts.items():
+        if seconds is not None:
+            rest -= seconds
+            yield Item("start", name, 1, seconds)
+    name = FIRST if startup.first_step_s is not None else START
+    yield Item("start", name, 1, max(0.0, rest))
+
+
+def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
+    """What stands between the steps: evaluations, ends of epochs, what is done between fits."""
+    turn = evidence.outside_
+    if isinstance(turn, Outside) and turn.turn == "evaluation":
+        yield from _in_turns(turn, length.steps // max(1, turn.steps))
+    elif isinstance(turn, Outside) and turn.turn == "fit":
+        yield from _in_turns(turn, length.fits)
+    elif evidence.between_epochs is not None and length.epochs:
+        yield from _ends(evidence.between_epochs, length.epochs)
+
+
+def _in_turns(turn: Outside, many: int) -> Iterator[Item]:
+    for one in turn.spent:
+        name = SPENT_ON[one.what]
+        if one.name and one.name not in name:
+            name = f"{name} ({one.name})"
+        yield Item("between", name, many, many * one.seconds, where=one.where)
+
+
+def _ends(pause: BetweenEpochs, epochs: int) -> Iterator[Item]:
+    """The parts of what passes between epochs; after the last one nothing is opened again."""
+    known = {
+        "validation": (pause.validation_s, epochs),
+        "callbacks at the ends of epochs": (pause.callbacks_s, epochs),
+        "opening the input again": (pause.restart_s, epochs - 1),
+    }
+    rest = pause.seconds
+    for name, (seconds, many) in known.items():
+        if seconds is not None:
+            rest -= seconds
+            if many:
+                yield Item("between", name, many, many * seconds)
+    if pause.first_s:
+        yield Item("between", "the first time besides (tracing)", 1, pause.first_s)
+    if rest > 0:
+        yield Item("between", REST, epochs, epochs * rest)
+
+
+def _changed(one: Item, stack: Stack, held: float) -> Item:
+    """An item with the changes; slices held the share `held` of what stands between epochs."""
+    shrinks = {"steps": 1.0, "between": held}.get(one.part, 0.0)
+    return replace(one, after_s=one.now_s * (1 - shrinks + shrinks / stack.speedup))
+
+
+def _sooner(items: list[Item], seconds: float) -> list[Item]:
+    """The items where the script starts so much sooner: the last part of its start is shorter."""
+    last = max(n for n, one in enumerate(items) if one.part == "start")
+    one = items[last]
+    return [*items[:last], replace(one, after_s=max(0.0, one.now_s - seconds)), *items[last + 1 :]]
+
+
+def _held_s(before: Training, stack: Stack) -> float:
+    """Seconds between epochs that the compared slices held."""
+    epochs = before.configured.epochs if before.configured is not None else None
+    return min(_seconds(before.items, "between"), stack.held_s * max(0, (epochs or 1) - 1))
+
+
+def _seconds(items: Iterable[Item], part: Part) -> float:
+    """What the items of one part take now."""
+    return sum(one.now_s for one in items if one.part == part)

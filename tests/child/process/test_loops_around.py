@@ -1,0 +1,256 @@
+"""The loops around a line: these tests make files of the user's and run them."""
+
+import importlib.util
+import textwrap
+
+import pytest
+
+from trainperf.child.process import turns
+
+
+@pytest.fixture
+def module(tmp_path):
+    def load(source, name="users_own"):
+        path = tmp_path / f"{name}.py"
+        path.write_text(textwrap.dedent(source), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        made = importlib.util.module_from_spec(spec)
+        made.turns = turns
+        spec.loader.exec_module(made)
+        return made
+
+    return load
+
+
+LOOP = """
+def train(epochs, start=0, data=3):
+    answers = []
+    for epoch in {iter}:
+        for batch in range(data):
+            if batch == data - 1:
+                answers.append(turns.another_turn())
+    return answers
+"""
+
+
+@pytest.mark.parametrize(
+    ("iterable", "answers"),
+    [
+        ("range(epochs)", [True, True, False]),
+        ("range(start, epochs)", [True, True, False]),
+        ("range(1, epochs + 1)", [True, True, False]),
+        ("range(0, 6, 2)", [True, True, False]),
+        ("range(epochs - 1, -1, -1)", [True, True, False]),
+        ("tqdm(range(epochs), desc='x')", [True, True, False]),
+        ("bar.tqdm(range(epochs))", [True, True, False]),
+        ("reversed(range(epochs))", [False] * 3),
+        ("sorted(range(epochs), reverse=True)", [False] * 3),
+        ("list(range(epochs))", [False] * 3),
+        ("iter(range(epochs))", [False] * 3),
+        ("[0, 1, 2]", [False] * 3),
+        ("range(int(epochs))", [True, True, False]),
+        ("range(len([0] * epochs))", [False] * 3),
+    ],
+)
+def test_another_turn_is_only_sure_where_the_end_can_be_worked_out(module, iterable, answers):
+    made = module(
+        "class bar:\n    tqdm = staticmethod(lambda x, **k: x)\ntqdm = bar.tqdm\n"
+        + LOOP.format(iter=iterable)
+    )
+    expected = answers
+    if iterable.startswith("range(epochs - 1"):  # `-1` is no plain literal: not sure
+        expected = [False] * 3
+    assert made.train(3) == expected
+
+
+def test_a_loop_around_the_function_counts_as_well(module):
+    made = module(
+        """
+        def epoch_of_training():
+            for batch in [1]:
+                return turns.another_turn()
+        def main(epochs):
+            answers = []
+            for epoch in range(epochs):
+                answers.append(epoch_of_training())
+            return answers
+        """
+    )
+    assert made.main(2) == [True, False]
+
+
+def test_without_a_loop_around_there_is_no_other_turn(module):
+    made = module(
+        """
+        def train():
+            for batch in [1, 2]:
+                answer = turns.another_turn()
+            return answer
+        """
+    )
+    assert made.train() is False
+
+
+def test_an_outer_while_loop_is_never_sure(module):
+    made = module(
+        """
+        def train():
+            while True:
+                for batch in [1]:
+                    return turns.another_turn()
+        """
+    )
+    assert made.train() is False
+
+
+def test_a_loop_around_a_call_is_found_with_or_without_the_trainings_own(module):
+    made = module(
+        """
+        def fit():
+            return turns.loop_around(own=False)
+        def main(data):
+            for epoch in range(2):
+                return fit()
+        def other(data):
+            for epoch in data:
+                return fit()
+        """
+    )
+    where, sure = made.main([1])
+    assert (where["function"], where["line"], sure) == ("main", 5, True)
+    where, sure = made.other([1])
+    assert (where["line"], sure) == (8, False)
+    assert made.fit() == (None, False)
+
+
+def test_how_often_a_line_is_reached_is_read_off_the_source(module):
+    made = module(
+        """
+        def validate():
+            return turns.every()
+        def train(interval, turn=0):
+            if turn % interval == 0 and turn >= 0:
+                return validate()
+        def other(interval, turn=0):
+            if turn % interval() == 0:
+                return validate()
+        """
+    )
+    assert made.train(250) == 250
+    assert made.other(lambda: 5) is None, "it would have to be called"
+    assert made.validate() is None
+
+
+def described(found):
+    """What was found of each loop but its place: turns, left, each."""
+    return [(one["turns"], one["left"], one["each"]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("header", "turns_of_it"),
+    [
+        ("for epoch in range(epochs):", 4),
+        ("for epoch in range(1, epochs + 1):", 4),
+        ("for epoch in tqdm(range(epochs), desc='epochs'):", 4),
+        ("for epoch in trange(2 * epochs):", 8),
+        ("for epoch, rate in enumerate(rates):", 3),
+        ("for rate in [0.1, 0.01]:", 2),
+        ("for start in range(0, len(rates) * 10, 4):", 8),
+        ("for start in range(len(rates) // 2):", 1),
+        ("for epoch in range(config['epochs']):", 5),
+        ("for epoch in range(epochs()):", None),
+        ("for epoch in generator():", None),
+        ("for epoch in data:", None),
+        ("while True:", None),
+    ],
+)
+def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it):
+    made = module(
+        f"""
+        class Data:
+            def __iter__(self):
+                return iter([0])
+            def __len__(self):
+                raise RuntimeError("this runs code of the script's")
+        def tqdm(values, **more):
+            return values
+        trange, generator, data = range, Data, Data()
+        def train(epochs, rates=(1, 2, 3), config={{"epochs": 5}}):
+            {header}
+                return turns.around()
+        """
+    )
+    if header.endswith("epochs()):"):
+        assert described(made.train(lambda: 4)) == [(None, None, None)]
+    else:
+        assert described(made.train(4)) == [(turns_of_it, None, None)]
+
+
+def test_loops_are_told_from_the_inner_to_the_outer_one_through_calls(module):
+    made = module(
+        """
+        def one_epoch(loader):
+            for batch in loader:
+                return turns.around()
+        def main():
+            for fold in range(3):
+                for epoch in range(7):
+                    return one_epoch(iter([1]))
+        """
+    )
+    found = made.main()
+    assert [one["turns"] for one in found] == [None, 7, 3]
+    assert [one["text"] for one in found][1:] == ["for epoch in range(7):", "for fold in range(3):"]
+    assert found[1]["function"] == "main"
+
+
+@pytest.mark.parametrize(
+    ("body", "left", "each"),
+    [
+        ("if step >= most:\n    break", 90, None),
+        ("if step > most:\n    return 0", 90, None),
+        ("if most <= step:\n    break", 90, None),
+        ("if step == most:\n    break", 90, None),
+        ("if most and step >= most:\n    break", 90, None),
+        ("if i >= most:\n    break", None, 100),
+        ("if i == 20:\n    break", None, 20),
+        ("if loss > most:\n    break", None, None),
+        ("if step < most:\n    break", None, None),
+        ("if step >= most:\n    print(step)", None, None),
+        ("if step >= other():\n    break", None, None),
+    ],
+)
+def test_a_counter_that_leaves_the_loop_is_followed_to_its_limit(module, body, left, each):
+    indented = textwrap.indent(body, " " * 8)
+    source = f"""
+def train(loader, most, seen, loss=0.5, other=int):
+    step = 10
+    for i, batch in enumerate(loader):
+        seen.append(turns.around())
+{indented}
+        step += 1
+"""
+    seen = []
+    module(source).train([1], 100, seen)
+    assert described(seen[0]) == [(1, left, each)]
+
+
+def test_a_list_that_the_loop_counts_through_is_as_long_as_it_is(module):
+    made = module(
+        "def f(files):\n    for i, file in enumerate(files):\n        return turns.around()\n"
+    )
+    assert described(made.f([1, 2])) == [(2, None, None)]
+
+
+def test_a_while_with_a_counter_turns_until_it_is_met(module):
+    made = module(
+        """
+        def train(steps, step=4):
+            while step < steps and not broken:
+                found = turns.around()
+                step += 2
+                return found
+        broken = False
+        """
+    )
+    assert described(made.train(10)) == [(None, 3, None)]

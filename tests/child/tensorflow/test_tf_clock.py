@@ -1,0 +1,119 @@
+"""A process waits for its own devices, not for those of other workers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from trainperf.child.tensorflow import clock as tf_clock  # noqa: E402
+
+REMOTE = "/job:localhost/replica:0/task:01/device:CPU:0"
+"""Begins like the own one, which is task 0."""
+
+
+def test_another_workers_devices_are_not_waited_for(monkeypatch):
+    own = tf.config.list_logical_devices("CPU")
+    visited = []
+    monkeypatch.setattr(tf_clock, "KIND", "CPU")
+    from tensorflow.python.eager import context
+
+    both = [*own, SimpleNamespace(name=REMOTE)]
+    monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind=None: both)
+    from tensorflow.python.framework import ops
+
+    device_of = ops.device
+    monkeypatch.setattr(ops, "device", lambda name: visited.append(name) or device_of(name))
+    tf_clock.TensorFlowClock(time.monotonic).wait()
+    assert visited == [one.name for one in own]
+
+
+def test_without_a_gpu_there_is_nothing_to_wait_for(monkeypatch):
+    from tensorflow.python.ops import gen_sync_ops
+
+    monkeypatch.setattr(gen_sync_ops, "SyncDevice", lambda: pytest.fail("nothing is queued"))
+    tf_clock.TensorFlowClock(time.monotonic).wait()
+
+
+@pytest.mark.parametrize("shape", [dict, tuple])
+def test_a_zip_is_the_users_own_dataset(shape):
+    from trainperf.child.tensorflow.batches import undistributed
+
+    one = tf.data.Dataset.range(3)
+    both = {"x": one, "y": one} if shape is dict else (one, one)
+    zipped = tf.data.Dataset.zip(both)
+    assert undistributed(zipped) is zipped
+
+
+WORKER = """\
+import json, os, sys, time
+os.environ["TF_CONFIG"] = json.dumps(
+    {"cluster": {"worker": WORKERS}, "task": {"type": "worker", "index": INDEX}}
+)
+import tensorflow as tf
+from trainperf.child.tensorflow import clock as tf_clock
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+assert len(tf.config.list_logical_devices("CPU")) == 2  # the other worker's as well
+tf_clock.KIND = "CPU"
+clock = tf_clock.TensorFlowClock(time.monotonic)
+assert (clock.asynchronous, clock.marks) == (True, False)
+with strategy.scope():
+    weights = tf.Variable(1.0)
+strategy.run(lambda: weights.assign_add(1.0))
+clock.wait()
+try:
+    tf.test.experimental.sync_devices()
+except tf.errors.InternalError:
+    print("visits remote devices")
+"""
+
+
+def test_a_worker_of_several_waits_for_its_own_devices_where_tensorflows_own_call_fails():
+    workers = [f"localhost:{port}" for port in free_ports(2)]
+    code = WORKER.replace("WORKERS", repr(workers))
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code.replace("INDEX", str(index))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for index in range(2)
+    ]  # fmt: skip
+    for one in running:
+        out, err = one.communicate(timeout=120)
+        assert one.returncode == 0, err[-2000:]
+        assert out == "visits remote devices\n"
+
+
+def free_ports(count: int) -> list[int]:
+    open_ = [socket.socket() for _ in range(count)]
+    for one in open_:
+        one.bind(("localhost", 0))
+    ports = [int(one.getsockname()[1]) for one in open_]
+    for one in open_:
+        one.close()
+    return ports
+
+
+def test_times_of_a_gpu_are_from_two_lengths_in_turn(monkeypatch):
+    """Without events a mark is the host's: what fills and drains the queue must cancel."""
+    monkeypatch.setattr(tf_clock, "KIND", "CPU")
+    tf.constant(1.0)  # the devices are set up
+    clock = tf_clock.TensorFlowClock(time.monotonic)
+    assert (clock.asynchronous, clock.marks) == (True, False)
+    assert clock.mark().queued is None
+    assert "two lengths" in clock.name
+
+
+def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch):
+    from tensorflow.python.eager import context
+
+    monkeypatch.setattr(context.context(), "_initialized", False)
+    monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind: pytest.fail(kind))
+    assert not tf_clock.TensorFlowClock(time.monotonic).asynchronous

@@ -1,0 +1,311 @@
+"""Traces become operators, kernels and gaps: by events that look like Kineto's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from trainperf.child.torch.step.operator_times import (
+    ENGINE,
+    OPERATORS,
+    PASS,
+    TENSOR_CORES,
+    OperatorTimes,
+    is_fusable,
+)
+
+US = 1000
+
+
+@dataclass
+class Seen:
+    """As much of Kineto's event as is read; times in microseconds."""
+
+    label: str
+    at: int
+    long: int
+    kind: str = "cpu_op"
+    number: int = 0
+    by: int = 0
+    thread: int = 1
+    device: int = 0
+
+    def name(self) -> str:
+        return self.label
+
+    def start_ns(self) -> int:
+        return self.at * US
+
+    def duration_ns(self) -> int:
+        return self.long * US
+
+    def activity_type(self) -> str:
+        return self.kind
+
+    def device_type(self) -> str:
+        on_gpu = self.kind in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+        return "DeviceType.CUDA" if on_gpu else "DeviceType.CPU"
+
+    def correlation_id(self) -> int:
+        return self.number
+
+    def linked_correlation_id(self) -> int:
+        return self.by
+
+    def device_index(self) -> int:
+        return self.device
+
+    def start_thread_id(self) -> int:
+        return self.thread
+
+    def is_async(self) -> bool:
+        return self.label == "async"
+
+
+class Older(Seen):
+    """From a version whose events do not say what kind they are."""
+
+    activity_type = None  # type: ignore[assignment]
+
+    def is_user_annotation(self) -> bool:
+        return self.kind.endswith("annotation")
+
+
+def a_pass(at: int, long: int = 1000) -> Seen:
+    return Seen(PASS, at, long, "user_annotation")
+
+
+def named(event: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Calls and microseconds of the operators, by name."""
+    return {
+        one["name"]: (one["calls"], round(one["seconds"] * 1e6, 6)) for one in event["operators"]
+    }
+
+
+GEMM = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn"
+
+
+# ----------------------------------------------------------------- on a CPU
+
+
+def test_an_operator_has_its_own_time_without_that_of_those_it_calls():
+    events = [
+        a_pass(0),
+        Seen("aten::linear", 100, 300),
+        Seen("aten::t", 110, 20),
+        Seen("aten::addmm", 150, 240),
+        Seen("aten::addmm", 500, 100),
+    ]
+    event = OperatorTimes(events, "cpu").event()
+    assert named(event) == {
+        "aten::addmm": (2, 340),
+        "aten::linear": (1, 40),
+        "aten::t": (1, 20),
+    }
+    assert event["kernels"] == 3
+    assert event["seconds"] == pytest.approx(0.001)
+    assert event["gap_s"] is None
+    assert event["tensor_core_s"] is None
+
+
+def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_libraries():
+    events = [
+        a_pass(0),
+        *(Seen("aten::addmm", 10, 40), Seen("aten::mul", 100, 30), Seen("mine::scan", 200, 500)),
+        *(Seen("MulBackward0", 710, 20), Seen("torch::autograd::AccumulateGrad", 800, 5)),
+        *(Seen(f"aten::op{number}", 900 + number, 1) for number in range(OPERATORS)),
+    ]
+    assert OperatorTimes(events, "cpu").event()["fusable_s"] == pytest.approx(
+        (50 + OPERATORS) * 1e-6
+    )
+
+
+def test_what_the_engine_does_around_a_node_belongs_to_the_node():
+    events = [a_pass(0), Seen(f"{ENGINE}MmBackward0", 10, 50), Seen("MmBackward0", 20, 30)]
+    assert named(OperatorTimes(events, "cpu").event()) == {"MmBackward0": (1, 50)}
+
+
+def test_threads_do_not_nest_in_each_other():
+    events = [a_pass(0), Seen("a", 10, 100), Seen("b", 20, 50, thread=2)]
+    assert named(OperatorTimes(events, "cpu").event()) == {"a": (1, 100), "b": (1, 50)}
+
+
+def test_an_operator_that_begins_where_another_ends_is_not_called_by_it():
+    events = [a_pass(0), Seen("a", 10, 10), Seen("b", 20, 10)]
+    assert OperatorTimes(events, "cpu").event()["kernels"] == 2
+
+
+def test_passes_are_averaged_and_those_left_out_are_not_read():
+    events = [
+        *(a_pass(0), Seen("first", 10, 900)),
+        *(a_pass(2000), Seen("a", 2010, 100)),
+        *(a_pass(4000), Seen("a", 4010, 300), Seen("between", 5500, 50)),
+    ]
+    event = OperatorTimes(reversed(events), "cpu", leave_out=1).event()
+    assert event["passes"] == 2
+    assert named(event) == {"a": (1, 200)}
+
+
+def test_what_is_no_operator_has_no_row():
+    events = [
+        a_pass(0),
+        Seen("a", 10, 10),
+        Seen("async", 30, 500),
+        Seen("[user] region", 5, 900, "user_annotation"),
+        Seen("cudaLaunchKernel", 12, 2, "cuda_runtime", by=7),
+    ]
+    assert named(OperatorTimes(events, "cpu").event()) == {"a": (1, 10)}
+
+
+def test_the_operators_without_a_name_of_their_own_are_summed():
+    events = [a_pass(0), *(Seen(f"op{at}", 10 * at, at) for at in range(1, OPERATORS + 3))]
+    event = OperatorTimes(events, "cpu").event()
+    assert len(event["operators"]) == OPERATORS
+    assert event["others_s"] == pytest.approx((1 + 2) * 1e-6)
+
+
+# ----------------------------------------------------------------- on a GPU
+
+
+def gpu(kind: type[Seen] = Seen) -> list[Seen]:
+    """Two passes; in each two operators start three kernels and a copy, with gaps of 30 µs."""
+    made: list[Seen] = []
+    for first in (0, 2000):
+        made += [
+            kind(PASS, first, 1000, "user_annotation", number=first + 1),
+            kind("aten::mm", first + 10, 20, number=first + 2),
+            kind("cudaLaunchKernel", first + 12, 5, "cuda_runtime", by=first + 2),
+            kind("aten::add_", first + 40, 20, number=first + 3),
+            kind("region", first, 900, "gpu_user_annotation"),
+            kind(GEMM, first + 100, 100, "kernel", by=first + 2),
+            kind("splitKreduce_kernel", first + 210, 20, "kernel", by=first + 2),
+            kind("Memcpy HtoD (Pinned -> Device)", first + 220, 30, "gpu_memcpy", by=first + 3),
+            kind("elementwise_kernel", first + 270, 50, "kernel", by=first + 3),
+        ]
+    return made
+
+
+@pytest.mark.parametrize("kind", [Seen, Older])
+def test_an_operator_on_a_gpu_has_the_time_of_what_it_started(kind):
+    event = OperatorTimes(gpu(kind), "cuda").event()
+    assert named(event) == {"aten::mm": (1, 120), "aten::add_": (1, 80)}
+    assert event["kernels"] == 3
+
+
+def test_the_gaps_are_where_nothing_runs_between_first_and_last_kernel_of_a_pass():
+    event = OperatorTimes(gpu(), "cuda").event()
+    assert event["gap_s"] == pytest.approx((10 + 20) * 1e-6)  # not from one pass to the next
+
+
+def test_the_time_that_compiling_may_save_is_that_of_kernels_beside_the_products():
+    """Neither the copy of the same operator, nor a kernel that no operator started."""
+    events = [*gpu(), Seen("triton_poi_fused_add_0", 400, 70, "kernel")]
+    assert OperatorTimes(events, "cuda").event()["fusable_s"] == pytest.approx(50e-6)
+
+
+def test_kernels_that_overlap_leave_no_gap():
+    kernels = [Seen("a", 100, 200, "kernel"), Seen("b", 150, 20, "kernel")]
+    kernels += [Seen("c", 290, 50, "kernel")]
+    assert OperatorTimes([a_pass(0), *kernels], "cuda").event()["gap_s"] == 0.0
+
+
+def test_gpus_that_take_turns_are_told_from_gpus_that_work_at_once():
+    def on(*spans):
+        kernels = [Seen("k", at, long, "kernel", device=device) for device, at, long in spans]
+        event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
+        return [round(each * 1e6) for each in (*event["device_s"], event["together_s"])]
+
+    assert on((0, 100, 50)) == [50, 0]
+    assert on((0, 100, 50), (0, 120, 50)) == [70, 0]  # two streams of one GPU
+    assert on((0, 100, 50), (1, 150, 30), (0, 200, 10)) == [60, 30, 0]
+    assert on((0, 100, 50), (1, 130, 50)) == [50, 50, 20]
+    nothing = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
+    assert (nothing["device_s"], nothing["together_s"]) == ([], 0.0)
+
+
+def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():
+    assert OperatorTimes(gpu(), "cuda").event()["tensor_core_s"] == pytest.approx(100e-6)
+
+
+def test_a_kernel_that_no_operator_started_stands_under_its_own_name():
+    kernels = [Seen("mine" * 100, 100, 20, "kernel"), Seen("mine" * 100, 140, 20, "kernel")]
+    event = OperatorTimes([a_pass(0), *kernels], "cuda").event()
+    [(name, found)] = named(event).items()
+    assert name == ("mine" * 100)[:120]
+    assert found == (2, 40)
+
+
+def test_a_pass_without_any_kernel_has_no_gap():
+    event = OperatorTimes([a_pass(0), Seen("a", 1, 2, number=5)], "cuda").event()
+    assert (event["gap_s"], event["kernels"], event["operators"]) == (0.0, 0, [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::native_layer_norm", "aten::gelu", "aten::_softmax", "aten::copy_", "aten::sum"),
+        *("aten::cudnn_batch_norm", "aten::native_dropout", "aten::max_pool2d_with_indices"),
+        "GeluBackward0",
+    ],
+)
+def test_these_operators_can_be_put_together(name):
+    assert is_fusable(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::mm", "aten::addmm", "aten::bmm", "aten::cudnn_convolution", "aten::_scaled_mm"),
+        *("aten::_flash_attention_forward", "aten::_cudnn_rnn", "aten::embedding_dense_backward"),
+        *("aten::index_select", "aten::sort", "flash_attn::_flash_attn_forward", "MmBackward0"),
+        "c10d::allreduce_",
+    ],
+)
+def test_these_operators_are_left_to_their_libraries(name):
+    assert not is_fusable(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ampere_sgemm_128x64_tn",
+        "volta_scudnn_128x64_relu_interior_nn_v1",
+        "cutlass_80_simt_sgemm_128x64_8x5_nn_align1",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_execute_kernel__5x_cublas",
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>",
+        "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>",
+        "void at::native::summary_kernel<tensor_iterator>",
+        "flash_bwd_dot_do_o_kernel",
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm50",
+        "triton_poi_fused_gelu_0",
+        "splitKreduce_kernel",
+    ],
+)
+def test_these_kernels_are_not_said_to_use_tensor_cores(name):
+    assert not TENSOR_CORES.search(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        GEMM,
+        "volta_h884gemm_256x64_ldg8_nn",
+        "turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_interior_nhwc_nn_v1",
+        "ampere_s1688tf32gemm_128x128_tn",
+        "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_16x6_nn_align4>",
+        "void cutlass::Kernel2<cutlass_75_wmma_tensorop_f16_s161616gemm_f16_16x16_32x2_nn_align2>",
+        "sm80_xmma_fprop_implicit_gemm_bf16bf16_stage4_g1_tensor16x8x16_execute_kernel__5x_cudnn",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x128x64_warpgroupsize1x1x1_execute",
+        "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NNT",
+        "void cutlass::device_kernel<cute::SM90::GMMA::MMA_64x128x16_F32BF16BF16_SS>",
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128",
+        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64>>",
+        "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<traits>",
+        "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)",
+        "void RNN_blockPersist_fp_LSTM_HMMA<__half>",
+    ],
+)
+def test_these_kernels_are_said_to_use_tensor_cores(name):
+    assert TENSOR_CORES.search(name)

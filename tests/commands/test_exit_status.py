@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+
+from reporters.samples import INPUT_BOUND as SAMPLE
+from trainperf.commands.exit_status import exit_status
+from trainperf.model import Ending, Outcome, Stack, Trial
+from trainperf.settings import Settings
+
+INPUT_BOUND = replace(SAMPLE, trials=(), stack=None)
+MAP, CACHE = (finding.id for finding in INPUT_BOUND.findings)  # bounds 3.2 and 3.1
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        (Ending.MEASURED, 0),
+        (Ending.FINISHED, 0),
+        (Ending.OUT_OF_BUDGET, 0),
+        (Ending.FAILED, 3),
+        (Ending.SIGNALLED, 3),
+        (Ending.STALLED, 3),
+        (Ending.INTERRUPTED, 130),
+    ],
+)
+def test_the_exit_status_tells_how_the_run_ended(ending, status):
+    assert exit_status(replace(INPUT_BOUND, ending=ending), Settings()) == status
+
+
+def test_a_run_without_a_loop_or_without_a_step_ends_with_2():
+    assert exit_status(replace(INPUT_BOUND, loop=None), Settings()) == 2
+    nothing = replace(INPUT_BOUND.times, real_s=None)
+    assert exit_status(replace(INPUT_BOUND, times=nothing), Settings()) == 2
+    failed = replace(INPUT_BOUND, loop=None, ending=Ending.FAILED)
+    assert exit_status(failed, Settings()) == 3
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "status"), [("none", 0), ("any", 1), (1.2, 1), (3.2, 1), (3.3, 0)]
+)
+def test_fail_on_looks_at_the_findings(fail_on, status):
+    assert exit_status(INPUT_BOUND, Settings(fail_on=fail_on)) == status
+
+
+def test_fail_on_any_is_content_without_findings():
+    assert exit_status(replace(INPUT_BOUND, findings=()), Settings(fail_on="any")) == 0
+
+
+def trial(fix, outcome, speedup=None):
+    return Trial(fix, outcome, "", speedup=speedup, kept=outcome is Outcome.KEPT)
+
+
+def failing(fail_on, *trials, stack=None):
+    made = None
+    if stack is not None:
+        made = Stack((MAP, CACHE), stack, stack, stack, 9, 99, None, 0.1, 0.1)
+    tried = replace(INPUT_BOUND, trials=trials, stack=made)
+    return exit_status(tried, Settings(fail_on=fail_on)) == 1
+
+
+def test_a_measured_speed_up_counts_and_not_the_bound():
+    kept = trial(MAP, Outcome.KEPT, 1.5), trial(CACHE, Outcome.KEPT, 1.4)
+    assert failing(1.5, *kept)
+    assert not failing(1.6, *kept)
+    assert failing(2.0, *kept, stack=2.1)
+    assert not failing(2.2, *kept, stack=2.1)
+
+
+def test_what_was_tried_without_effect_does_not_count():
+    nothing = trial(MAP, Outcome.NO_EFFECT, 1.01), trial(CACHE, Outcome.SLOWER, 0.8)
+    assert not failing(1.0, *nothing)
+    assert not failing("any", *nothing)
+    assert failing("any", nothing[0])
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_TRIED, Outcome.FAILED])
+def test_what_was_not_measured_counts_with_its_bound(outcome):
+    others = trial(CACHE, Outcome.NO_EFFECT), trial(MAP, outcome)
+    assert failing(3.2, *others)
+    assert not failing(3.3, *others)

@@ -1,0 +1,97 @@
+"""Collate functions that are written around a loader's own cut what they should."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from rewriting import result, script_of
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.torch_padding import GLOBAL, TOKENS, TorchPadding
+from trainperf.model import Equivalence, PaddedPlace
+
+torch = pytest.importorskip("torch")
+
+LOADER = """\
+import torch
+
+{collate}
+loader = ▸torch.utils.data.DataLoader(data, batch_size=3{given})◂
+"""
+
+
+def batches(data: list[Any], place: PaddedPlace, collate: str = "", given: str = "") -> list[Any]:
+    script, sites = script_of(LOADER.format(collate=collate, given=given))
+    cut_to_longest(script, sites[0], asdict(place))
+    text = result(script)
+    assert text is not None
+    names: dict[str, Any] = {"data": data}
+    exec(compile(text, "train.py", "exec"), names)
+    return list(names["loader"])
+
+
+def row(*tokens: int, pad: int = 0, steps: int = 10) -> Any:
+    return torch.tensor([*tokens, *[pad] * (steps - len(tokens))])
+
+
+def test_tuples_are_cut_where_they_go_along() -> None:
+    data = [(row(1, 2, 3), 0, row(1)), (row(4), 1, row(1)), (row(5, 0, 6, 7), 1, row(1))]
+    (batch,) = batches(data, PaddedPlace("list", 0, (0, 2)))
+
+    assert batch[0].tolist() == [[1, 2, 3, 0], [4, 0, 0, 0], [5, 0, 6, 7]]
+    assert [tuple(each.shape) for each in batch] == [(3, 4), (3,), (3, 4)]
+    assert batch[0].is_contiguous()
+
+
+def test_dictionaries_and_other_paddings_are_cut() -> None:
+    data = [{"ids": row(0, 2, pad=9), "label": 1}, {"ids": row(3, pad=9), "label": 0}]
+    (batch,) = batches(data, PaddedPlace("dict", "ids", ("ids",), value=9))
+
+    assert batch["ids"].tolist() == [[0, 2], [3, 9]]
+    assert batch["label"].tolist() == [1, 0]
+
+
+def test_features_are_cut_behind_the_last_that_is_not_zero() -> None:
+    clip = torch.zeros(10, 2)
+    clip[:4, 1] = 1.0
+    (batch,) = batches([clip, torch.zeros(10, 2)], PaddedPlace("tensor", 0, (0,), features=True))
+
+    assert tuple(batch.shape) == (2, 4, 2)
+
+
+def test_a_batch_of_nothing_but_padding_keeps_a_step() -> None:
+    (batch,) = batches([row(), row()], PaddedPlace("tensor", 0, (0,)))
+
+    assert tuple(batch.shape) == (2, 1)
+
+
+def test_the_users_collate_function_goes_on() -> None:
+    collate = "def own(samples):\n    return torch.stack(samples) + 1, len(samples)\n"
+    place = PaddedPlace("tuple", 0, (0,), value=1)
+    (batch,) = batches([row(4, 5), row(6)], place, collate, ", collate_fn=own")
+
+    assert isinstance(batch, tuple)
+    assert (batch[0].tolist(), batch[1]) == ([[5, 6], [7, 1]], 2)
+
+
+@pytest.mark.parametrize("collate", ["to_longest = 3\n", "def to_longest(x):\n    return x\n"])
+def test_a_file_that_has_the_name_is_left_alone(collate: str) -> None:
+    with pytest.raises(CannotRewrite):
+        batches([], TOKENS, collate)
+
+
+def test_what_a_model_reads_of_the_padding_changes_the_experiment() -> None:
+    def equivalence(masked: bool | None) -> Equivalence:
+        padding = replace(GLOBAL, place=TOKENS, masked=masked)
+        finding = TorchPadding().detect(torch_evidence(padding=padding))
+        assert finding is not None
+        assert finding.rewritable
+        return finding.equivalence
+
+    assert equivalence(True) is Equivalence.NUMERICS
+    assert equivalence(False) is Equivalence.SEMANTICS
+    assert equivalence(None) is Equivalence.SEMANTICS

@@ -1,0 +1,244 @@
+"""Edited datasets give the items that they gave before, and make each of them once."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rewriting import result, script_of
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.cases import GIB, machine, stage
+from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
+from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
+from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
+from trainperf.fixes.dataloader.examples.keeping import MEMORY, PART
+from trainperf.model import Loop
+
+DATASET = """\
+import random
+import numpy as np
+
+made = []
+
+
+class Rows:
+    def __init__(self, count):
+        self.rows = list(range(count))
+        self.scale = 2
+
+    ▸def __getitem__(self, index):◂
+{body}
+"""
+
+WHOLE = """\
+        made.append(index)
+        return np.full(3, self.rows[index] * self.scale)
+"""
+
+RANDOM = """\
+        row = self.rows[index]
+        values = self.load(row)
+        if random.random() < 0.5:
+            values += 100
+        return values
+
+    def load(self, row):
+        made.append(row)
+        return np.full(3, row * self.scale)
+"""
+
+
+def edited(body: str, data: dict[str, Any], source: str = DATASET) -> str:
+    script, sites = script_of(source.replace("{body}", body.rstrip("\n")))
+    keep_items(script, sites[0], data)
+    text = result(script)
+    assert text is not None
+    return text
+
+
+def rows(text: str, count: int = 4) -> tuple[Any, list[int]]:
+    names: dict[str, Any] = {}
+    exec(compile(text, "train.py", "exec"), names)
+    return names["Rows"](count), names["made"]
+
+
+def plain(body: str) -> str:
+    return DATASET.replace("{body}", body).replace("▸", "").replace("◂", "")
+
+
+def two_epochs(dataset: Any) -> list[list[float]]:
+    random.seed(3)
+    return [dataset[index].tolist() for _ in range(2) for index in range(4)]
+
+
+@pytest.mark.parametrize("store", ["memory", "files"])
+@pytest.mark.parametrize(("body", "data"), [(WHOLE, MEMORY), (RANDOM, PART)])
+def test_items_are_those_of_before_and_made_once(
+    body: str, data: dict[str, Any], store: str
+) -> None:
+    before, _ = rows(plain(body))
+    after, made = rows(edited(body, {**data, "store": store}))
+
+    assert two_epochs(after) == two_epochs(before)
+    assert made == [0, 1, 2, 3]
+
+
+def test_what_collates_may_write_into_its_items() -> None:
+    dataset, made = rows(edited(WHOLE, {**MEMORY, "copied": True}))
+    dataset[2][:] = 0
+
+    assert dataset[2].tolist() == [4, 4, 4]
+    assert made == [2]
+
+
+def test_two_datasets_of_a_class_keep_their_own_items() -> None:
+    text = edited(WHOLE, {**MEMORY, "store": "files"})
+    names: dict[str, Any] = {}
+    exec(compile(text, "train.py", "exec"), names)
+    first, second = names["Rows"](2), names["Rows"](3)
+    second.scale = 5
+
+    assert (first[1].tolist(), second[1].tolist()) == ([2, 2, 2], [5, 5, 5])
+
+
+def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
+    import numpy as np
+
+    dataset, made = rows(
+        edited("        made.append(index)\n        return self.rows[index]\n", MEMORY)
+    )
+    assert [dataset[np.int64(1)], dataset[1], dataset[1:3], dataset[1:3]] == [1, 1, [1, 2], [1, 2]]
+    assert made == [1, slice(1, 3), slice(1, 3)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # random from the first statement on, in a function of the file as well
+        """\
+        start = random.randrange(3)
+        return self.rows[index] + start
+""",
+        """\
+        value = self.load(index)
+        return value
+
+    def load(self, index):
+        return np.random.rand(3) + index
+""",
+        # an object of the dataset that may do anything
+        """\
+        value = self.transform(self.rows[index])
+        return value
+""",
+        # nothing that costs comes ahead of it
+        """\
+        row = self.rows[index]
+        return row + random.random()
+""",
+        # it keeps count
+        """\
+        self.seen = list(self.rows)
+        return self.seen + [random.random()]
+""",
+        # a way out of it
+        """\
+        if index > 2:
+            return open('a').read()
+        return random.random()
+""",
+        # bound on one way only
+        """\
+        if index > 2:
+            text = open('a').read()
+        return random.random() if index < 3 else text
+""",
+    ],
+)
+def test_what_may_be_random_is_left_alone(body: str) -> None:
+    with pytest.raises(CannotRewrite, match="nothing costly"):
+        edited(body, PART)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "data = Rows(4)\ndata.scale = 3\n",
+        "data = Rows(4)\ndata.rows.append(5)\n",
+        "data = Rows(4)\ndata.rows[0] = 5\n",
+        "class More(Rows):\n    def grow(self):\n        self.rows += [1]\n",
+    ],
+)
+def test_a_dataset_that_changes_is_left_alone(later: str) -> None:
+    with pytest.raises(CannotRewrite, match="changes after"):
+        edited(WHOLE, MEMORY, DATASET + later)
+
+
+def test_what_the_constructor_fills_by_a_method_is_no_change() -> None:
+    text = DATASET.replace("        self.scale = 2\n", "        self.fill()\n")
+    filled = "        made.append(index)\n        return self.rows[index] * self.scale\n\n"
+    filled += "    def fill(self):\n        self.scale = 2\n"
+
+    assert "@made_once" in edited(filled, MEMORY, text)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Rows:\n    ▸def __getitem__(self, index, more=None):◂\n{body}\n",
+        "class Rows:\n    __slots__ = ('rows',)\n\n    ▸def __getitem__(self, index):◂\n{body}\n",
+        "class Rows:\n    @logged\n    ▸def __getitem__(self, index):◂\n{body}\n",
+        "if x:\n  class Rows:\n    ▸def __getitem__(self, index):◂\n{body}\n",
+        "made_once = 1\n\n\nclass Rows:\n    ▸def __getitem__(self, index):◂\n{body}\n",
+    ],
+)
+def test_other_forms_are_left_alone(source: str) -> None:
+    with pytest.raises(CannotRewrite):
+        edited("        return self.rows[index]\n", MEMORY, source)
+
+
+def of_items(each: int, count: int, **fields: Any) -> Any:
+    fields.setdefault("loop", Loop("iterator", input_kind="DataLoader"))
+    stages = (stage("dataset item", 0.07, element_bytes=each, cardinality=count),)
+    return starved(fields.pop("loader", REPEATS), stages=stages, **fields)
+
+
+REPEATS = replace(LOADER, repeats=True)
+FREE = {"temporary_free": 100 * GIB}
+
+
+def test_items_are_kept_in_memory_where_they_fit_and_the_process_makes_them_itself() -> None:
+    assert keepable(of_items(100_000, 10_000))["store"] == "memory"
+    assert keepable(of_items(100_000, 10_000))["whole"]
+    assert (
+        keepable(of_items(100_000, 10_000, machine=machine(available=GIB), facts=FREE))["store"]
+        == "files"
+    )
+    workers = replace(WITH_WORKERS, repeats=True)
+    assert keepable(of_items(100_000, 10_000, loader=workers, facts=FREE))["store"] == "files"
+
+
+def test_items_are_not_kept_where_that_is_of_no_use_or_does_not_fit() -> None:
+    once = Loop("iterator", input_kind="DataLoader", epochs=1)
+    cases = [
+        of_items(100_000, 1_000_000),  # neither memory nor a disk
+        of_items(100_000, 10_000_000, facts=FREE),
+        of_items(100_000, 10_000, loop=once),
+        of_items(100_000, -1),  # endless
+        of_items(100_000, 10_000, loader=replace(REPEATS, item=None)),
+        of_items(100_000, 10_000, loader=replace(REPEATS, iterable=True)),
+        of_items(
+            100_000, 10_000, loader=replace(REPEATS, item=replace(ITEM_SITE, function="__iter__"))
+        ),
+        starved(REPEATS),  # nobody knows how large they are
+    ]
+    assert [keepable(case) for case in cases] == [{}] * len(cases)
+
+
+def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:
+    half = machine(available=4 * GIB)
+    assert keepable(of_items(100_000, 10_000, machine=half))
+    assert not keepable(of_items(100_000, 10_000, machine=half, loader=LOADER))

@@ -1,0 +1,195 @@
+"""Arguments set where a run had them from: the edited source is run, and its calls compared."""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import sys
+
+import pytest
+
+from argument_cases import BY_FUNCTION, HEAD, IN_THE_CALL, LEFT_ALONE, ONE, OPTIONS
+from rewriting import project_of, site_in
+from trainperf.errors import CannotRewrite
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+
+LOADERS = """\
+CALLS = []
+
+
+class DataLoader:
+    def __init__(self, dataset, batch_size=1, shuffle=False, num_workers=0, pin_memory=False,
+                 persistent_workers=False, prefetch_factor=None, drop_last=False):
+        CALLS.append({name: value for name, value in locals().items() if name != "self"})
+"""
+DEFAULTS = {"num_workers": 0, "pin_memory": False, "persistent_workers": False}
+
+
+def files_of(text):
+    """Return the files of a case: train.py, and those that begin at `# ---- name`."""
+    first, *others = text.split("# ---- ")
+    files = {"train.py": first}
+    for other in others:
+        name, _, source = other.partition("\n")
+        files[name] = source
+    if "DataLoader(" in first and "import DataLoader" not in first:
+        files["train.py"] = HEAD + first
+    return files
+
+
+def calls_of(folder, files, command=()):
+    """Run train.py among its files; return what its loaders were given."""
+    for name, text in {**files, "loaders.py": LOADERS}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text.replace("▸", "").replace("◂", ""))
+    before, argv = set(sys.modules), sys.argv
+    sys.path.insert(0, str(folder))
+    sys.argv = ["train.py", *command]
+    sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
+    try:
+        runpy.run_path(str(folder / "train.py"), run_name="__main__")
+        return sys.modules["loaders"].CALLS
+    finally:
+        sys.path.remove(str(folder))
+        sys.argv = argv
+        sys.dont_write_bytecode = kept
+        for name in set(sys.modules) - before:
+            if str(folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                del sys.modules[name]
+
+
+def edited(files, seen, wanted=None):
+    """Return the files with the argument of the marked call set."""
+    script, plain = project_of(files), site_in(files)
+    set_argument(script, plain, wanted or Wanted("num_workers", "2", 5), seen)
+    return {name.removeprefix("/project/"): text for name, text in script.sources().items()}
+
+
+def seen_of(calls, command=()):
+    (train,) = [each for each in calls if each["dataset"] == "train"]
+    given = tuple(word.partition("=")[0] for word in command if word.startswith("-"))
+    return Seen({name: train[name] for name in DEFAULTS}, given, ("train.py",), DEFAULTS)
+
+
+@pytest.mark.parametrize("case", ONE)
+def test_the_one_place_that_was_live_is_edited(case, tmp_path):
+    text, expected = ONE[case]
+    files = files_of(text)
+    before = calls_of(tmp_path / "before", files)
+    after = edited(files, seen_of(before))
+    assert len(after) == 1
+    (text,) = after.values()
+    assert expected in text
+    calls = calls_of(tmp_path / "after", {**files, **after})
+
+    others = [name for name in before[0] if name != "num_workers"]
+    assert [[e[n] for n in others] for e in calls] == [[e[n] for n in others] for e in before]
+    assert {each["num_workers"] for each in calls if each["dataset"] == "train"} == {2}
+
+
+def test_a_number_that_two_callers_write_out_changes_for_both(tmp_path):
+    files = {
+        "train.py": "from data import get_loader\nget_loader('train', 4, 0)\n"
+        "get_loader('test', 8, 0)\n",
+        "data.py": BY_FUNCTION,
+    }
+    after = edited(files, seen_of(calls_of(tmp_path / "before", files)))
+    calls = calls_of(tmp_path / "after", {**files, **after})
+    assert list(after) == ["train.py"]
+    assert [each["num_workers"] for each in calls] == [2, 2]
+
+
+@pytest.mark.parametrize("case", IN_THE_CALL)
+def test_where_the_place_is_not_sure_the_call_itself_overrules(case, tmp_path):
+    files = files_of(IN_THE_CALL[case])
+    after = edited(files, seen_of(calls_of(tmp_path / "before", files)))
+    before, lines = files["train.py"].splitlines(), after["train.py"].splitlines()
+    differ = [
+        one
+        for one, other in zip(lines, before, strict=True)
+        if one != other.replace("▸", "").replace("◂", "")
+    ]
+    assert len(differ) == 1
+    assert "DataLoader('train'" in differ[0]
+    calls = calls_of(tmp_path / "after", after)
+    assert [each["num_workers"] for each in calls] == [2]
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_what_no_source_holds_is_left_alone_with_the_reason(case):
+    text, reason = LEFT_ALONE[case]
+    seen = Seen({"num_workers": 0}, (), ("train.py",), DEFAULTS)
+    with pytest.raises(CannotRewrite, match=reason):
+        edited({"train.py": HEAD + text}, seen)
+
+
+def test_a_flag_becomes_one_that_is_on_and_may_be_turned_off(tmp_path):
+    files = {
+        "train.py": f"{HEAD}{OPTIONS}args = p.parse_args()\n▸DataLoader('train', "
+        "num_workers=args.workers, persistent_workers=args.persistent_workers)◂\n"
+    }
+    command = ["--workers", "2"]
+    seen = seen_of(calls_of(tmp_path / "before", files, command), command)
+    wanted = Wanted("persistent_workers", "True", None, "num_workers", "False")
+    after = edited(files, seen, wanted)
+    assert "action=argparse.BooleanOptionalAction, default=True)" in after["train.py"]
+    (on,) = calls_of(tmp_path / "on", after, command)
+    (off,) = calls_of(tmp_path / "off", after, [*command, "--no-persistent-workers"])
+    assert (on["persistent_workers"], off["persistent_workers"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("how = dict(num_workers=2)", "how = dict(num_workers=2, persistent_workers=True)"),
+        ("n = 2\nhow = {'num_workers': n}", "'num_workers': n, 'persistent_workers': n > 0}"),
+        ("import os\nhow = dict(num_workers=max(1, 2))", "max(1, 2), persistent_workers=True)"),
+        ("how = {'num_workers': 2} if 1 else {}", "{'num_workers': 2, 'persistent_workers': True}"),
+        ("c = {'num_workers': 2}\nhow = {'shuffle': True, **c}", "2, 'persistent_workers': True}"),
+    ],
+)
+def test_what_needs_workers_is_put_beside_them(how, expected, tmp_path):
+    files = {"train.py": f"{HEAD}{how}\n▸DataLoader('train', **how)◂\n"}
+    wanted = Wanted("persistent_workers", "True", None, "num_workers", "False")
+    after = edited(files, seen_of(calls_of(tmp_path / "before", files)), wanted)
+    assert expected in after["train.py"]
+    (call,) = calls_of(tmp_path / "after", after)
+    assert call["persistent_workers"] is True
+
+
+def test_two_arguments_come_into_one_dictionary(tmp_path):
+    files = {"train.py": f"{HEAD}how = {{}}\n▸DataLoader('train', **how)◂\n"}
+    seen = Seen(DEFAULTS, (), ("train.py",), DEFAULTS)
+    script, site = project_of(files), site_in(files)
+    set_argument(script, site, Wanted("num_workers", "2", 5), seen)
+    set_argument(script, site, Wanted("pin_memory", "True", 7), seen)
+    text = script.sources()["/project/train.py"]
+    assert "how = {'num_workers': 2, 'pin_memory': True}\n" in text
+
+
+def test_a_choice_of_two_that_become_the_same_is_one_no_more():
+    text = "extra = dict(fused=True) if use_fused else dict()\no = ▸AdamW(groups, **extra)◂\n"
+    seen = Seen({"fused": None}, defaults={"fused": None})
+    after = edited({"train.py": text}, seen, Wanted("fused", "True"))
+    assert after["train.py"].startswith("extra = dict(fused=True)\n")
+    text = "n = 2 if fast else 0\n▸DataLoader(x, num_workers=n)◂\n"
+    after = edited({"train.py": text}, Seen({"num_workers": 0}))
+    assert after["train.py"].startswith("n = 2\n")
+
+
+def test_a_number_worked_out_from_itself_is_followed_where_it_stayed_what_it_was():
+    """As ImageNet's example shares workers out among the ranks of a machine."""
+    text = f"{OPTIONS}args = p.parse_args()\nif args.distributed:\n    args.workers = int("
+    text += "args.workers / ranks)\n▸DataLoader(x, num_workers=args.workers)◂\n"
+    files = {"train.py": text.replace("type=int, default=0", "type=int, default=4")}
+    assert "default=2)" in edited(files, Seen({"num_workers": 4}))["train.py"]
+    with contextlib.suppress(CannotRewrite):  # 0 is 0 however many share it
+        assert "default=0)" in edited({"train.py": text}, Seen({"num_workers": 0}))["train.py"]
+
+
+@pytest.mark.parametrize("given", [("--workers",), ("-j4",), ("@",)])
+def test_what_the_command_gives_is_changed_there(given):
+    text = f"{HEAD}{OPTIONS}args = p.parse_args()\nhow = dict(num_workers=args.workers)\n"
+    files = {"train.py": text + "▸DataLoader('train', **how)◂\n"}
+    with pytest.raises(CannotRewrite, match="--workers sets num_workers: change it in the command"):
+        edited(files, Seen({"num_workers": 0}, given, ("train.py",), DEFAULTS))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainperf.fixes.torch_step.attention._scope import last_name
 from trainperf.source.statements import dotted
 
-MODULES = ("torch", "F", "nn", "functional", "np", "math")
+MODULES = ("torch", "th", "F", "nn", "functional", "np", "math")
 """Usual names of the modules of PyTorch, NumPy and Python whose functions are called."""
 
 

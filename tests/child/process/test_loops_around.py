@@ -157,6 +157,7 @@ def described(found):
         ("for rate in [0.1, 0.01]:", 2),
         ("for start in range(0, len(rates) * 10, 4):", 8),
         ("for start in range(len(rates) // 2):", 1),
+        ("for n, start in enumerate(range(0, table.size(0) - 1, 35)):", 3),
         ("for epoch in range(config['epochs']):", 5),
         ("for epoch in range(epochs()):", None),
         ("for epoch in generator():", None),
@@ -175,6 +176,9 @@ def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it
         def tqdm(values, **more):
             return values
         trange, generator, data = range, Data, Data()
+        class Table:
+            shape = (100, 20)
+        table = Table()
         def train(epochs, rates=(1, 2, 3), config={{"epochs": 5}}):
             {header}
                 return turns.around()

@@ -281,6 +281,9 @@ def _value(node: ast.expr, names: dict[str, Any]) -> int:
             return _length(node.args[0], names)
         if _called(node) == "int":
             return _value(node.args[0], names)
+        if _called(node) == "size" and isinstance(node.func, ast.Attribute):
+            shape = _object(node.func.value, names).shape  # a tensor's
+            return int(shape[_value(node.args[0], names)])
     return int(_object(node, names))
 
 

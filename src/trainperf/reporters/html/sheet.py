@@ -107,10 +107,6 @@ def _shown(block: Block, bars: bool = False) -> list[Shown]:
     return []
 
 
-def _bar(share: float, tone: str) -> tuple[str, str]:
-    return percent(share), tone
-
-
 def _table(table: Table) -> Shown:
     """The cells of a table, without the columns that are empty."""
     kept = [i for i in range(len(table.rows[0])) if any(plain_text(row[i]) for row in table.rows)]

@@ -51,7 +51,9 @@ def test_without_a_batch_size_the_step_is_told() -> None:
     unknown = replace(
         THREE_KEPT, before_samples_per_s=None, after_samples_per_s=None, before_epoch_s=None
     )
-    assert last(replace(WITHOUT_LEDGER, stack=unknown)).endswith("(3.3 to 3.5), a step 151 ms → 44.4 ms")
+    assert last(replace(WITHOUT_LEDGER, stack=unknown)).endswith(
+        "(3.3 to 3.5), a step 151 ms → 44.4 ms"
+    )
 
 
 def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
+from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import NOTHING_SEEN, SpentOn
@@ -266,6 +267,7 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> 
         what: SpentOn = "saving" if into in SAVING else "other"
         where = Site(file, line, name)
         shown = into if what == "saving" or name == "<module>" else name
+        shown = "forward" if shown in CALLS_OF_MODELS else shown
         parts.append(_Part(what, rest * n / total, shown, None, where))
     return parts
 

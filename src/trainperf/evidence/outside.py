@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 
 
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
-    """What one turn of the script is made of besides its steps, or why that is not known."""
+    """The parts of one turn of the script besides its steps, or why they are not known."""
     if isinstance(real, Missing):
         return Missing(real.reason)
     found = _fits(observed, real.seconds)
@@ -248,7 +248,7 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
 
 
 def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
-    """What the stacks show in the time that was not spent in calls that were timed.
+    """The functions on the stacks in the time that was not spent in calls that were timed.
 
     The innermost function of the user's counts, by its line; the lines of those calls are
     left out, where anything else was seen.
@@ -280,7 +280,7 @@ def _function(count: dict[str, Any]) -> tuple[str, str, int, str]:
 
 
 def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
-    """What is worth a line, most of it first; what is not, in one."""
+    """The parts that are worth a line, longest first; the others in one."""
     kept: list[Spent] = []
     left = 0.0
     for one in parts:

@@ -77,7 +77,7 @@ def view(document: Document, *names: str, bars: bool = False) -> View | None:
 
 
 def shown(blocks: list[Block]) -> tuple[Shown, ...]:
-    """What a page shows of blocks."""
+    """Blocks as a page shows them."""
     return tuple(one for block in blocks for one in _shown(block))
 
 

@@ -103,7 +103,7 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
 
 
 def first_verdict(request: Request, recording: Recording, evidence: Evidence) -> Diagnosis:
-    """What one observed run says: findings with upper bounds, none of them tried."""
+    """The diagnosis of one observed run: findings with upper bounds, none of them tried."""
     faults: list[str] = []
     found = [
         one
@@ -181,7 +181,7 @@ def _try(
 
 
 def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Finding, ...]:
-    """What could be tried besides the findings: a trial can tell, the times and probes cannot."""
+    """Findings to be tried that the times and probes cannot prove."""
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
     return tuple(one for one in kept if one.id not in request.ignore)
@@ -234,7 +234,7 @@ def _proven(
 
 
 def _passing(tried: Tried) -> Iterator[str]:
-    """What must be said of kept fixes whose gain may not last."""
+    """Notes on kept fixes whose gain may not last."""
     for trial in tried.trials:
         if trial.kept and not by_id()[trial.fix].lasting:
             yield (

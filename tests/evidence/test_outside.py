@@ -74,6 +74,11 @@ def test_what_was_not_timed_is_told_by_the_stacks():
     assert parts["save"] == ("saving", pytest.approx(6.0 * 0.2))
 
 
+def test_a_model_that_is_called_at_the_top_of_a_module_is_its_forward():
+    turn = found(cycle(10.0, stacks=[seen(20, "<module>", 31, "_wrapped_call_impl")]))
+    assert [one.name for one in turn.spent if one.what == "other"] == ["forward"]
+
+
 def test_the_first_of_several_turns_is_left_out():
     turn = found(
         cycle(9.0, calls=[called(1, 9.0)]),

@@ -24,6 +24,7 @@ from reporters.samples_tried import (
 from trainperf.model import Diagnosis, Ending, Outcome, Overhead, Verdict
 
 TOGETHER = "The kept changes together"
+WITHOUT_LEDGER = replace(TRIED, training=None)
 
 
 def last(diagnosis: Diagnosis) -> str:
@@ -33,6 +34,10 @@ def last(diagnosis: Diagnosis) -> str:
 
 def test_the_last_line_is_what_the_reader_gets() -> None:
     assert last(TRIED) == (
+        "Apply these 3 changes: your training as configured 14 min 24 s → 6 min 26 s "
+        "(6 min 10 s to 6 min 43 s), its steps 3.4× (3.3 to 3.5)"
+    )
+    assert last(WITHOUT_LEDGER) == (
         "Apply these 3 changes: 3.4× (3.3 to 3.5), 212 → 721 samples/s, an epoch 41 min → 12 min"
     )
     assert "\x1b[1;32mApply these 3 changes" in coloured(TRIED)
@@ -46,7 +51,9 @@ def test_without_a_batch_size_the_step_is_told() -> None:
     unknown = replace(
         THREE_KEPT, before_samples_per_s=None, after_samples_per_s=None, before_epoch_s=None
     )
-    assert last(replace(TRIED, stack=unknown)).endswith("(3.3 to 3.5), a step 151 ms → 44.4 ms")
+    assert last(replace(WITHOUT_LEDGER, stack=unknown)).endswith(
+        "(3.3 to 3.5), a step 151 ms → 44.4 ms"
+    )
 
 
 def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() -> None:

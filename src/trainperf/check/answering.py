@@ -58,7 +58,7 @@ def settled(baseline: Baseline, runs: Runs, wanted: Criteria) -> bool:
 
 
 def shortcomings(repeats: Sequence[Repeat]) -> tuple[str, ...]:
-    """What makes runs a poor baseline: too few, apart, beside other programs."""
+    """The reasons why runs are a poor baseline: too few, apart, beside other programs."""
     told = []
     if len(repeats) < BASELINE_RUNS:
         told.append(f"there was time for {len(repeats)} of {BASELINE_RUNS} runs: see --budget")

@@ -55,7 +55,7 @@ def _sound(run: Repeat) -> bool:
 
 
 def _names(script: str) -> set[str]:
-    """What a script goes by wherever it is called from: the last part of its path.
+    """A script's name wherever it is called from: the last part of its path.
 
     It may be a command, or a path with spaces in it. Bytes that are no text are as a file
     has them, see `store.save_value`.

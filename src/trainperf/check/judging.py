@@ -178,7 +178,7 @@ def _waited(judged: Judged, most: float) -> bool:
 
 
 def _elsewhere(before: Sequence[Repeat], after: Sequence[Repeat]) -> float:
-    """What the noise is at least where the two were not made on one host."""
+    """The least noise of two sets of runs that were not made on one host."""
     here, there = ({name for one in runs for name in one.hosts} for runs in (after, before))
     return OTHER_HOST if here and there and not here & there else 0.0
 

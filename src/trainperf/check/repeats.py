@@ -12,7 +12,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> Repeat:
-    """What a diagnosis says that a check compares; its step must have been timed. Pure.
+    """The figures of a diagnosis that a check compares; its step must have been timed. Pure.
 
     `boot` names the start of the machine that it ran on, as `boot_name` does.
     """
@@ -40,7 +40,7 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
 
 
 def boot_name() -> str:
-    """What this machine's last start is called; "" where it has no name."""
+    """The id of this machine's last start; "" where it has none."""
     try:
         return BOOT.read_text().strip()
     except OSError:

@@ -135,7 +135,7 @@ class Checked:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """What makes it fail, in sentences."""
+        """The reasons why it fails, in sentences."""
         return tuple(one.text for one in self.reasons if one.outcome == "failed")
 
     @property

@@ -90,14 +90,14 @@ def save(runs: Runs, path: Path, asked: Sequence[Output]) -> None:
 
 
 def _problems(check: Check) -> tuple[str, ...]:
-    """What fails the build: what fails the check and, if strict, what leaves it undecided."""
+    """The reasons that fail the build: those of the check and, if strict, of its doubt."""
     if check.outcome == "undecided" and check.exit_status == FAILED:
         return (check.text,)
     return tuple(one.text for one in check.reasons if one.outcome == "failed")
 
 
 def _besides(check: Check) -> list[str]:
-    """What the last line has no room for: what fails it, then the rest."""
+    """The reasons that the last line has no room for: failures, then the rest."""
     told = sorted(check.reasons, key=lambda one: one.outcome != "failed")
     return [one.text for one in told if one.text not in check.text]
 

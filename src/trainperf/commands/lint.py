@@ -53,7 +53,7 @@ def lint(
 
 
 def _outputs(values: tuple[str, ...]) -> list[tuple[str, Path | None]]:
-    """What is printed, or written where; text is printed where nothing else is."""
+    """The outputs and their files; text is printed where nothing else is."""
     if not values:
         return [("text", None)]
     from trainperf.commands import outputs

@@ -262,7 +262,7 @@ def _first_free(folder: Path) -> Path:
 
 
 def saved_name(folder: Path) -> str:
-    """What `trainperf show` finds a run by: its name where it looks without `--output-dir`."""
+    """A run as `trainperf show` takes it: its name where it looks without `--output-dir`."""
     from trainperf.settings import load_settings
 
     kept_in = load_settings(Path.cwd(), os.environ, {}).output_dir

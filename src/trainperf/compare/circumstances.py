@@ -17,12 +17,12 @@ GIB = 1024**3
 
 
 def machine(a: Diagnosis, b: Diagnosis) -> tuple[Difference, ...]:
-    """What is not the same of the machines and what is installed on them."""
+    """The differences of the machines and of what is installed on them."""
     return _differences(a, b, _MACHINE)
 
 
 def settings(a: Diagnosis, b: Diagnosis) -> tuple[Difference, ...]:
-    """What is not the same of script, command and loop."""
+    """The differences of script, command and loop."""
     return _differences(a, b, _SETTINGS)
 
 
@@ -32,7 +32,7 @@ def refusals(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
 
 
 def remarks(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
-    """What may explain a difference besides the script."""
+    """Remarks on what may explain a difference besides the script."""
     told = {one.name: one for one in (*machine(a, b), *settings(a, b))}
     differences = (
         f"{name}: {told[name].before or 'not known'} before, {told[name].after or 'not known'} now"
@@ -43,7 +43,7 @@ def remarks(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
 
 
 def neighbours(a: Diagnosis, b: Diagnosis) -> tuple[str, ...]:
-    """What other programs did beside the two, where that was enough to slow them down.
+    """Other programs beside the two, where they were enough to slow them down.
 
     Noise is what a run shows of itself: a neighbour that stays for all of it is not in it.
     """

@@ -133,7 +133,7 @@ def _samples(diagnosis: Diagnosis) -> Amount | None:
 
 
 def _between(diagnosis: Diagnosis) -> Amount | None:
-    """What passes between epochs; what is shorter than a step is never a change."""
+    """The time between epochs; what is shorter than a step is never a change."""
     between = diagnosis.between_epochs
     if between is None or not between.epochs_seen or not between.sure:
         return None

@@ -22,7 +22,7 @@ def findings(a: Diagnosis, b: Diagnosis) -> tuple[FindingChange, ...]:
 
 
 def trials(a: Diagnosis, b: Diagnosis) -> tuple[TrialChange, ...]:
-    """What came of each fix that was tried, where both diagnoses tried some.
+    """The outcome of each fix that was tried, where both diagnoses tried some.
 
     The kept ones together stand last, as "all kept".
     """
@@ -76,7 +76,7 @@ def _finding(before: _Seen | None, after: _Seen | None) -> FindingChange | None:
 
 
 def _state(before: _Seen | None, after: _Seen | None) -> State | None:
-    """What became of a finding; None where there is nothing to say of it."""
+    """The change of a finding; None where there is nothing to say of it."""
     if after is None:
         return None if before is None or before.ignored else "gone"
     if after.ignored:

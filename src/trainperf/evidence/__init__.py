@@ -103,7 +103,7 @@ def _facts(events: Sequence[Event]) -> dict[str, object]:
 
 
 def of_all_ranks(recording: Recording) -> dict[str, object]:
-    """What only the facts of all ranks together tell; empty for a process by itself.
+    """Facts that only all ranks together tell; empty for a process by itself.
 
     `ranks_writing` counts the ranks that saved something while they trained,
     `ranks_same_data` says whether all read the very same dataset.

@@ -33,7 +33,7 @@ def causes(
     late: dict[int, float],
     samples: Sequence[Sample],
 ) -> Iterator[str]:
-    """What is different about the rank against the median one, likeliest first."""
+    """The differences of the rank from the median one, likeliest first."""
     if phase(rank, middle, late[rank.rank]) == "input":
         assert isinstance(rank.input_, Measure)
         assert isinstance(middle.input_, Measure)

@@ -66,7 +66,7 @@ class Observed:
 
     @cached_property
     def facts(self) -> Event:
-        """What the loop said of itself; empty if it ended before that."""
+        """The loop's own facts; empty if it ended before that."""
         found: Event = {}
         for event in self.loop:
             if event["e"] in ("early", "facts"):
@@ -201,7 +201,7 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
 
 
 def _unsupported(events: list[Event]) -> Iterator[str]:
-    """What else the script may train with: JAX where it imports no framework, Keras's backend."""
+    """Other ways of the script to train: JAX where it imports no framework, Keras's backend."""
     known = any(event["e"] == "import" for event in events)
     for event in events:
         if event["e"] == "unsupported" and not (known and event["name"] == "JAX"):

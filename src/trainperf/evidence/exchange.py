@@ -189,7 +189,7 @@ def strategy(lead: Observed) -> Strategy | None:
 
 
 def _built(lead: Observed) -> Event | None:
-    """What is known of an exchange that was not looked at closer."""
+    """The exchange as far as it is known where it was not timed."""
     strategies, wrapped = last(lead, "tf_strategy"), last(lead, "ddp")
     if strategies is not None and int(strategies.get("replicas") or 1) > 1:
         return {"method": strategies["cls"], "backend": strategies.get("cross_device_ops")}

@@ -61,7 +61,7 @@ def framework(observed: Observed) -> Framework:
 
 
 def described(observed: Observed) -> Event | None:
-    """What the framework of the loop said of itself, None if the run ended before."""
+    """The event of the loop's framework on itself, None if the run ended before."""
     described = observed.of("framework")
     return next((one for one in described if one["name"] == observed.framework), None)
 
@@ -138,7 +138,7 @@ def _model(event: dict[str, Any]) -> ModelFacts:
 
 
 def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
-    """What each callback costs per batch and per epoch, the dearest first."""
+    """The cost of each callback per batch and per epoch, the dearest first."""
     costs = [_callback(event) for event in observed.of("callback")]
     return tuple(sorted(costs, key=lambda cost: -cost.batch_s))
 
@@ -246,7 +246,7 @@ def _numbers_in_words(numbers: tuple[ChangingNumber, ...]) -> str:
 
 
 def _cause(signatures: list[str]) -> str:
-    """What differs between two signatures a function was traced for, in words."""
+    """The difference between two signatures that a function was traced for, in words."""
     if len(signatures) < 2:
         return ""
     first, second = signatures[-2], signatures[-1]

@@ -216,7 +216,7 @@ def _named(recording: Recording) -> tuple[Objects, ...]:
 
 
 def _literal(key: str) -> str:
-    """What stands before the first wildcard of a pattern."""
+    """The part of a pattern before its first wildcard."""
     return key[: min((key.find(sign) for sign in "*?[{" if sign in key), default=len(key))]
 
 

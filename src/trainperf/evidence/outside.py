@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
+from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import NOTHING_SEEN, SpentOn
@@ -44,7 +45,7 @@ class _Part(NamedTuple):
 
 
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
-    """What one turn of the script is made of besides its steps, or why that is not known."""
+    """The parts of one turn of the script besides its steps, or why they are not known."""
     if isinstance(real, Missing):
         return Missing(real.reason)
     found = _fits(observed, real.seconds)
@@ -247,7 +248,7 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
 
 
 def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
-    """What the stacks show in the time that was not spent in calls that were timed.
+    """The functions on the stacks in the time that was not spent in calls that were timed.
 
     The innermost function of the user's counts, by its line; the lines of those calls are
     left out, where anything else was seen.
@@ -266,6 +267,7 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> 
         what: SpentOn = "saving" if into in SAVING else "other"
         where = Site(file, line, name)
         shown = into if what == "saving" or name == "<module>" else name
+        shown = "forward" if shown in CALLS_OF_MODELS else shown
         parts.append(_Part(what, rest * n / total, shown, None, where))
     return parts
 
@@ -278,7 +280,7 @@ def _function(count: dict[str, Any]) -> tuple[str, str, int, str]:
 
 
 def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
-    """What is worth a line, most of it first; what is not, in one."""
+    """The parts that are worth a line, longest first; the others in one."""
     kept: list[Spent] = []
     left = 0.0
     for one in parts:

@@ -53,7 +53,7 @@ class _Function:
 
     @property
     def within(self) -> str:
-        """What the framework ran it for, most of the time: "model", "input" or nothing."""
+        """The purpose for which the framework mostly ran it: "model", "input" or nothing."""
         seen: defaultdict[str, int] = defaultdict(int)
         for each in self.counts:
             seen[each["within"]] += each["n"]

@@ -118,7 +118,7 @@ def _untied(lead: Observed) -> bool:
 
 
 def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str]:
-    """What is odd about the ranks, beside their times."""
+    """Notes on the ranks, beside their times."""
     if expected > 1 and _untied(lead) and last(lead, "exchange") is None:
         yield (
             f"the launcher started {expected} processes, but no process group that trainperf knows "

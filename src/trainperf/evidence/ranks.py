@@ -146,7 +146,7 @@ def _cores(place: Event) -> tuple[int, ...] | None:
 
 
 def _device(observed: Observed) -> str:
-    """What the framework says that it computes on, where the rank did not say it itself."""
+    """The rank's device as the framework says, where the rank did not say it itself."""
     event = described(observed)
     if event is None:
         return ""

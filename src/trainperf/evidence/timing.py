@@ -192,7 +192,7 @@ def _device(observed: Observed) -> float | None:
 
 
 def startup(observed: Observed) -> StartUp | None:
-    """What passed before the first step, taken apart.
+    """The time before the first step, taken apart.
 
     Without tracing, what the first step took cannot be told from the set-up.
     """
@@ -224,7 +224,7 @@ def _before(observed: Observed, kind: str, update: Event) -> Iterator[Event]:
 
 
 def between_epochs(observed: Observed) -> BetweenEpochs | None:
-    """What passes between two epochs: in all where one ended, else the restart alone."""
+    """The time between two epochs: in all where one ended, else the restart alone."""
     gaps = list(observed.of("between"))
     firsts = list(_opening(observed))
     real = measure(observed, "real")

@@ -1,4 +1,4 @@
-"""From paths to what was seen in them."""
+"""Files checked by rules: their remarks, and the files that could not be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
 
 
 @dataclass(frozen=True)
-class Seen:
+class PlacedRemark:
     """A remark and its file. `cell` is the number of a notebook's cell, 0 in other files."""
 
     path: Path
@@ -49,7 +49,7 @@ class Lint:
     `comments` are those that ignore nothing, with their line and what is wrong with them.
     """
 
-    seen: tuple[Seen, ...]
+    seen: tuple[PlacedRemark, ...]
     unread: tuple[Unread, ...]
     files: int
     comments: tuple[Unread, ...] = ()
@@ -62,7 +62,7 @@ def lint(paths: Iterable[Path], rules: Iterable[Rule]) -> Lint:
     is a cell of a notebook that cannot be; its other cells are checked.
     """
     rules = tuple(rules)
-    seen: list[Seen] = []
+    seen: list[PlacedRemark] = []
     unread: list[Unread] = []
     comments: list[Unread] = []
     found = list(find(paths))
@@ -87,7 +87,7 @@ def _file(
     project: Project,
     comments: list[Unread],
     unread: list[Unread],
-) -> list[Seen]:
+) -> list[PlacedRemark]:
     try:
         source = read(path)
         if source is None:
@@ -148,18 +148,18 @@ def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str
     return sorted(remarks, key=lambda each: (each.line, each.column, each.id)), failure
 
 
-def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[Seen]:
+def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[PlacedRemark]:
     return list(_in_cells(path, source, remarks))
 
 
-def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[Seen]:
+def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[PlacedRemark]:
     for remark in remarks:
         if not source.cells:
-            yield Seen(path, remark)
+            yield PlacedRemark(path, remark)
             continue
         cell, line = source.cells[remark.line - 1]
         last = line + remark.last_line - remark.line
-        yield Seen(path, replace(remark, line=line, last_line=last), cell)
+        yield PlacedRemark(path, replace(remark, line=line, last_line=last), cell)
 
 
 def shown_path(path: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import trainperf
-from trainperf.lint.check import Lint, Seen, Unread, shown_path
+from trainperf.lint.check import Lint, PlacedRemark, Unread, shown_path
 from trainperf.lint.rules import all_rules
 
 
@@ -139,7 +139,7 @@ FORMATS: dict[str, Callable[[Lint], str]] = {
 }
 
 
-def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
+def _sarif_result(each: PlacedRemark, rule: int) -> dict[str, Any]:
     from trainperf.reporters.sarif.log import message
 
     region = {"startLine": each.remark.line, "startColumn": each.remark.column}
@@ -158,7 +158,7 @@ def _sarif_result(each: Seen, rule: int) -> dict[str, Any]:
     }
 
 
-def _sarif_fixes(each: Seen) -> list[dict[str, Any]]:
+def _sarif_fixes(each: PlacedRemark) -> list[dict[str, Any]]:
     """The repair that a rule can write by itself; none in a notebook, whose lines are no lines."""
     from trainperf.fixes import by_id
 
@@ -208,7 +208,7 @@ def _repository(path: str) -> str:
     return ""
 
 
-def _place(each: Seen) -> str:
+def _place(each: PlacedRemark) -> str:
     cell = f":cell {each.cell}" if each.cell else ""
     return f"{shown_path(each.path)}{cell}:{each.remark.line}:{each.remark.column}"
 

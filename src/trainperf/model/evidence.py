@@ -92,7 +92,7 @@ class Evidence:
 
     @property
     def outside(self) -> Outside:
-        """What the script does between its training steps; raises `NotMeasured`."""
+        """The work of the script between its training steps; raises `NotMeasured`."""
         return taken(self.outside_)
 
     @property
@@ -121,7 +121,7 @@ class Evidence:
 
     @property
     def torch(self) -> Torch:
-        """What only PyTorch has; raises `NotMeasured` for other frameworks."""
+        """The facts of PyTorch alone; raises `NotMeasured` for other frameworks."""
         if self.torch_ is None:
             raise NotMeasured("the script does not train with PyTorch")
         return self.torch_

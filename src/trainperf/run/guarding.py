@@ -175,7 +175,7 @@ def _statuses(folder: str) -> Iterator[tuple[os.stat_result, str]]:
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """What is below `folder`, the shallow before the deep, as far as time permits."""
+    """The entries below `folder`, the shallow before the deep, as far as time permits."""
     until, left = time.monotonic() + SCAN_S, SCAN_ENTRIES
     waiting = [folder]
     for path in waiting:

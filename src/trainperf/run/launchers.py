@@ -33,7 +33,7 @@ def options(command: Sequence[str], at: int) -> Sequence[str]:
 
 
 def value(command: Sequence[str], at: int, names: Sequence[str]) -> str | None:
-    """What an option of the launcher is given, `--name value` or `--name=value`; None if not."""
+    """The value of a launcher's option, `--name value` or `--name=value`; None if not given."""
     own = options(command, at)
     for index, word in enumerate(own):
         name, equals, given = word.partition("=")

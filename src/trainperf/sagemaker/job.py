@@ -58,7 +58,7 @@ class Job:
 
     @property
     def results(self) -> str:
-        """What SageMaker packs `/opt/ml/output/data` into."""
+        """The archive into which SageMaker packs `/opt/ml/output/data`."""
         return f"{self.output}/{self.name}/output/output.tar.gz"
 
 
@@ -135,7 +135,7 @@ def _channel(name: str, uri: str, mode: Mode) -> dict[str, Any]:
 
 
 def plan(job: Job, install: str) -> dict[str, Any]:
-    """What `start.py` reads in the container; `install` is what pip gets, or a file's name."""
+    """The plan that `start.py` reads in the container; `install` is for pip, or a file's name."""
     return {
         "script": job.script,
         "arguments": list(job.arguments),

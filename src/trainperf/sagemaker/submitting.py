@@ -32,7 +32,7 @@ class Upload:
 
 
 def installed_by(given: str | None, version: str) -> tuple[str, Path | None]:
-    """What pip is to install, and the wheel to upload; raises `TrainperfError` if it is none."""
+    """The requirement for pip, and the wheel to upload; raises `TrainperfError` if it is none."""
     if given is None:
         return f"trainperf=={version}", None
     path = Path(given)

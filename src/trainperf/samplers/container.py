@@ -33,7 +33,7 @@ class Throttling:
     seconds: float
 
     def since(self, before: Throttling) -> Throttling:
-        """What was counted since `before`."""
+        """The counts since `before`."""
         return Throttling(
             periods=max(0, self.periods - before.periods),
             throttled=max(0, self.throttled - before.throttled),

@@ -54,12 +54,12 @@ class Sampling:
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """What was sampled until now, in order of time."""
+        """The samples until now, in order of time."""
         return tuple(self._samples)
 
     @property
     def note(self) -> str:
-        """What a reader should know about the samples; empty if nothing."""
+        """A note on the samples for the reader; empty if there is none."""
         notes = [f"GPU {index}: {why}" for index, why in sorted(self.lost.items())]
         if self.interval > self._first_interval:
             notes.append(

@@ -97,7 +97,7 @@ class Bed:
         return (*words, "--per-second", f"{self.per_second:.0f}") if self.gpu else words
 
     def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """What starts the script with these arguments."""
+        """The command that starts the script with these arguments."""
         return (sys.executable, self.plants.script, *words)
 
     def plain(self, words: tuple[str, ...]) -> float:

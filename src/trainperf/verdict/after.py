@@ -40,7 +40,7 @@ def verdict_after(
 
 
 def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[str]:
-    """What must be said where a trial gave more than its finding had said it could at most."""
+    """A note where a trial gave more than its finding had said it could at most."""
     bounds = {one.id: one.bound for one in findings}
     for one in trials:
         bound = bounds.get(one.fix, one.bound) if one.bound is None else one.bound

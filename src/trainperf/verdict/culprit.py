@@ -22,7 +22,7 @@ LOADER_STAGES = {
 
 
 def input_culprit(evidence: Evidence) -> str:
-    """What the input pipeline spends its time on, with its place."""
+    """The work that the input pipeline spends its time on, with its place."""
     stage = _dearest(evidence)
     if evidence.torch_ is not None:
         return _loader_culprit(evidence, stage)
@@ -42,7 +42,7 @@ def input_culprit(evidence: Evidence) -> str:
 
 
 def _loader_culprit(evidence: Evidence, stage: Stage | None) -> str:
-    """What makes the batches of a `DataLoader` late: the user's own code where it is."""
+    """The cause of a `DataLoader`'s late batches: the user's own code where it is."""
     loader = _loader(evidence)
     making = _processes(loader)
     if stage is not None and stage.function is not None and stage.function.name != "<lambda>":

@@ -67,7 +67,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
 
 
 def tried(trials: Sequence[Trial]) -> str:
-    """What trying came to where nothing was kept: "; 2 changes were tried …"; "" without any."""
+    """The outcome of trials where nothing was kept: "; 2 changes were tried …"; "" without any."""
     apart = {one.fix for one in trials if one.outcome is Outcome.CHANGES}
     told = (one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED)
     names = [name for name in dict.fromkeys(told) if name not in apart]
@@ -79,7 +79,7 @@ def tried(trials: Sequence[Trial]) -> str:
 
 
 def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
-    """What applies and was not examined, with the reason: probes, and trials."""
+    """Probes and trials that apply and were not made, with the reason."""
     told = tuple(one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         if not isinstance(probe, Missing) or DECIDED.search(probe.reason):

@@ -76,7 +76,7 @@ def varying(evidence: Evidence) -> str:
 
 
 def not_examined(evidence: Evidence) -> Verdict:
-    """What could not be told of a step, why, and what would."""
+    """The verdict on a step that could not be examined: why, and what would examine it."""
     real, resident = evidence.times.real_, evidence.times.resident_
     if isinstance(real, Missing):
         text = f"Not examined: no step could be timed ({real.reason})."
@@ -92,7 +92,7 @@ def not_examined(evidence: Evidence) -> Verdict:
 
 
 def would(reason: str) -> str:
-    """What would examine what was left out for a reason."""
+    """The way to examine what was left out for a reason."""
     if re.search(r"several|processes|ranks?\b", reason):
         return "a run of the script in one process would examine it"
     if re.search(r"its own batches|no batch to replay", reason):
@@ -156,7 +156,7 @@ def _own_function(evidence: Evidence) -> _Answer | None:
 
 
 def _model(evidence: Evidence) -> str | None:
-    """What shows that a step is mostly the model's own; None where nothing does."""
+    """The sign that a step is mostly the model's own; None where there is none."""
     if torch.taken_apart(evidence):
         return f"Probably model-bound: {torch.dearest(evidence)} of a step"
     seen = evidence.seen

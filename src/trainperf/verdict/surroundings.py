@@ -61,7 +61,7 @@ def held_back(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottle
 
 
 def counted(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Bottleneck, str] | None:
-    """What holds a step back by the kernel's or the driver's own count, whatever times say."""
+    """The limit that the kernel's or the driver's own counts show, whatever times say."""
     fix = by_id().get(findings[0].id) if findings else None
     return held_back(evidence, findings) if fix is not None and fix.counted else None
 

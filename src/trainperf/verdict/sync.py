@@ -146,7 +146,7 @@ def _usual_s(job: Parallel) -> float:
 
 
 def _usual(job: Parallel) -> str:
-    """What a rank is compared with: of two, the other one."""
+    """The figure that a rank's is compared with: of two, the other one's."""
     others = [one.rank for one in job.processes if one.rank != job.stragglers[0].rank]
     two = len(job.processes) == 2 and len(job.stragglers) == 1
     return f"that of rank {others[0]}" if two else "that of the median rank"

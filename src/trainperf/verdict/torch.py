@@ -47,7 +47,7 @@ def dearest(evidence: Evidence) -> str:
 
 
 def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
-    """What to say where the resident step was not timed, but its parts show the model."""
+    """The sentence where the resident step was not timed, but its parts show the model."""
     text = (
         f"Model-bound: each step takes {ms(evidence.times.real)}, nearly all of it the model's "
         f"own work ({dearest(evidence)})"

@@ -64,7 +64,7 @@ def _said(turn: Outside) -> str:
 
 
 def named(one: Spent) -> str:
-    """What the time is spent on, as a sentence names it: "`model.predict` (200 calls, …)"."""
+    """The work in a sentence: "`model.predict` (200 calls, …)"."""
     if one.name in CALLS:
         text = f"`model.{one.name}`"
     elif one.name:

@@ -90,7 +90,7 @@ def _noise(evidence: Evidence, bottleneck: Bottleneck) -> float:
 def _counted(
     evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
 ) -> _Answer | None:
-    """What the noise of the times does not touch: a machine set up wrong, pauses, own code."""
+    """Verdicts that noise does not touch: a machine set up wrong, pauses, own code."""
     first = findings[0] if findings else None
     if first is not None and first.category == "environment" and first.bound is None:
         return "environment", f"{first.title}: nothing else matters until that is repaired."
@@ -121,7 +121,7 @@ def _own(first: Finding) -> _Answer:
 def _timed(
     evidence: Evidence, findings: tuple[Finding, ...], utilization: float | None
 ) -> _Answer | None:
-    """What the step is bound by, by its times; None where they do not tell."""
+    """The bottleneck of the step, by its times; None where they do not tell."""
     found = sync_bound(evidence)
     if found is not None:
         return found

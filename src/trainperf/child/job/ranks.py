@@ -46,7 +46,7 @@ class World:
         self._loops = before._loops
 
     def agreement(self, framework: str) -> Agreement:
-        """What the ranks agree by on the loop that begins now; each loop has its own."""
+        """The agreement of the ranks on the loop that begins now; each loop has its own."""
         self._loops += 1
         return Agreement(self, self._board, f"loop-{self._loops}-{framework}")
 
@@ -68,7 +68,7 @@ class World:
         return not self.absent
 
     def told(self, name: str, value: Any) -> Any:
-        """What rank 0 says under `name`: its own `value`; None if it says nothing in time."""
+        """The word of rank 0 under `name`: its own `value`; None if it says nothing in time."""
         if self.rank == 0:
             self._board.put(f"told-{name}", json.dumps(value))
             return value
@@ -221,7 +221,7 @@ NO_TASK = 0xFFFFFFF0
 
 
 def _announced() -> dict[str, Any] | None:
-    """What the launcher says in the environment."""
+    """This process's place in its job, as the launcher's environment has it."""
     environ = os.environ
     for launcher, own, *names in LAUNCHERS:
         if own not in environ:

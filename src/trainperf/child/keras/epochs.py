@@ -46,7 +46,7 @@ class Epochs:
         self._current = self._latest
 
     def call(self) -> tuple[int | None, bool]:
-        """What the last call of the train function did.
+        """The steps of the last call of the train function.
 
         How many updates it made, None if only Keras knows, and whether it was the first
         of an epoch.

@@ -120,7 +120,7 @@ class _Epochs:
         self._current = self._latest
 
     def call(self) -> tuple[int | None, bool]:
-        """What the last call of the train function did; see `epochs.Epochs.call`."""
+        """The steps of the last call of the train function; see `epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
         handler = self._current
         updates: int = getattr(handler, "step_increment", 0) + 1

@@ -43,7 +43,7 @@ class Script:
 
     @property
     def _run_module_as_main(self) -> object:
-        """What C code gets from the module `runpy`, to call it with two arguments."""
+        """The function that C code gets from `runpy`, to call it with two arguments."""
         if self._runpy is None:
             del sys.modules["runpy"]
         else:

@@ -100,7 +100,7 @@ class FileReads:
     # ------------------------------------------------------------------ per open
 
     def _hook(self) -> Callable[[str, tuple[Any, ...]], None]:
-        """What Python calls for each event: `id` raises one too, so this is a plain function."""
+        """The audit hook; `id` raises an event too, so it is a plain function."""
         reads = self
 
         def heard(event: str, args: tuple[Any, ...]) -> None:
@@ -191,7 +191,7 @@ class FileReads:
             os.close(fd)
 
     def _workers(self) -> list[list[dict[str, Any]]]:
-        """What each worker wrote; takes the files away."""
+        """The counts that each worker wrote; takes the files away."""
         found = []
         for name in os.listdir(self._folder):
             if not name.startswith(f"reads-{os.getpid()}-"):
@@ -253,7 +253,7 @@ def _within(bins: dict[Any, int], since: float) -> int:
 
 
 def _inherited(workers: list[list[dict[str, Any]]], since: float) -> tuple[int, int]:
-    """What the kernel added to this process's counters when it waited for workers that ended.
+    """Bytes of workers that ended, which the kernel added to this process's counters.
 
     A parent's /proc/self/io has all that its reaped children ever read and stored, which
     their own counts have already. A worker of a fork server is not reaped here.

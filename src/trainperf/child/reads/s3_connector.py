@@ -160,6 +160,6 @@ def _request(bucket: Bucket, spent: float) -> None:
 
 
 def _name(error: Exception) -> str:
-    """What S3 answered, where the message says it, else the error's type."""
+    """The error code of S3 where the message has it, else the error's type."""
     text = str(error)
     return next((code for code in CODES if code in text), type(error).__name__)

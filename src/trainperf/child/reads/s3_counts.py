@@ -55,7 +55,7 @@ class Bucket:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        """What is written."""
+        """The sums as they are recorded."""
         return {
             "bucket": self.name,
             "region": self.region,

@@ -74,7 +74,7 @@ def _leading(leaf: Any) -> int | None:
 
 
 def fit_facts(driver: LoopDriver) -> dict[str, Any]:
-    """What the call of Keras's `fit` says: epochs, validation, callbacks, the adapter."""
+    """The arguments of the call of Keras's `fit`: epochs, validation, callbacks, the adapter."""
     if driver.kind != "fit":
         return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
     facts: dict[str, Any] = {}

@@ -91,7 +91,7 @@ class TensorFlowLoops(Loops):
 
     @property
     def exchange(self) -> Any:
-        """What switches the exchange between replicas off and on; None if there is none."""
+        """The switch of the exchange between replicas; None if there is none."""
         return self.replicas.exchange()
 
     def last_extras(self, driver: Any) -> list[Extra]:
@@ -105,7 +105,7 @@ class TensorFlowLoops(Loops):
         return self.replicas.extras(driver)
 
     def steps_per_call(self, driver: Any) -> int:
-        """What `compile` was told, where a model is trained by `fit`."""
+        """The `steps_per_execution` of a model that `fit` trains, else 1."""
         from .models import steps_per_execution
 
         model = getattr(driver, "model", None)

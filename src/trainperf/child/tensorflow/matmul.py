@@ -16,7 +16,7 @@ _KNOWN = ("float16", "bfloat16", "float32")
 
 
 def extras(driver: Any) -> list[Extra]:
-    """What a single process on one GPU times last; nothing on any other device."""
+    """The last measurement of a single process on one GPU; nothing on any other device."""
     tf: Any = sys.modules.get("tensorflow")
     try:
         if tf is None or getattr(driver, "world", None) is not None:

@@ -86,7 +86,7 @@ def _changed(before: tuple[str, Any], now: tuple[str, Any]) -> bool:
 
 
 def _parameter(function: Any, argument: int | str) -> str:
-    """What the function calls an argument; nothing where it takes it by `*` or `**`."""
+    """The name of an argument's parameter; nothing where it is taken by `*` or `**`."""
     python, bound = users_function(function)
     code = getattr(python, "__code__", None)
     if code is None:

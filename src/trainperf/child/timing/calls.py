@@ -26,7 +26,7 @@ class Calls:
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
 
     def counting(self, what: str, rows: Rows | None = None) -> Callable[[Any], Any]:
-        """What makes the wrapper of a method named `what` in the report.
+        """The maker of the wrapper of a method named `what` in the report.
 
         `rows` says of the arguments of a call how many samples it is given.
         """
@@ -63,7 +63,7 @@ class Calls:
             self._process.failed(f"counting {what}", error)
 
     def take(self) -> list[dict[str, Any]]:
-        """What was counted since the last time this was asked."""
+        """The calls that were counted since this was asked last."""
         found, self._found = self._found, {}
         return [
             {"what": what, "n": count, "seconds": seconds, "where": where, "rows": rows}

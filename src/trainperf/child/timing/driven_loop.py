@@ -128,15 +128,15 @@ class DrivenLoop:
         return None
 
     def find_exchange(self) -> Exchange | None:
-        """What can switch the exchange of gradients off and on, None if there is none."""
+        """The switch of the exchange of gradients, None if there is none."""
         return None
 
     def exchange_extras(self) -> list[Extra]:
-        """What is to be measured of the exchange alone; the ranks do it in step."""
+        """Measurements of the exchange alone; the ranks make them in step."""
         return []
 
     def tracer(self) -> Tracer | None:
-        """What traces steps of such a loop, None where nothing does."""
+        """The tracer of such a loop's steps, None where there is none."""
         return None
 
     def probe_names(self) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class DrivenLoop:
         return 1
 
     def calls(self) -> list[dict[str, Any]]:
-        """What the script called besides its steps since the last time this was asked."""
+        """The script's calls besides its steps since this was asked last."""
         return []
 
     def can_end(self) -> bool:
@@ -173,7 +173,7 @@ class DrivenLoop:
         """All is measured but what comes between epochs."""
 
     def ending_ends(self) -> None:
-        """What comes between epochs was seen."""
+        """The ends of epochs were seen."""
 
 
 class DrivenIterator(DrivenLoop):

@@ -396,7 +396,7 @@ class Driver(DrivenLoop):
         self.process.finish()
 
     def _gaps_seen(self) -> None:
-        """What passes between epochs was timed; where `fit` is called again, that comes next.
+        """The time between epochs is known; where `fit` is called again, that comes next.
 
         The epochs that are left of this one end after a step or two until then.
         """

@@ -47,7 +47,7 @@ class EpochEnds:
         self._stacks.start()
 
     def gap(self) -> None:
-        """What passed between two epochs was timed; the first step of the next one follows."""
+        """The time between two epochs was taken; the first step of the next one follows."""
         self._seen = self.under_way
 
     def enough(self, at: float) -> bool:

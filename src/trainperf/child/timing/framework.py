@@ -61,11 +61,11 @@ class Framework:
         return None
 
     def exchange_extras(self, driver: DrivenLoop) -> list[Extra]:
-        """What to measure of the exchange alone."""
+        """Measurements of the exchange alone."""
         return []
 
     def last_extras(self, driver: DrivenLoop) -> list[Extra]:
-        """What is measured when all else was: what the device gives at best."""
+        """The last measurements: what the device gives at best."""
         return []
 
     def stages(self, driver: DrivenLoop, deadline: float) -> None:
@@ -77,7 +77,7 @@ class Framework:
         raise NotImplementedError
 
     def probe_names(self) -> tuple[str, ...]:
-        """What `probes` may record."""
+        """The probes that `probes` may record."""
         return ()
 
     def tracer(self, driver: DrivenLoop) -> Tracer | None:

@@ -55,15 +55,15 @@ class LoopDriver(Driver):
         return found
 
     def framework_world(self) -> dict[str, Any] | None:
-        """What the framework's loops know of it."""
+        """The world as the framework's loops know it."""
         return self._framework.world()
 
     def find_exchange(self) -> Exchange | None:
-        """What the framework's loops know of it."""
+        """The exchange as the framework's loops know it."""
         return self._framework.exchange
 
     def exchange_extras(self) -> list[Extra]:
-        """What the framework's loops know to measure of it."""
+        """The measurements that the framework's loops make of it."""
         return self._framework.exchange_extras(self)
 
     def dataset(self) -> Any:

@@ -68,7 +68,7 @@ def _usual(driver: Any) -> Any:
 
 
 def _arguments(loops: Any) -> Any:
-    """What the model was called with last, None if no call was seen."""
+    """The arguments of the model's last call, None if none was seen."""
     calls = list(loops.model_calls.values())
     return [*calls[-1][1], *calls[-1][2].values()] if calls else None
 
@@ -179,7 +179,7 @@ def _memory(driver: Any) -> None:
 
 
 def memory(device: int) -> dict[str, int]:
-    """What CUDA's allocator counted on a device: bytes, and counts of retries and failures."""
+    """The counts of CUDA's allocator on a device: bytes, and counts of retries and failures."""
     cuda: Any = sys.modules["torch"].cuda
     stats = cuda.memory_stats(device)
     names = {

@@ -212,7 +212,7 @@ class TorchLoops(Loops):
         return matmul.extras(driver)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """What is recorded and timed of it once all else is measured, by name."""
+        """The measurements of it that follow all others, by name."""
         from .exchange import all_reduce
 
         return all_reduce.extras(driver)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 CLASS = "DistributedDataParallel"
-MODULE = "torch.nn.parallel"
 
 POSITIONS = {
     "bucket_cap_mb": 7,

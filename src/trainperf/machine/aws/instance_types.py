@@ -42,7 +42,7 @@ def described(answer: dict[str, Any]) -> InstanceType | None:
 
 
 def _network(info: dict[str, Any]) -> tuple[float | None, float | None]:
-    """What lasts and what is reached for a while, bytes per second.
+    """The lasting rate and that of bursts, bytes per second.
 
     The headline ("Up to 10 Gigabit") tells the most; what lasts of an "up to" type is
     the baseline of its one card.

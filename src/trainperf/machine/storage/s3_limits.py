@@ -66,6 +66,6 @@ class Budget:
 
 
 def usd(requests: int, lists: int, many_bytes: int, same_region: bool) -> float:
-    """What requests and bytes cost at most, US dollars, by the published prices above."""
+    """The highest cost of requests and bytes, US dollars, by the published prices above."""
     out = 0.0 if same_region else many_bytes * USD_PER_BYTE_OUT
     return (requests - lists) * USD_PER_REQUEST + lists * USD_PER_LIST + out

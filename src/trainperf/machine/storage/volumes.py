@@ -43,7 +43,7 @@ class Mount:
 
 
 def mounts(root: Path = Path("/")) -> tuple[Mount, ...]:
-    """What is mounted, in the order of mounting; empty where the system does not say."""
+    """The mounts in the order of mounting; empty where the system does not say."""
     try:
         text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:

@@ -98,7 +98,7 @@ def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
 
 
 def _missing(ranks: Ranks) -> Iterator[str]:
-    """What a report on ranks that trained says in its own words."""
+    """Ranks that left no record, or whose steps were not measured, in sentences."""
     if ranks.absent:
         yield f"{numbered(ranks.absent)} of {ranks.size} left no record"
     by_reason: dict[str, list[int]] = {}

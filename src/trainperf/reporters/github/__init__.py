@@ -53,7 +53,7 @@ def render(
 
 
 def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
-    """What is wrong beyond the findings: the check as a whole, a run that ended badly."""
+    """Faults beyond the findings: the check as a whole, a run that ended badly."""
     found = [_Annotation("error", "trainperf check", one) for one in judgement.problems]
     if judgement.answer:
         level: Level = "warning" if judgement.undecided else "note"

@@ -205,7 +205,7 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
 
 
 def _answer(whole: Document) -> View | None:
-    """What the reader gets: it ends the terminal's report, and stands above the figures here."""
+    """The answer: it ends the terminal's report, and stands above the figures here."""
     section = view(whole, "answer")
     if section is None:
         return None
@@ -214,7 +214,7 @@ def _answer(whole: Document) -> View | None:
 
 
 def _title(diagnosis: Diagnosis) -> str:
-    """What is diagnosed; of a job, what its launcher starts, as its command stands below."""
+    """The script; of a job, what its launcher starts, as its command stands below."""
     script = one_line(diagnosis.script)
     command = [one_line(word) for word in diagnosis.command]
     if script and script in (shlex.join(diagnosis.command), " ".join(command)):
@@ -239,7 +239,7 @@ def _volumes(section: View | None) -> list[View]:
 
 
 def _spent(diagnosis: Diagnosis, whole: Document) -> Markup:
-    """What trainperf itself took."""
+    """The time of trainperf itself."""
     section = view(whole, "spent")
     if section is None:  # the terminal has it on a line, which a sheet drops
         return prose(f"Diagnosed in {units.seconds(diagnosis.seconds)}.")

@@ -77,7 +77,7 @@ def view(document: Document, *names: str, bars: bool = False) -> View | None:
 
 
 def shown(blocks: list[Block]) -> tuple[Shown, ...]:
-    """What a page shows of blocks."""
+    """Blocks as a page shows them."""
     return tuple(one for block in blocks for one in _shown(block))
 
 
@@ -105,10 +105,6 @@ def _shown(block: Block, bars: bool = False) -> list[Shown]:
             ]
             return [replace(_table(block), kind="bars", drawn=tuple(drawn))]
     return []
-
-
-def _bar(share: float, tone: str) -> tuple[str, str]:
-    return percent(share), tone
 
 
 def _table(table: Table) -> Shown:

@@ -15,7 +15,7 @@ Fact = tuple[str, str]
 
 
 def machine(box: Machine, known: Cost | None = None) -> list[Fact]:
-    """What the box is, as far as a process in it can see; its price where no cost names it."""
+    """The box as far as a process in it can see; its price where no cost names it."""
     facts = [one for one in _instance(box) if known is None or one[0] != "Price"]
     cores = units.cores(box.cores)
     if box.visible_cores > box.cores:
@@ -86,7 +86,7 @@ def _gpu(gpu: Gpu) -> str:
 
 
 def container(use: ContainerUse | None) -> list[Fact]:
-    """What the control groups counted while the script was observed."""
+    """The counts of the control groups while the script was observed."""
     if use is None:
         return []
     facts = []
@@ -121,7 +121,7 @@ def container(use: ContainerUse | None) -> list[Fact]:
 
 
 def cost(known: Cost | None) -> list[Fact]:
-    """What training costs here, from the price and the measured times."""
+    """The cost of training here, from the price and the measured times."""
     if known is None:
         return []
     hosts = f", {units.count(known.hosts, 'host')}" if known.hosts > 1 else ""

@@ -141,7 +141,7 @@ def _phases(timeline: Timeline) -> tuple[list[Band], list[Phase]]:
 
 
 def _called(phase: str) -> tuple[str, str]:
-    """What a phase is called, and how it is filled."""
+    """The name of a phase, and its fill."""
     return PHASES.get(phase, (clipped(one_line(phase), 40), "rest"))
 
 

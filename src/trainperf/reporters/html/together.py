@@ -48,7 +48,7 @@ class Together:
 
 
 def together(diagnosis: Diagnosis) -> Together | None:
-    """What the kept changes give; None where none was kept."""
+    """The gain of the kept changes; None where none was kept."""
     kept = diagnosis.stack
     if kept is None or not kept.fixes:
         return None

@@ -118,7 +118,7 @@ def _times(diagnosis: Diagnosis) -> str:
 
 
 def _turn(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """What a turn of the script is made of, where its steps are not all of it."""
+    """The parts of a turn of the script, where its steps are not all of it."""
     turn = _outside.shown(diagnosis)
     if turn is None:
         return
@@ -200,7 +200,7 @@ def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]
 
 
 def _came_of(trial: Trial | None) -> tuple[str, str]:
-    """What a trial measured, and what it decided."""
+    """The figures of a trial, and what it decided."""
     if trial is None:
         return _NONE, "not tried"
     if trial.speedup is None:

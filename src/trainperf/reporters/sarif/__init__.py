@@ -67,7 +67,7 @@ def render(
 
 
 def _rule(finding: Finding, practice: bool) -> Json:
-    """What a finding is about, whatever the run: from the catalogue, where it knows the id."""
+    """The rule of a finding, whatever the run: from the catalogue, where it knows the id."""
     fix, level = by_id().get(finding.id), "note" if practice else "warning"
     if fix is not None:
         why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]

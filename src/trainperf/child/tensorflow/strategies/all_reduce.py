@@ -192,7 +192,7 @@ def _values(tensors: list[Tensor]) -> list[Any]:
 
 
 def _given(tensor: Tensor, value: Any) -> Any:
-    """What a replica gives: on its device, and not copied. Sparse: as many first rows."""
+    """The value that a replica gives: on its device, and not copied. Sparse: as many first rows."""
     import tensorflow as tf
 
     value = tf.identity(value)

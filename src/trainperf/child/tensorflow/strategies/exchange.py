@@ -181,7 +181,7 @@ def _marked(part: Any) -> bool:
 
 
 def _own(value: Any) -> Any:
-    """What each replica has, as a value that is the same on all of them."""
+    """Each replica's own part, as a value that is the same on all of them."""
     from tensorflow.python.distribute import distribute_utils, values
 
     if not isinstance(value, values.DistributedValues):
@@ -192,7 +192,7 @@ def _own(value: Any) -> Any:
 
 
 def _first(value: Any, destinations: Any) -> Any:
-    """What the first replica here has, on the devices that are asked for."""
+    """The first local replica's part, on the devices that are asked for."""
     from tensorflow.python.distribute import cross_device_ops, values
     from tensorflow.python.util import nest
 

@@ -57,7 +57,7 @@ def devices(extended: Any) -> tuple[Any, ...]:
 
 
 def operations(extended: Any) -> str:
-    """What sums values over the replicas: `NcclAllReduce`, `CollectiveAllReduce (RING)`.
+    """The operation that sums over the replicas: `NcclAllReduce`, `CollectiveAllReduce (RING)`.
 
     The implementation of collectives is the one TensorFlow takes: AUTO is NCCL where all
     devices are GPUs, and a ring else.

@@ -20,7 +20,7 @@ class Replicas:
         self._updates: list[Any] = []
 
     def exchange(self) -> Any:
-        """What switches the exchange off and on; None until one was seen."""
+        """The switch of the exchange; None until one was seen."""
         exchange = self.strategies.exchange
         seen = self.strategies.trains_replicas() and exchange.reductions()
         return exchange if seen else None

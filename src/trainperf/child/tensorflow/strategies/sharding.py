@@ -12,7 +12,7 @@ BATCH_CALLS = ("batch", "padded_batch", "ragged_batch")
 
 
 def described(dataset: Any, workers: int) -> dict[str, Any]:
-    """What the event `tf_strategy` tells of a loop's dataset; nothing if it has none.
+    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none.
 
     `auto_shard` is the policy that takes effect: "" where there is one worker and
     nothing to shard, or where a function makes the dataset of each worker.

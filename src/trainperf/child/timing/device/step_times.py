@@ -62,7 +62,7 @@ class StepTimes:
         self._aside.clear()
 
     def lay_aside(self, began: Mark, ended: Mark) -> None:
-        """What passed between two marks is no part of the block."""
+        """Leave the time between two marks out of the block."""
         if self._began is not None:
             self._aside.append((began, ended))
 

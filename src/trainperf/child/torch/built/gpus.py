@@ -67,7 +67,7 @@ def _holding(cuda: Any) -> list[int]:
 
 
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
-    """What CUDA says of a device. Under MIG it is the slice, its memory included."""
+    """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
     told = cuda.get_device_properties(index)
     uuid = getattr(told, "uuid", None)
     # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.

@@ -15,7 +15,7 @@ WHAT = "a large matrix product"
 
 
 def extras(driver: Any) -> list[Extra]:
-    """What a single process on a CUDA device times last; nothing on any other device."""
+    """The last measurement of a single process on a CUDA device; nothing on any other device."""
     try:
         if driver.world is not None or not models.devices(driver):
             return []

@@ -93,7 +93,7 @@ def unwrapped(model: Any) -> Any:
 
 
 def strategy(loops: Any) -> str:
-    """What makes a trained model parallel, "" if nothing does."""
+    """The class that makes a trained model parallel, "" if none does."""
     trained = trained_parameters(loops)
     for model, _, _ in models(loops):
         if not _trains(model, trained):

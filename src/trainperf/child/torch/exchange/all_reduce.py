@@ -34,7 +34,7 @@ LINK_BYTES = 16 * 1024**2
 
 
 def extras(driver: Any) -> list[Extra]:
-    """What a loop of several processes has recorded and timed last, by name.
+    """The last measurements of a loop of several processes, by name.
 
     What is known already is recorded first: a collective that fails may end the process.
     """

@@ -85,7 +85,7 @@ def exchange(loops: Any) -> Exchange | None:
 
 
 def method(loops: Any) -> str:
-    """What exchanges the gradients, "" if nothing was seen to."""
+    """The method that exchanges the gradients, "" if none was seen."""
     sharded = placed.fsdp(loops)
     if sharded is not None:
         return sharded.kind
@@ -116,7 +116,7 @@ def world() -> dict[str, Any] | None:
 
 
 def backend(group: Any = None, device: str = "cpu") -> str:
-    """What moves tensors of a device kind in a group: "gloo", "nccl".
+    """The backend for tensors of a device kind in a group: "gloo", "nccl".
 
     A group may have one for each kind: "cpu:gloo,cuda:nccl".
     """

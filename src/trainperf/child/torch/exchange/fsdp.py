@@ -87,7 +87,7 @@ class Collectives:
         self.off = off
 
     def step_begins(self) -> None:
-        """What was called since the last one was that step's."""
+        """Put the calls since the last step down to that one."""
         if self._current and not self.off:
             self._steps.append(tuple(self._current))
         self._current = []

@@ -140,7 +140,7 @@ def _is_file(target: Any) -> bool:
 
 
 def fsdp(loops: Any) -> Sharded | None:
-    """What FSDP shards in this process, None if nothing."""
+    """The modules that FSDP shards in this process, None if there are none."""
     found: Sharded | None = loops.sharded
     return found
 

@@ -28,7 +28,7 @@ def record(driver: Any) -> None:
 
 
 def content(item: Any) -> bytes:
-    """What an item holds; pickled where it is not made of tensors."""
+    """The content of an item; pickled where it is not made of tensors."""
     import torch
 
     tensors = list(batches.leaves(item))

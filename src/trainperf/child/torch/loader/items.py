@@ -155,7 +155,7 @@ class Items:
         return all(content(self.dataset[at]) == content(item) for at, item in pairs)
 
     def batch(self, number: int) -> Any:
-        """What one call of the collate function gets; too few items are repeated."""
+        """The items for one call of the collate function; too few are repeated."""
         if not self.batched:
             return self._kept[number % len(self._kept)]
         kept, size = self._kept, self.batch_items

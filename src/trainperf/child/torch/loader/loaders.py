@@ -74,7 +74,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
 
 
 def _looked_into(driver: Any, loader: Any, shared: str | None) -> dict[str, Any]:
-    """What only a loader that is still there can tell, bounded in time."""
+    """Facts that only a loader that is still there can tell, bounded in time."""
     found: dict[str, Any] = {}
     looks: dict[str, Callable[[], Any]] = {
         "sharded": lambda: datasets.sharded(loader),

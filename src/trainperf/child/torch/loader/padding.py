@@ -80,7 +80,7 @@ def given_steps(leaf: Any) -> tuple[Any, int]:
 
 
 def _last(rows: Any) -> Any:
-    """What most rows end with."""
+    """The value that most rows end with."""
     return rows[:, -1].mode().values
 
 

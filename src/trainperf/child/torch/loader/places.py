@@ -87,7 +87,7 @@ def watch(loops: Any, module: Any) -> None:
 
 
 def key_of(where: dict[str, Any] | None) -> tuple[Any, ...] | None:
-    """What a place goes by: file, line and column."""
+    """The key of a place: file, line and column."""
     return None if where is None else (where["file"], where["line"], where.get("col"))
 
 

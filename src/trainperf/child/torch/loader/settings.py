@@ -10,7 +10,7 @@ from . import datasets
 
 
 def settings_of(loader: Any) -> dict[str, Any]:
-    """What a loader's constructor left, cheap to read."""
+    """The settings of a loader as its constructor left them, cheap to read."""
     sampler = sampler_of(loader)
     head = datasets.users_item(loader.dataset)
     return {

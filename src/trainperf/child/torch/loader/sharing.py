@@ -88,7 +88,7 @@ def generator_state(generator: Any) -> str:
 
 
 def _held(dataset: Any) -> Iterator[tuple[str, Any]]:
-    """What a dataset holds, with the path to it, breadth first."""
+    """The parts of a dataset, each with the path to it, breadth first."""
     level: list[tuple[str, Any]] = [("self", dataset)]
     seen = {id(dataset)}
     left = MOST_VALUES
@@ -131,7 +131,7 @@ def _root(cls: type) -> str:
 
 
 def _handle(value: Any) -> str:
-    """What kind of handle a value is that two processes must not share, or ""."""
+    """The kind of a handle that two processes must not share, "" for any other value."""
     if isinstance(value, io.IOBase):
         harmless = isinstance(value, (io.BytesIO, io.StringIO)) or value in STREAMS
         return "" if harmless or value.closed else "an open file"

@@ -71,7 +71,7 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """What it is summed by."""
+        """The key that it is summed by."""
         return Key(self.part, self.what, self.place, self.of)
 
 

@@ -93,7 +93,7 @@ def _as_before(torch: Any, model: Any) -> Iterator[None]:
 
 
 def _written(model: Any) -> Iterator[Any]:
-    """What a forward may write into: buffers, and what Keras keeps as frozen parameters."""
+    """Tensors that a forward may write into: buffers, and what Keras keeps as frozen parameters."""
     yield from model.buffers()
     for one in model.parameters():
         if not one.requires_grad and one.dim() <= 1:
@@ -105,7 +105,7 @@ def _held(module: Any) -> list[dict[str, Any]]:
 
 
 def _random_states(torch: Any, model: Any) -> Callable[[], None]:
-    """What sets the random generators back to where they are now."""
+    """A function that sets the random generators back to where they are now."""
     devices = {one.device for one in model.parameters() if one.device.type == "cuda"}
     cpu, python = torch.get_rng_state(), random.getstate()
     gpus = [(device, torch.cuda.get_rng_state(device)) for device in devices]

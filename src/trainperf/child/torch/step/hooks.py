@@ -52,7 +52,7 @@ class Hooks:
         after: After | None = None,
         users: bool = False,
     ) -> Callable[[Any], Any]:
-        """What makes a hook that times a function; with `users`, only the user's calls."""
+        """The maker of a hook that times a function; with `users`, only the user's calls."""
 
         def make(original: Any) -> Any:
             def hook(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ class Hooks:
         return __call__
 
     def transfer(self, name: str, after: After) -> Callable[[Any], Any]:
-        """What makes the hook of a copy; one beside the step costs it what it waits for it."""
+        """The maker of the hook of a copy; one beside the step costs the wait for it."""
         timed = self.timed("transfer", name, after=after, users=True)
 
         def make(original: Any) -> Any:
@@ -112,7 +112,7 @@ class Hooks:
         return make
 
     def awaits(self, name: str) -> Callable[[Any], Any]:
-        """What makes the hook of a method by which the step may wait for copies beside it."""
+        """The maker of the hook of a method by which a step may wait for copies beside it."""
         timed = self.timed("transfer", name, users=True)
 
         def make(original: Any) -> Any:

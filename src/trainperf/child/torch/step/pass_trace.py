@@ -92,7 +92,7 @@ def found(events: list[Any], one: Pass) -> dict[str, Any]:
 
 
 def _events(driver: LoopDriver, one: Pass, passes: int) -> list[Any]:
-    """What the tracer saw of so many passes, each waited for.
+    """The tracer's events of so many passes, each waited for.
 
     `torch.profiler.profile` wraps this class; it would import TorchInductor and set
     variables of the process's environment.

@@ -13,6 +13,7 @@ from trainperf import evidence
 from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
+from trainperf.fixes.dataloader._edits import seen_in_run
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Evidence, Measure, Recording
 from trainperf.patch.patch import build_patch
@@ -229,7 +230,29 @@ training(loader)
     patch = build_patch(tmp_path, [finding], by_id())
     assert patch.diff == ""
     (skipped,) = patch.skipped
-    assert 'num_workers is int(os.environ.get("WORKERS", "0"))' in skipped.reason
+    assert "int(os.environ.get('WORKERS', '0')) reads the environment" in skipped.reason
+
+
+def test_the_branch_that_gave_the_workers_is_told_by_the_run(tmp_path):
+    """What the other one says, and the loader's other settings, tell which of them ran."""
+    source = """
+def main(accelerated):
+    how = {"batch_size": 16}
+    if accelerated:
+        how.update({"num_workers": 1, "pin_memory": True})
+    else:
+        how.update({"drop_last": True})
+    training(DataLoader(Points(), **how))
+main(torch.cuda.is_available())
+"""
+    found = measured(tmp_path, source)
+    data = {"workers": 2, **seen_in_run(found)}
+    where = (found.torch.loader.where,)
+    finding = by_id()["torch_workers"].finding(
+        title="few", text="few", bound=2.0, bound_basis="", where=where, data=data
+    )
+    patch = build_patch(tmp_path, [finding], by_id())
+    assert '+        how.update({"drop_last": True, "num_workers": 2})\n' in patch.diff
 
 
 # --------------------------------------------------------------- scripts with own habits

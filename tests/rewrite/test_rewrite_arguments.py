@@ -124,18 +124,31 @@ def test_what_no_source_holds_is_left_alone_with_the_reason(case):
 
 
 def test_a_flag_becomes_one_that_is_on_and_may_be_turned_off(tmp_path):
+    options = OPTIONS.replace("int, default=0", "int, default=2")
     files = {
-        "train.py": f"{HEAD}{OPTIONS}args = p.parse_args()\n▸DataLoader('train', "
+        "train.py": f"{HEAD}{options}args = p.parse_args()\n▸DataLoader('train', "
         "num_workers=args.workers, persistent_workers=args.persistent_workers)◂\n"
     }
-    command = ["--workers", "2"]
-    seen = seen_of(calls_of(tmp_path / "before", files, command), command)
+    seen = seen_of(calls_of(tmp_path / "before", files))
     wanted = Wanted("persistent_workers", "True", None, "num_workers", "False")
     after = edited(files, seen, wanted)
     assert "action=argparse.BooleanOptionalAction, default=True)" in after["train.py"]
-    (on,) = calls_of(tmp_path / "on", after, command)
-    (off,) = calls_of(tmp_path / "off", after, [*command, "--no-persistent-workers"])
+    (on,) = calls_of(tmp_path / "on", after)
+    (off,) = calls_of(tmp_path / "off", after, ["--no-persistent-workers"])
     assert (on["persistent_workers"], off["persistent_workers"]) == (True, False)
+
+
+@pytest.mark.parametrize("keep", ["args.persistent_workers", "KEEP"])
+def test_what_needs_workers_is_not_on_by_default_where_there_are_none(keep, tmp_path):
+    """PyTorch refuses `persistent_workers=True` without workers."""
+    files = {
+        "train.py": f"{HEAD}{OPTIONS}args = p.parse_args()\nKEEP = False\n▸DataLoader('train', "
+        f"num_workers=args.workers, persistent_workers={keep})◂\n"
+    }
+    seen = seen_of(calls_of(tmp_path / "before", files, ["-j", "2"]), ["-j"])
+    wanted = Wanted("persistent_workers", "True", None, "num_workers", "False")
+    after = edited(files, seen, wanted)
+    assert "persistent_workers=args.workers > 0)" in after["train.py"]
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.origins import readers
-from trainperf.source.origins.calls import Elsewhere, Left, Ran, live
+from trainperf.source.origins.calls import Elsewhere, Left, Ran, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, last_name, literal
+from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, last_name, literal
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script
@@ -114,6 +114,8 @@ def set_at_origin(
         raise CannotRewrite(f"{wanted.value} is no literal")
     trace, found = _origins(script, site, wanted, seen, shared)
     written = [each for each in found if isinstance(each, Origin)]
+    if written and wanted.needs and not _never_zero(trace, script, site, wanted.needs):
+        raise CannotRewrite(f"{wanted.needs} may be 0 by default")
     if written and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
         for each in written:
             _replace(script, each, wanted.value)
@@ -152,6 +154,22 @@ def _origins(
             if len(knob) > len("--") and knob in seen.given:
                 raise Elsewhere(f"{knob} sets {wanted.name}: change it in the command")
     return trace, found
+
+
+def _never_zero(trace: Tracer, script: Script, site: Site, name: str) -> bool:
+    """Whether an argument of a call is a number but 0 wherever it may come from."""
+    file = trace.project.file(script.path(site.file))
+    call = script.source(site.file).call(site)
+    named = keyword(call, name)
+    if file is None:
+        return False
+    values: list[Value] = []
+    if named is not None:
+        values += trace.values(file, named.value)
+    else:
+        for state in given(trace, file, call):
+            values += trace.of_entry(state, name) if name in state.entries else (Unknown(name),)
+    return all(isinstance(each, Origin) and bool(each.value) for each in values)
 
 
 def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:

@@ -73,7 +73,7 @@ class Tracer(Names):
 
     def _values(self, file: File, node: ast.expr) -> Sequence[Value]:
         if ENVIRONMENT.search(ast.unparse(node)):
-            return (Unknown("a variable of the environment sets it", elsewhere=True),)
+            return (Unknown(f"{ast.unparse(node)} reads the environment", elsewhere=True),)
         if isinstance(node, ast.IfExp):
             found: list[Value] = []
             for branch in _branches(node):

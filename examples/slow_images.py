@@ -14,7 +14,7 @@ from tensorflow import keras
 CLASSES = ["checks", "stripes"]
 SIZE = 64
 BATCH = 32
-EPOCHS = 5
+EPOCHS = 30
 
 
 def make_pictures(folder, per_class=320, size=320):

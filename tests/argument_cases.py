@@ -321,6 +321,22 @@ main(CFG)
 """,
         "{'workers': 2}",
     ),
+    "a choice for another system": (
+        """\
+import os
+workers = 0
+▸DataLoader('train', num_workers=0 if os.name == 'nt' else workers)◂
+""",
+        "workers = 2",
+    ),
+    "a dictionary whose other entries are read": (
+        """\
+CFG = {'data': {'workers': 0}, 'lr': 1}
+rate = [CFG['lr'], 3][0]
+▸DataLoader('train', num_workers=CFG['data']['workers'])◂
+""",
+        "{'workers': 2}",
+    ),
     "the default of get": (
         """\
 CFG = {'lr': 1}
@@ -396,6 +412,30 @@ how = dict(num_workers=os.cpu_count() * 0, batch_size=4)
 
 
 IN_THE_CALL = {
+    "keywords that others take": """\
+def named(batch_size=1):
+    return batch_size
+
+
+def main(**how):
+    named(**how)
+    ▸DataLoader('train', **how)◂
+
+
+main(batch_size=4)
+""",
+    "keywords on an object that others take": """\
+class Data:
+    def __init__(self):
+        self.how = {"batch_size": 4}
+
+    def train(self):
+        dict(**self.how)
+        return ▸DataLoader('train', **self.how)◂
+
+
+Data().train()
+""",
     "two branches alike": """\
 if __name__ == 'x':
     n = 0

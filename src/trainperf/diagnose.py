@@ -42,7 +42,7 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Request:
-    """What to diagnose: the run, the folder for its files, findings to leave out.
+    """A diagnosis to make: the run, the folder for its files, findings to leave out.
 
     `trials` says whether the fixes are tried, `sequential` that it be in fresh processes
     one after another, `allow_semantic` that those that change the experiment may be kept;

@@ -187,4 +187,4 @@ def test_several_failures_are_counted_in_the_line_and_all_told() -> None:
 def test_a_mean_that_rose_is_remarked_and_leaves_the_check_passed() -> None:
     checked = said(1.0, one(1.0, mean_s=1.5))
     assert checked.outcome == "passed"
-    assert "the mean step took 50 % longer" in checked.doubts[0]
+    assert "the mean step took 50 % longer" in checked.reasons[0].text

@@ -191,6 +191,39 @@ def test_a_changed_file_is_refused_and_nothing_is_kept(run):
     assert list(run.parent.iterdir()) == [run]
 
 
+def test_a_file_that_is_gone_is_named(run):
+    script(run).unlink()
+    with pytest.raises(TrainperfError, match=r"train\.py cannot be read"):
+        fixing.fix(run, (), dry=False)
+
+
+IMPORTING = """\
+from torch.utils.data import DataLoader
+
+from settings import args
+
+loader = ▸DataLoader(data, batch_size=args.batch_size)◂
+"""
+
+
+def test_modules_that_are_looked_for_and_not_there_are_no_hindrance(tmp_path):
+    """Where `args` comes from is looked for in the user's files; `torch` is none of them."""
+    plain, (site,) = marked(IMPORTING)
+    file = tmp_path / "train.py"
+    file.write_text(plain)
+    (tmp_path / "settings.py").write_text("args = make()\n")
+    finding = FIXES["batch_size"].finding(
+        title="", text="", bound=None, bound_basis="", where=(replace(site, file=str(file)),),
+        data={"batch_size": 8, "samples_per_step": 2},
+    )  # fmt: skip
+    patch = write_edits(tmp_path, (finding,), FIXES, only=()).patch
+    report = tmp_path / "run" / "diagnosis.json"
+    saved = replace(INPUT_BOUND, findings=(finding,), patch=patch, trials=(), stack=None)
+    store.save(replace(saved, created="2999-01-01T00:00:00+00:00"), report)
+    fixing.fix(report, ("batch_size",), dry=False)
+    assert "batch_size=2 * args.batch_size" in file.read_text()
+
+
 def test_a_file_without_a_hash_is_refused_if_it_is_newer_than_the_run(run):
     with pytest.raises(TrainperfError, match="was changed"):
         fixing.fix(_without_patch(run, "2001-01-01T00:00:00+00:00"), (MAP,), dry=False)
@@ -256,6 +289,15 @@ def test_a_run_without_edits_says_so(run):
     why = replace(saved.patch, diff="", findings=())
     store.save(replace(saved, patch=why), run)
     assert "changes the experiment" in fixing.fix(run, (), dry=False).lines[0]
+
+
+def test_where_all_was_tried_in_vain_that_is_said(run):
+    saved = store.load(run)
+    empty = replace(saved.patch, diff="", findings=(), files=(), skipped=())
+    trials = (Trial(MAP, Outcome.NO_EFFECT, ""), Trial(PREFETCH, Outcome.NOT_TRIED, ""))
+    store.save(replace(saved, patch=empty, trials=trials), run)
+    said = fixing.fix(run, (), dry=False).lines
+    assert said == ("nothing to write: of 1 change tried none was kept",)
 
 
 # ---------------------------------------------------------------------- the command

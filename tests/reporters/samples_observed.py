@@ -242,6 +242,7 @@ HEALTHY = replace(
 FAILED = replace(
     HEALTHY,
     ending=Ending.FAILED,
+    device=Device("", "", 0),
     loop=None,
     verdict=Verdict("none", "No verdict: no step was seen."),
     times=ReportedTimes(None, None, None, None, 0, None, None, None),

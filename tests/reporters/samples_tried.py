@@ -147,7 +147,7 @@ LEDGER = Training(
         Item("steps", "training steps", 5999, 828.0, 341.2, FIT),
         Item("between", "validation", 6, 22.2, 22.2),
         Item("between", "opening the input again", 5, 4.2, 4.2),
-        Item("once", "what the changes cost once", 1, 0.0, 9.2),
+        Item("once", "one-off cost", 1, 0.0, 9.2),
     ),
 )
 """The whole training with the kept changes, by its ledger."""
@@ -249,7 +249,7 @@ LARGER_BATCH = ExperimentChange(
         where=(Site(f"{CWD}/train.py", 33, "make_dataset", col=9, end_line=33, end_col=29),),
         advice="Try a batch of 64 or 128 samples, with the learning rate adjusted, and compare "
         "the accuracy reached. A common rule scales that of Adam with the square root of the "
-        "batch: it is 0.001 now, which makes 0.0014 for 64 and 0.002 for 128.",
+        "batch: it was 0.001 in this run, which makes 0.0014 for 64 and 0.002 for 128.",
         snippet="ds = ds.batch(128)",
         rewritable=True,
         data={"batch_size": 32, "samples_per_step": 4},

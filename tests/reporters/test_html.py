@@ -124,7 +124,7 @@ def test_the_same_diagnosis_gives_the_same_page() -> None:
 def test_the_verdict_comes_first() -> None:
     words = page_of("everything").words
     assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: 3.4× (3.3 to 3.5)" in words
+    assert "Apply these 2 changes: your training as configured 14 min 28 s → 6 min 32 s" in words
 
 
 def test_a_full_diagnosis_has_every_section() -> None:

@@ -1,4 +1,4 @@
-"""What would change the experiment: in a section of its own, in every report."""
+"""Changes of the experiment: in a section of their own, in every report."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from reporters.rendering import FINDINGS, TRIALS, of, part, text
 from reporters.samples_observed import PARALLEL_MAP
 from reporters.samples_tried import ALL_OUTCOMES, LARGER_BATCH, MIXED, NOTHING_KEPT, OTHER_LOSSES
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, Outcome
 from trainperf.report.level import failing
 from trainperf.report.sections.experiment import HEADING
 from trainperf.report.sections.told import answer
-from trainperf.reporters import markdown
+from trainperf.reporters import html, markdown
 from trainperf.reporters.json import render
 
 FOUND = replace(ALL_OUTCOMES, findings=(PARALLEL_MAP, LARGER_BATCH.finding, MIXED))
@@ -56,6 +56,16 @@ def test_a_fix_that_trained_otherwise_stands_there_with_how_its_losses_differed(
     assert "Compute in bfloat16" in told
     assert "It was to keep the numbers, but losses part by 7.3 % at step 12" in told
     assert "343 samples/s (335 to 352) 1.62× (1.58 to 1.66)" in told
+
+
+def test_a_way_that_could_not_be_run_is_named_with_the_reason() -> None:
+    short = replace(BATCH, outcome=Outcome.FAILED, reason="CUDA out of memory", variant="batch=256")
+    diagnosis = replace(FOUND, trials=(*FOUND.trials, short))
+    words = "batch=256 failed: CUDA out of memory."
+    assert words in part(text(diagnosis), HEADING)
+    assert words in markdown.render(diagnosis)
+    assert words in html.render(diagnosis)
+    assert "failed:" not in of(FOUND, HEADING)
 
 
 def test_the_command_names_the_run_where_it_is_saved() -> None:

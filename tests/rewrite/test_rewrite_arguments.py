@@ -193,3 +193,24 @@ def test_what_the_command_gives_is_changed_there(given):
     files = {"train.py": text + "▸DataLoader('train', **how)◂\n"}
     with pytest.raises(CannotRewrite, match="--workers sets num_workers: change it in the command"):
         edited(files, Seen({"num_workers": 0}, given, ("train.py",), DEFAULTS))
+
+
+def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
+    """As scripts do that take `--batch_size=8` for every global of theirs."""
+    text = "batch_size = 4\nexec(open('configurator.py').read())\n"
+    files = {"train.py": f"{HEAD}{text}▸DataLoader('train', batch_size=batch_size)◂\n"}
+    wanted = Wanted("batch_size", "8", 1)
+    after = edited(files, Seen({"batch_size": 4}, ("--lr",)), wanted)
+    assert "batch_size = 8\n" in after["train.py"]
+    with pytest.raises(CannotRewrite, match="--batch_size sets batch_size"):
+        edited(files, Seen({"batch_size": 4}, ("--batch_size",)), wanted)
+
+
+def test_files_that_import_a_name_from_each_other_are_no_place():
+    files = {
+        "train.py": f"{HEAD}from a import N\n▸DataLoader('train', num_workers=N)◂\n",
+        "a.py": "from b import N\nN = N\n",
+        "b.py": "from a import N\nN = 1\n",
+    }
+    after = edited(files, Seen({"num_workers": 0}, (), ("train.py",), DEFAULTS))
+    assert "num_workers=2" in after["train.py"]

@@ -151,33 +151,3 @@ def test_what_is_no_statement_is_refused(statement):
     with pytest.raises(CannotRewrite):
         script.insert_after_imports(FILE, statement)
     assert script.sources() == {}
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["import os\n", "def f():\n    import keras\n", "x = f()\nimport keras\n", "keras = 1\n"],
-)
-def test_nothing_goes_after_an_import_that_is_not_at_the_top(text):
-    script, _ = script_of(text)
-    with pytest.raises(CannotRewrite):
-        script.insert_after_import_of(FILE, "keras", "keras.go()")
-
-
-def test_nothing_goes_before_the_import_that_it_needs():
-    script, _ = script_of("import os\nimport keras\n")
-    with pytest.raises(CannotRewrite):
-        script.insert_after_import_of(FILE, "os", "keras.go()")
-
-
-def test_a_statement_goes_right_after_an_import():
-    for text, after in [
-        ("import os\nimport sys\n", "import os\nos.umask(0)\nimport sys\n"),
-        ("import os", "import os\nos.umask(0)"),
-        ("import os.path\nx = 1\n", "import os.path\nos.umask(0)\nx = 1\n"),
-    ]:
-        script, _ = script_of(text)
-        script.insert_after_import_of(FILE, "os", "os.umask(0)")
-        assert result(script) == after
-    script, _ = script_of("try:\n    from a.b import c\nexcept E:\n    c = None\nimport d\n")
-    script.insert_after_import_of(FILE, "a", "c.go()")
-    assert result(script).endswith("c = None\nc.go()\nimport d\n")

@@ -238,13 +238,26 @@ def test_edits_that_meet_at_one_line_keep_their_order_whatever_comes_first():
         lambda script: script.decorate(at(3), "tf.function"),
         lambda script: script.insert_before(at(3), "x = 1"),
         lambda script: script.insert_after_imports("train.py", "import numpy as np"),
-        lambda script: script.insert_after_import_of("train.py", "os", "os.umask(0)"),
     ]
     for order in permutations(edits):
         script, _ = script_of("import os\n\ndef f():\n    pass\n")
         for edit in order:
             edit(script)
         assert result(script) == (
-            "import os\nimport numpy as np\nos.umask(0)\n\n"
-            "x = 1\n@tf.function\ndef f():\n    pass\n"
+            "import os\nimport numpy as np\n\nx = 1\n@tf.function\ndef f():\n    pass\n"
         )
+
+
+def test_a_statement_is_replaced_with_all_that_it_holds():
+    script, _ = script_of(
+        "def f(rows):\n    for r in rows:\n        a(r)\n        b(r)\n    return 1\n"
+    )
+    script.replace_statement(at(2), "out[:] = rows\nc()")
+    assert result(script) == "def f(rows):\n    out[:] = rows\n    c()\n    return 1\n"
+
+
+@pytest.mark.parametrize("text", ["x = 1; y = 2\n", "if a: x = 1\n"])
+def test_what_shares_its_line_is_not_replaced(text):
+    script, _ = script_of(text)
+    with pytest.raises(CannotRewrite):
+        script.replace_statement(Site("train.py", 1, col=6), "z = 3")

@@ -17,7 +17,14 @@ from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.epochs import epoch_of, epochs_of_slice, with_pause
 from trainperf.trial.slices import Slice, slice_of
-from trainperf.trial.slicing import RANKS, SHORT_STEPS, choose_slices, short_epoch
+from trainperf.trial.slicing import (
+    MORE_IN_STEPS,
+    MORE_OUTSIDE,
+    RANKS,
+    SHORT_STEPS,
+    choose_slices,
+    short_epoch,
+)
 
 EPOCH = Epoch(steps=20, seconds=0.5, pause_s=0.1)
 RUN = Run(("python",), ".", "train.py")
@@ -173,3 +180,40 @@ def test_time_between_epochs_that_is_not_the_start_of_the_input_is_kept_apart():
     epoch = epoch_of(finding)
     assert epoch is not None
     assert epoch.pause_s == pytest.approx(3.0 - 1.5)  # seen between epochs, less the start
+
+
+TURN = Epoch(steps=30, seconds=2.0, written=True)
+
+
+def test_what_saves_outside_the_steps_is_compared_in_whole_turns_and_so_are_the_others():
+    outside = candidate("predict", TURN)
+    found = choose_slices([STEPS, outside, candidate()], LONG, COSTS, 120.0, 20.0, 1)
+    assert found.chosen == (outside, STEPS)
+    assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_OUTSIDE)]
+    assert (found.costs.epoch, found.costs.step_s) == (TURN, pytest.approx(2.0 / 30))
+    assert found.said == "whole turns as they are written (30 steps each)"
+
+
+def test_where_steps_promise_more_nothing_waits_for_whole_turns():
+    better = replace(STEPS, bound=5.0)
+    found = choose_slices([better, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 1)
+    assert (found.chosen, found.costs) == ((better,), COSTS)
+    assert [(one.fix, one.reason) for one in found.skipped] == [("predict", MORE_IN_STEPS)]
+
+
+def test_a_turn_that_is_too_long_is_named_with_the_budget_that_would_do():
+    long = candidate("predict", replace(TURN, seconds=20.0))
+    found = choose_slices([STEPS, long], LONG, COSTS, 60.0, 20.0, 1)
+    assert found.chosen == (STEPS,)
+    ((skipped, needed),) = [(one, found.budget_needed_s) for one in found.skipped]
+    assert f"--budget {needed:.0f}s" in skipped.reason
+
+
+def test_turns_are_compared_where_one_process_trains():
+    found = choose_slices([STEPS, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 2)
+    assert [(one.fix, one.reason) for one in found.skipped] == [("predict", RANKS)]
+
+
+def test_a_turn_as_it_is_written_holds_its_pause_already():
+    piece = Slice(2.0, 30, 30.0, 0.0, epochs=2)
+    assert with_pause(piece, TURN) is piece

@@ -91,6 +91,20 @@ def test_without_stacks_the_cpu_seconds_name_the_suspect() -> None:
     assert "200 ms of CPU time, and 70.0 ms with its batch at hand" in answer.text
 
 
+def test_host_work_is_named_where_no_more_than_it_may_be_waiting() -> None:
+    answer = verdict(noisy(evidence(resident=0.09, input=0.05, host=0.02), 0.2), ())
+    assert (answer.bottleneck, answer.grade) == ("host", "settled")
+
+
+def test_host_work_is_not_named_where_more_may_be_waiting() -> None:
+    use = (PhaseUse("real", 20, cpu_cores=1.0), PhaseUse("resident", 20, cpu_cores=1.0))
+    case = noisy(evidence(resident=0.05, input=0.09, host=0.02, use=use), 0.2)
+    unsure = replace(case, times=replace(case.times, waiting_noise=0.3))
+    answer = verdict(unsure, ())
+    assert (answer.bottleneck, answer.grade) == ("input", "probable")
+    assert answer.text.endswith("50 % of a step is not explained.")
+
+
 def test_cpu_seconds_say_nothing_of_an_input_that_takes_next_to_none_alone() -> None:
     use = (PhaseUse("real", 20, cpu_cores=2.0), PhaseUse("resident", 20, cpu_cores=1.0))
     answer = verdict(noisy(evidence(resident=0.07, input=0.0004, use=use), 1.2), ())
@@ -185,6 +199,18 @@ def test_after_trials_healthy_names_what_was_tried() -> None:
     assert answer.text.endswith(
         "; 2 changes were tried on the script (torch_compile, torch_autocast), none made it faster."
     )
+
+
+def test_what_was_faster_as_another_experiment_is_not_said_to_have_made_it_no_faster() -> None:
+    trials = (
+        trial("torch_compile", Outcome.SLOWER, 0.9),
+        trial("batch_size", Outcome.CHANGES, 1.7),
+        trial("batch_size", Outcome.NO_EFFECT, 1.1),
+    )
+    answer = verdict_after(torch_evidence(), (), trials)
+    assert answer.text.endswith("; one change was tried on the script (torch_compile), which made "
+                                "it no faster.")  # fmt: skip
+    assert "tried" not in verdict_after(torch_evidence(), (), trials[1:]).text
 
 
 def test_a_trial_tells_what_the_probe_would_have_told() -> None:

@@ -1,4 +1,4 @@
-"""What stays kept for the whole training."""
+"""The changes that stay kept for the whole training."""
 
 from dataclasses import replace
 

@@ -62,6 +62,8 @@ def test_what_passes_between_epochs_comes_after_each_but_opening_the_input():
     assert told["callbacks at the ends of epochs"][:2] == (10, pytest.approx(1.0))
     assert told["opening the input again"][:2] == (9, pytest.approx(1.8))
     assert told["else between epochs"][:2] == (10, pytest.approx(1.0))
+    first = lines(made(between_epochs=replace(PAUSE, first_s=0.7)))
+    assert first["the first time besides (tracing)"][:2] == (1, 0.7)
 
 
 def test_evaluations_within_epochs_come_as_often_as_their_steps():
@@ -85,7 +87,7 @@ def test_changes_shrink_the_steps_and_cost_something_once():
     told = lines(whole)
     assert told["training steps"][2] == pytest.approx(39.9 / 2)
     assert told["validation"][2] == told["validation"][1]
-    assert told["what the changes cost once"] == (1, 0.0, 3.0)
+    assert told["one-off cost"] == (1, 0.0, 3.0)
     assert whole.seconds_after == pytest.approx(whole.seconds_now - 39.9 / 2 + 3.0)
     assert whole.low == pytest.approx(whole.seconds_now - 39.9 + 39.9 / 2.1 + 3.0)
     assert whole.high == pytest.approx(whole.seconds_now - 39.9 + 39.9 / 1.9 + 3.0)
@@ -96,7 +98,7 @@ def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well():
     before = made(between_epochs=PAUSE)
     whole = with_changes(before, replace(STACK, held_s=0.2, once_seconds=0.0), True)
     assert whole.seconds_now - whole.seconds_after == pytest.approx((39.9 + 9 * 0.2) / 2)
-    assert "what the changes cost once" not in lines(whole)
+    assert "one-off cost" not in lines(whole)
 
 
 def test_a_script_that_starts_sooner_has_a_shorter_start():

@@ -32,7 +32,7 @@ Observe = Callable[[], Diagnosis]
 
 @dataclass(frozen=True)
 class Runs:
-    """What was run: the whole diagnosis, every run, and how the machine was beside each.
+    """The runs of a check: the whole diagnosis, every run, and the machine's speed beside each.
 
     `ended` is the diagnosis of a run in which no step could be timed, which ends it all.
     """

@@ -57,7 +57,7 @@ class Baseline(Diagnosis):
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a check asks for; shares of 1. `least` is None where no utilisation is asked for.
+    """The criteria of a check, as shares of 1. `least` is None where no utilisation is asked for.
 
     `fail_on` is "none", "any" or the speed-up from which a new finding fails the check.
     """
@@ -69,7 +69,7 @@ class Criteria:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the times of two sets of runs say: seconds per step, or per sample.
+    """Two sets of runs compared by their times: seconds per step, or per sample.
 
     `change` is relative, `before_noise` and `after_noise` are half the intervals as a share of
     the time, `between` half that of the change, by how the runs vary, of which `runs` were
@@ -137,11 +137,6 @@ class Checked:
     def failures(self) -> tuple[str, ...]:
         """What makes it fail, in sentences."""
         return tuple(one.text for one in self.reasons if one.outcome == "failed")
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What leaves it undecided, and what else is to be known."""
-        return tuple(one.text for one in self.reasons if one.outcome != "failed")
 
     @property
     def new(self) -> tuple[str, ...]:

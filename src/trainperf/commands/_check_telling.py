@@ -23,7 +23,7 @@ PASSED, FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the runs: against which baseline, and what it must not be."""
+    """The question to the runs: against which baseline, by which criteria."""
 
     saved: Baseline
     against: Compared

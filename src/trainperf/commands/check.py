@@ -18,6 +18,7 @@ from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from trainperf.check import Baseline, Runs
+    from trainperf.commands.outputs import Output
     from trainperf.commands.session import Target
     from trainperf.model import Diagnosis, Machine
     from trainperf.settings import Settings
@@ -99,14 +100,10 @@ def check(
     target = session.target(module, command, Path.cwd(), "check --baseline FILE")
     _alone(target)
     asked = outputs.parse(settings.output_format)
-    saving = Path(save_baseline) if save_baseline else None
-    kept = {"the baseline": saving or Path(baseline or ""), "--json": settings.json}
-    outputs.distinct([*kept.items(), *((one.format, one.file) for one in asked)])
-    written = (saving, kept["the baseline"] if update else None, settings.json)
-    outputs.check([*asked, *(outputs.Output("json", one) for one in written if one)])
-    wanted = checking.Criteria(most, least, settings.fail_on)
     path = Path(save_baseline or baseline or "")
-    new = saving is not None or (update and not path.exists())
+    _check_files(asked, path, settings.json, bool(save_baseline) or update)
+    wanted = checking.Criteria(most, least, settings.fail_on)
+    new = bool(save_baseline) or (update and not path.exists())
     saved = None if new else checking.load(path, target.label)
     if saved is None:
         runs = _runs(target, settings, checking.BASELINE_RUNS, checking.agree)
@@ -127,6 +124,16 @@ def check(
     checked = telling.answer(question, runs, settings, asked)
     telling.write(runs.diagnosis, checked, settings, asked)
     sys.exit(checked.exit_status)
+
+
+def _check_files(asked: tuple[Output, ...], path: Path, json: Path | None, saves: bool) -> None:
+    """Refuse files that are one, or that cannot be written: before a run that takes minutes."""
+    from trainperf.commands import outputs
+
+    named = (("the baseline", path), ("--json", json))
+    outputs.distinct([*named, *((one.format, one.file) for one in asked)])
+    written = (path if saves else None, json)
+    outputs.check([*asked, *(outputs.Output("json", one) for one in written if one)])
 
 
 def inspected(folder: Path) -> Machine:

@@ -33,7 +33,7 @@ USUAL_S = 15.0
 
 @dataclass(frozen=True)
 class Target:
-    """What is run: the command, the name it goes by in the report, the script if known."""
+    """The program to run: its command, its name in the report, its script if known."""
 
     command: tuple[str, ...]
     label: str

@@ -78,7 +78,7 @@ def _refusals(a: Diagnosis, b: Diagnosis) -> Iterator[str]:
     if a.times.real_s is None or b.times.real_s is None:
         which = "first" if a.times.real_s is None else "second"
         yield f"no step was timed in the {which} run"
-    if a.device.kind != b.device.kind:
+    if {a.device.kind, b.device.kind} == {"CPU", "GPU"}:
         yield f"one trained on a {a.device.kind}, the other on a {b.device.kind}"
     elif a.device.kind == "GPU" and (a.device.name, a.device.count) != (
         b.device.name,
@@ -179,7 +179,7 @@ _REMARKED = (
 _SETTINGS: dict[str, Callable[[Diagnosis], str]] = {
     "script": lambda one: one.script,
     "arguments": _command,
-    "device": lambda one: f"{one.device.count} × {one.device.kind}",
+    "device": lambda one: f"{one.device.count} × {one.device.kind}" if one.device.kind else "",
     "replicas": lambda one: str(ranks(one)),
     "batch size": _loop("batch_size"),
     "types of a batch": _loop("batch_dtypes"),

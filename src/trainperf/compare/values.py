@@ -61,7 +61,7 @@ class FindingChange:
 
 @dataclass(frozen=True)
 class TrialChange:
-    """What came of a fix that was tried in either diagnosis; "" where it was not."""
+    """The outcome of a fix that was tried in either diagnosis; "" where it was not."""
 
     fix: str
     before: str
@@ -82,7 +82,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is different between two diagnoses, the first of which is the earlier state.
+    """The differences between two diagnoses, the first of which is the earlier state.
 
     `basis` says what the speed is compared by: seconds of a step, or samples per second
     where the batch size is not the same. `refusals` say why times must not be compared

@@ -18,10 +18,10 @@ BY_PLACE = "PCI_BUS_ID"
 
 
 def device(observed: Observed, machine: Machine) -> Device:
-    """What the framework computes on; a run that ended early says it did on the CPU."""
+    """The devices that the framework computes on, as it said itself."""
     event = described(observed)
     if event is None:
-        return Device("CPU", machine.cpu_model, 1)
+        return Device("", "", 0)
     seen = event["gpus"]
     gpus = tuple(_device(one, seen, machine.gpus, observed) for one in seen)
     used = [gpu for gpu in gpus if gpu.used]

@@ -12,6 +12,7 @@ from trainperf.model import (
     ChangingNumber,
     Event,
     Framework,
+    FrozenBase,
     LayerFacts,
     Loop,
     ModelFacts,
@@ -76,6 +77,7 @@ def loop(observed: Observed) -> Loop:
         batch_size=_times(facts.get("batch_size"), facts.get("batches_per_step")),
         batch_bytes=facts.get("batch_bytes"),
         batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
+        batch_parts=tuple(facts.get("batch_parts") or ()),
         epochs=facts.get("epochs"),
         epoch_steps=steps,
         steps_per_execution=int(facts.get("steps_per_execution") or 1),
@@ -131,6 +133,7 @@ def _model(event: dict[str, Any]) -> ModelFacts:
         ),
         jit_blocking_layers=tuple(event["jit_blocking"]),
         compile_where=site(event["compile_where"]),
+        frozen=FrozenBase(**event["frozen"]) if event.get("frozen") else None,
     )
 
 

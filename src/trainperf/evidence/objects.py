@@ -18,7 +18,7 @@ KEYS = 8
 
 @dataclass
 class _Sums:
-    """What all processes counted of one bucket."""
+    """The counts of one bucket, over all processes."""
 
     numbers: dict[str, float] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)

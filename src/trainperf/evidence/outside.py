@@ -33,7 +33,7 @@ LEAST_IN_STEP = 0.05
 
 
 class _Part(NamedTuple):
-    """What a part of a turn is for, its seconds, and the rest as in `Spent`."""
+    """A part of a turn: its kind of work, its seconds, and the rest as in `Spent`."""
 
     what: SpentOn
     seconds: float

@@ -246,6 +246,7 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         validation_s=statistics.median(validation) if validation else None,
         callbacks_s=_epoch_callbacks(observed),
         restart_s=restart,
+        first_s=max(0.0, gaps[0]["seconds"] - seconds) if len(gaps) > 1 else None,
     )
 
 

@@ -44,7 +44,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Lint:
-    """What was seen, in order of files and lines; how many files were looked at.
+    """The remarks in order of files and lines, and how many files were read.
 
     `comments` are those that ignore nothing, with their line and what is wrong with them.
     """

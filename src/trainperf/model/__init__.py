@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from trainperf.model.basics import Missing, Site, is_taken, taken
 from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits, Reason
-from trainperf.model.container import ContainerUse
 from trainperf.model.diagnosis import (
     FORMAT_VERSION,
     Bottleneck,
@@ -28,6 +27,7 @@ from trainperf.model.facts import (
     ChangingNumber,
     Device,
     Framework,
+    FrozenBase,
     FunctionCost,
     LayerFacts,
     Loop,
@@ -41,8 +41,10 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
-from trainperf.model.instance import Cost, Instance, InstanceType, Price
-from trainperf.model.machine import CudaDevice, Gpu, Machine, MigSlice
+from trainperf.model.machine.container import ContainerUse
+from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
+from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
+from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
 from trainperf.model.outside import Outside, Spent
 from trainperf.model.parallel import (
     AllReduce,
@@ -58,11 +60,11 @@ from trainperf.model.parallel import (
 )
 from trainperf.model.pipeline import Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
-from trainperf.model.storage import Channel, Objects, Reads, Volume
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
     Evaluation,
+    ItemLength,
     Loader,
     Operator,
     StepCalls,
@@ -109,6 +111,7 @@ __all__ = [
     "ExperimentWay",
     "Finding",
     "Framework",
+    "FrozenBase",
     "Function",
     "FunctionCost",
     "Gpu",
@@ -118,6 +121,7 @@ __all__ = [
     "Instance",
     "InstanceType",
     "Item",
+    "ItemLength",
     "LayerFacts",
     "Leg",
     "Length",

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Missing:
-    """What stands where a number would stand if it had been taken: why it was not."""
+    """Stands in place of a number that was not measured: the reason why."""
 
     reason: str
 

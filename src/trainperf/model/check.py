@@ -11,7 +11,7 @@ Answer = Literal["passed", "failed", "undecided"]
 
 @dataclass(frozen=True)
 class Compared:
-    """What a check was made against: a file, and the runs that are saved in it.
+    """The baseline of a check: a file, and the runs that are saved in it.
 
     `sha256` is of the file's bytes as they were read, in hexadecimal. `runs` is how many runs
     of the script it holds.
@@ -28,7 +28,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the check asked for: shares of 1, None where nothing was asked.
+    """The criteria of a check: shares of 1, None where none was given.
 
     `fail_on` is "none", "any", or the speed-up from which a new finding counts.
     """

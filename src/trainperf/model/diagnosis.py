@@ -7,17 +7,17 @@ from typing import Literal
 
 from trainperf.model.basics import Site
 from trainperf.model.check import Check
-from trainperf.model.container import ContainerUse
 from trainperf.model.experiments import ExperimentChange
 from trainperf.model.facts import CallbackCost, Device, Framework, FunctionCost, Loop, PhaseUse
 from trainperf.model.findings import Finding, NotTaken, Patch
-from trainperf.model.instance import Cost
-from trainperf.model.machine import Machine
+from trainperf.model.machine.container import ContainerUse
+from trainperf.model.machine.instance import Cost
+from trainperf.model.machine.machine import Machine
+from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
-from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint

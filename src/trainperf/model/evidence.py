@@ -7,7 +7,6 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, is_taken, taken
-from trainperf.model.container import ContainerUse
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -22,11 +21,12 @@ from trainperf.model.facts import (
     Seen,
     StepFunction,
 )
-from trainperf.model.machine import Machine
+from trainperf.model.machine.container import ContainerUse
+from trainperf.model.machine.machine import Machine
+from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel
 from trainperf.model.pipeline import Stage
-from trainperf.model.storage import Channel, Objects, Reads
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
 from trainperf.model.training import Length

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Site
-from trainperf.model.machine import CudaDevice
+from trainperf.model.machine.machine import CudaDevice
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,14 @@ class Framework:
 
 @dataclass(frozen=True)
 class Device:
-    """What the training computes on: "CPU", or "GPU" with its name and how many it uses.
+    """The device of the training: "CPU", or "GPU" with its name and how many it uses.
 
+    "" where the run ended before that was known.
     `gpus` are those that CUDA shows to its process, used or not; none where it did not say.
     `of_others` are those that other processes of the job use on this host, as NVML counts.
     """
 
-    kind: Literal["CPU", "GPU"]
+    kind: Literal["CPU", "GPU", ""]
     name: str
     count: int
     gpus: tuple[CudaDevice, ...] = ()
@@ -51,7 +52,7 @@ class Device:
 
 @dataclass(frozen=True)
 class CallbackCost:
-    """What one Keras callback costs; seconds per call of each hook.
+    """The cost of one Keras callback; seconds per call of each hook.
 
     `batch_s` adds `on_train_batch_begin` and `_end`; `epoch_s` likewise for epochs,
     None where no epoch ended while observed. `builtin` callbacks are Keras's own
@@ -122,7 +123,7 @@ class OwnWork:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the loop's thread was seen at: so many `samples`, `input` of them getting a batch."""
+    """Stack samples of the loop's thread: so many `samples`, `input` of them getting a batch."""
 
     samples: int
     input: float
@@ -164,8 +165,22 @@ class LayerFacts:
 
 
 @dataclass(frozen=True)
+class FrozenBase:
+    """The first `layers` layers of a Keras model, whose weights do not train.
+
+    They give the same output for the same input, `bytes_per_sample` of it, and the rest of the
+    model needs nothing else. They have so many `parameters`; `trained` are those that do train.
+    """
+
+    layers: int
+    parameters: int
+    trained: int
+    bytes_per_sample: int
+
+
+@dataclass(frozen=True)
 class ModelFacts:
-    """What a Keras model says of itself.
+    """A Keras model, as it describes itself.
 
     `jit_requested` is the value given to `compile` ("auto", True, False), `jit` what
     came of it, `jit_blocker` the clause that turned XLA off, in words.
@@ -188,6 +203,7 @@ class ModelFacts:
     recurrent: tuple[LayerFacts, ...] = ()
     jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
+    frozen: FrozenBase | None = None
 
 
 @dataclass(frozen=True)
@@ -318,6 +334,7 @@ class Loop:
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
     clock: str = ""
     waits_every: int = 1
+    batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one
     batches_per_step: int = 1
 
 

@@ -10,7 +10,7 @@ from trainperf.model.basics import Site
 
 
 class Equivalence(StrEnum):
-    """What a fix may change, from nothing to the experiment itself."""
+    """How much a fix may change, from nothing to the experiment itself."""
 
     EXACT = "exact"  # same numbers, same order of samples
     NUMERICS = "numerics"  # same mathematics, other rounding, order or random stream

@@ -30,7 +30,7 @@ SPENT_ON: dict[SpentOn, str] = {
 
 @dataclass(frozen=True)
 class Spent:
-    """What one turn spends on something else than training steps.
+    """The time that one turn spends on something else than training steps.
 
     `seconds` in one turn, `share` of the turn. `name` is what was called ("predict",
     "evaluate", a function of the user's); `calls` how often in one turn, None where that

@@ -45,7 +45,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Link:
-    """What connects the devices. `bytes_s` is what it can give one device, one way."""
+    """The connection between devices. `bytes_s` is its rate for one device, one way."""
 
     kind: str  # "loopback", "shared memory", "PCIe", "NVLink", "EFA", "network"
     bytes_s: float | None

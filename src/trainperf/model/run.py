@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainperf.model.container import ContainerUse
-from trainperf.model.machine import Gpu
+from trainperf.model.machine.container import ContainerUse
+from trainperf.model.machine.machine import Gpu
+from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.parallel import Link
-from trainperf.model.storage import Channel, Objects, Reads
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,15 @@ class Epoch:
     """A pass over the data with the pause after it, as it was observed.
 
     `steps` of the loop in `seconds`, in which starting the input is; `pause_s` of them
-    pass between epochs in other things: validation, callbacks.
+    pass between epochs in other things: validation, callbacks. One that is `written` is a whole
+    turn of what the script repeats (an epoch, or a `fit`, with all that follows it): a leg lets
+    it come to its end as it is written, and all of it counts.
     """
 
     steps: int
     seconds: float
     pause_s: float = 0.0
+    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Run:
-    """What to start, where, and how it is to be observed.
+    """A run to make: the command, where to start it, how to observe it.
 
     `command` is what would be typed in a shell. `label` names it in messages
     (`train.py`). `steps` is the number of real steps to time, or None to let the
@@ -152,7 +155,7 @@ class HostSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the samplers saw at `t`, on the clock that stamps the steps.
+    """Readings of the samplers at `t`, on the clock that stamps the steps.
 
     `t` is `time.monotonic()`, seconds.
     """
@@ -164,7 +167,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Recording:
-    """What one run left behind.
+    """The record of one run.
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).

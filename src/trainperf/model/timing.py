@@ -150,7 +150,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class BetweenEpochs:
-    """What passes between the last step of an epoch and the first of the next.
+    """The time between the last step of an epoch and the first of the next.
 
     `seconds` in all; the parts are None where they were not seen. `epoch_steps` is
     the length of an epoch in steps, if known.
@@ -162,6 +162,7 @@ class BetweenEpochs:
     validation_s: float | None = None
     callbacks_s: float | None = None
     restart_s: float | None = None  # opening the iterator, to its first batch
+    first_s: float | None = None  # so much longer was the first: it traces the validation
 
     @property
     def sure(self) -> bool:
@@ -172,6 +173,17 @@ class BetweenEpochs:
         """
         parts = sum(part or 0.0 for part in (self.validation_s, self.callbacks_s, self.restart_s))
         return self.epochs_seen > 1 or parts > 0.5 * self.seconds
+
+    def without_tracing(self, startup: StartUp | None) -> BetweenEpochs:
+        """The same without the tracing in a validation that was seen once: it comes but once.
+
+        The step of validation takes at most as long to trace as that of training.
+        """
+        tracing = startup.tracing_s if startup is not None else None
+        if self.epochs_seen > 1 or self.validation_s is None or tracing is None:
+            return self
+        once = min(tracing, self.validation_s)
+        return replace(self, seconds=self.seconds - once, validation_s=self.validation_s - once)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,20 @@ class DeviceWait:
 
 
 @dataclass(frozen=True)
+class ItemLength:
+    """Where the length of an item's sequence stands: `item[at]`, or the item where that is None.
+
+    It is `len` of it; or where items are padded already how many steps are "given", that is not
+    `value`, or for `features` not zero.
+    """
+
+    at: int | str | None
+    how: Literal["len", "given"]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
 class Loader:
     """A `DataLoader`, by the place where it is built, as its constructor left it.
 
@@ -73,7 +87,8 @@ class Loader:
     items made a second time were the same, and drew on no generator at all, `shared_state`
     why worker processes cannot simply take the dataset over (an open file, a lock, what
     cannot be pickled), "" if nothing stands against it; all None where not looked at.
-    `item_threads` is how many threads making items used at most.
+    `item_threads` is how many threads making items used at most, `length` how long the sequences
+    of items are, None where they hold none that batches pad.
     """
 
     where: Site | None = None
@@ -98,6 +113,7 @@ class Loader:
     repeats: bool | None = None
     shared_state: str | None = None
     item_threads: int | None = None
+    length: ItemLength | None = None
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
     given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call
 
@@ -109,7 +125,9 @@ class TorchOptimizer:
     `fused` and `foreach` are what was given, None for "let PyTorch choose";
     `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
     `tensors` is the number of parameter tensors it updates. `set_to_none` is what
-    `zero_grad` was called with last, None if it was not called.
+    `zero_grad` was called with last, None if it was not called. `learning_rate` is that of all
+    its parameters while they were observed, None if they have several; `scheduled` says that one
+    of `torch.optim.lr_scheduler` sets it.
     """
 
     cls: str
@@ -123,6 +141,8 @@ class TorchOptimizer:
     parameters: int = 0
     set_to_none: bool | None = None
     builtin: bool = True
+    learning_rate: float | None = None
+    scheduled: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,8 +151,10 @@ class TorchModel:
 
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
     its submodules by class. `attentions` are the heads of the user's functions that
-    seem to compute attention by hand. `graph_calls` is how many kernels one forward
-    starts, None if not counted. `shapes` is how many different input shapes were seen.
+    seem to compute attention by hand, `scattered` those of the user's `forward`s whose
+    recurrent layers have their weights in several pieces of a GPU's memory. `graph_calls` is
+    how many kernels one forward starts, None if not counted. `shapes` is how many different
+    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     """
 
     cls: str
@@ -147,9 +169,11 @@ class TorchModel:
     channels_last: bool | None = None
     image_input: bool = False  # its first argument has four dimensions
     attentions: tuple[Site, ...] = ()
+    scattered: tuple[Site, ...] = ()
     graph_calls: int | None = None
     shapes: int = 1
     checkpointing: bool = False
+    checkpoints: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TraceFile:
-    """What `--trace` wrote, or the `reason` why it wrote nothing.
+    """The trace that `--trace` wrote, or the `reason` why it wrote nothing.
 
     `file` holds a Chrome trace of `steps` of the loop, of so many `processes`; `profile` is the
     folder of the same for TensorBoard, "" without TensorFlow. `notes` say what is left out.

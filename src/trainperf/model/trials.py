@@ -9,7 +9,7 @@ from typing import Literal
 
 
 class Outcome(StrEnum):
-    """What a trial came to."""
+    """The outcome of a trial."""
 
     KEPT = "kept"
     CHANGES = "faster, but changes the experiment"  # measured; in no patch unless asked for

@@ -18,7 +18,7 @@ from trainperf.source.text import Source
 
 @dataclass(frozen=True)
 class Disk:
-    """What planning may know of the user's files.
+    """The user's files, as far as planning may know them.
 
     `read` gives the bytes of a file now; `untouched` says whether it was last written
     to before the diagnosis was made. `kept` has the original bytes of files that were
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written: nothing where `changes` is empty.
+    """The files to write: none where `changes` is empty.
 
     `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
     `in_source` says whether any of them is an edit, rather than a variable to be set.
@@ -142,7 +142,7 @@ class _Attempt:
 
     def __call__(self, asked: tuple[str, ...], there: tuple[str, ...]) -> Plan | dict[str, str]:
         """Return the plan; or the files that hold something else, and what is the matter."""
-        files = _Originals(self.patch, self.disk, self._hashes())
+        files = _Originals(self.patch, self.disk, self._hashes(), self._places())
         ids = self._ordered((*asked, *there))
         after = self._written(ids, files)
         before = self._written(there, files)
@@ -167,6 +167,11 @@ class _Attempt:
         apart = (each.patch for each in self.diagnosis.experiment_changes)
         patches = (self.patch, *apart)
         return {each.path: each.sha256 for patch in patches for each in patch.files}
+
+    def _places(self) -> frozenset[str]:
+        """The files that findings name; others are looked for, and need not be there."""
+        found = _every(self.diagnosis).values()
+        return frozenset(site.file for each in found for site in each.where)
 
     def _written(self, ids: tuple[str, ...], read: Reader) -> Written:
         findings = tuple(_every(self.diagnosis).values())
@@ -210,13 +215,17 @@ class _Originals:
     """Reads files as they were in the run, whatever of the patch is in them now.
 
     What was read is in `now` and `found`, its original; `wrong` says by name which
-    file is gone, or holds something else.
+    file is gone, or holds something else. Of those that are no part of a patch (`hashes`), and
+    not in `places`, none is gone: where a name comes from is looked for in files that may be.
     """
 
-    def __init__(self, patch: Patch, disk: Disk, hashes: Mapping[str, str]) -> None:
+    def __init__(
+        self, patch: Patch, disk: Disk, hashes: Mapping[str, str], places: frozenset[str]
+    ) -> None:
         self._patch = patch
         self._disk = disk
         self._hashes = hashes
+        self._places = places
         self.now: dict[str, bytes] = {}
         self.found: dict[str, bytes] = {}
         self.wrong: dict[str, str] = {}
@@ -228,7 +237,8 @@ class _Originals:
             try:
                 now = self._disk.read(path)
             except OSError as error:
-                self.wrong[name] = f"cannot be read ({error.strerror})"
+                if path in self._places or path in self._hashes:
+                    self.wrong[name] = f"cannot be read ({error.strerror})"
                 raise
             original = self._original(path, name, now)
             if original is None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from trainperf import store
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Equivalence, ExperimentChange
+from trainperf.model import Diagnosis, Equivalence, ExperimentChange, Outcome
 from trainperf.model import by_fix as trials_of
+from trainperf.model.words import count
 from trainperf.patch.apply import Disk, Plan, plan
 from trainperf.patch.files import replace_all
 from trainperf.patch.kept import Kept
@@ -23,7 +24,7 @@ from trainperf.rewrite.script import default_reader
 
 @dataclass(frozen=True)
 class Fixed:
-    """What came of it: `diff` is the change, `lines` what is to be told of it."""
+    """The result of a fix: `diff` is the change, `lines` are told to the user."""
 
     diff: str
     lines: tuple[str, ...]
@@ -65,6 +66,9 @@ def _told(diff: str, lines: list[str]) -> Fixed:
 def _nothing(diagnosis: Diagnosis) -> str:
     skipped = diagnosis.patch.skipped if diagnosis.patch else ()
     if not skipped:
+        tried = sum(each.outcome is not Outcome.NOT_TRIED for each in diagnosis.trials)
+        if tried:
+            return f"nothing to write: of {count(tried, 'change')} tried none was kept"
         return "nothing to write: no fix of this run is an edit"
     return "nothing to write: " + "; ".join(f"{each.what}: {each.reason}" for each in skipped)
 

@@ -131,7 +131,7 @@ def _chosen(
 
 @dataclass(frozen=True)
 class _Draft:
-    """What was written so far."""
+    """The edits made so far."""
 
     script: Script
     diff: str = ""

@@ -136,7 +136,10 @@ def _origins(
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
-    found = live(trace, file, call, wanted.name, wanted.position, ran)
+    try:
+        found = live(trace, file, call, wanted.name, wanted.position, ran)
+    except RecursionError as error:  # files that import a name from each other
+        raise CannotRewrite(f"what gives {wanted.name} goes in circles") from error
     for each in found:
         if isinstance(each, Origin):
             if shared and literal(each.node) is None:
@@ -145,6 +148,9 @@ def _origins(
             if not shared and not each.options:
                 called = last_name(call.func)
                 readers.check(project, each.file, each.node, called, wanted.name)
+            knob = f"--{readers.variable(each.file, each.node)}"
+            if len(knob) > len("--") and knob in seen.given:
+                raise Elsewhere(f"{knob} sets {wanted.name}: change it in the command")
     return trace, found
 
 
@@ -272,6 +278,7 @@ def _common(
             continue
         try:
             readers.check(project, file, node, called, wanted.name)
+            readers.check_taker(project, file, node, called)
             return file, node
         except CannotRewrite as error:
             refused = error

@@ -13,7 +13,7 @@ from trainperf.source.text import Span
 
 
 class Rank(IntEnum):
-    """What comes first where several insertions meet at one place."""
+    """The order of insertions that meet at one place."""
 
     AFTER_EXPRESSION = 0  # belongs to what ends here
     IMPORT = 2

@@ -175,18 +175,6 @@ def _is_setting(node: ast.stmt) -> bool:
     )
 
 
-def import_of(tree: ast.Module, module: str) -> int | None:
-    """Return the index of the last statement of the leading block that imports `module`."""
-    found = None
-    for index, node in enumerate(tree.body[: block_end(tree)]):
-        for each in imports([node]):
-            names = [each.module or ""] if isinstance(each, ast.ImportFrom) else []
-            names += [dotted for dotted, _, _ in bound(each)]
-            if any(name == module or name.startswith(module + ".") for name in names):
-                found = index
-    return found
-
-
 def available_after(source: Source, statement: str, added: set[str]) -> int:
     """Return after how many statements of the module the imports `statement` needs are done.
 

@@ -55,8 +55,14 @@ def _chain_line(source: Source, node: ast.expr) -> str | None:
     return (" \\" if before.endswith("\\") else "") + source.newline + indent
 
 
+def name_span(source: Source, node: ast.Attribute) -> Span:
+    """Return where the name of an attribute stands: `b` of `a.b`."""
+    end = source.span(node)[1]
+    return end - len(node.attr), end
+
+
 def _name_start(source: Source, node: ast.Attribute) -> int:
-    return source.span(node)[1] - len(node.attr)
+    return name_span(source, node)[0]
 
 
 def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:

@@ -158,6 +158,26 @@ class Script(Moving):
         file = self._file(site.file)
         self._edit(file, layout.numbered(file.source, file.source.expression(site), name))
 
+    def rename_call(self, site: Site, name: str) -> None:
+        """Call another method in the call at `site`: `x.a()` → `x.name()`."""
+        check_expression(name)
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        self._edit(file, [Replace(layout.name_span(file.source, call.func), name)])
+
+    def drop_call(self, site: Site) -> None:
+        """Take the last call of the chain at `site` away: `x.a().b()` → `x.a()`."""
+        file = self._file(site.file)
+        call = file.source.call(site)
+        if not isinstance(call.func, ast.Attribute):
+            raise CannotRewrite(f"no method is called in {file.source.name}:{site.line}")
+        span = file.source.span(call.func.value)[1], file.source.span(call)[1]
+        if "#" in file.source.text[slice(*span)]:
+            raise CannotRewrite("a comment stands within the call to be taken away")
+        self._edit(file, [Replace(span, "")])
+
     def swap_last_two_calls(self, site: Site) -> None:
         """Exchange the last two calls of the chain at `site`: `x.a().b()` → `x.b().a()`."""
         file = self._file(site.file)
@@ -258,6 +278,13 @@ class Script(Moving):
             places = [file.source.statement(each) for each in sites if each.file == site.file]
             self._edit(file, statements.removals(file.source, places))
 
+    def replace_statement(self, site: Site, statement: str) -> None:
+        """Put `statement` in place of the one around `site` and all that it holds."""
+        names_imported(statement)  # refuses what is no statement
+        file = self._file(site.file)
+        node, _ = file.source.statement(site)
+        self._edit(file, statements.replacement(file.source, node, statement))
+
     def insert_before(self, site: Site, statement: str) -> None:
         """Put `statement` before the statement around `site`, as far indented."""
         names_imported(statement)  # refuses what is no statement
@@ -316,17 +343,14 @@ class Script(Moving):
         gap = place > 0 and not own
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
 
-    def insert_after_import_of(self, file: str, module: str, statement: str) -> None:
-        """Put `statement` right after the import of `module` at the top of `file`."""
+    def insert_function(self, file: str, function: str) -> None:
+        """Put a function of its own below the imports at the top of `file`, once.
+
+        Its modules are asked for with `module_name` before.
+        """
+        names_imported(function)  # refuses what is no statement
         found = self._file(file)
-        index = imports.import_of(found.source.tree, module)
-        if index is None:
-            raise CannotRewrite(f"{found.source.name} does not import {module} at its top")
-        own = names_imported(statement)
-        if imports.available_after(found.source, statement, own) > index + 1:
-            raise CannotRewrite(f"what is to stand after the import of {module} needs later ones")
-        rank = Rank.AFTER_STATEMENT
-        self._edit(found, statements.after(found.source, index + 1, statement, rank, False))
+        self._edit(found, extraction.below_imports(found.source, function))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.

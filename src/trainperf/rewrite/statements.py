@@ -103,6 +103,18 @@ def after(source: Source, nodes: int, statement: str, rank: Rank, gap: bool) -> 
     return [Insert(place, space + text + source.newline, rank, (place, place))]
 
 
+def replacement(source: Source, node: ast.stmt, statement: str) -> list[Edit]:
+    """Put a statement in place of another and all it holds, as far indented.
+
+    Raises `CannotRewrite` where either shares a line.
+    """
+    place, (start, end) = first_line(source, node), source.span(node)
+    if not source.ends_line(end):
+        raise CannotRewrite(f"the statement in {source.name}:{node.lineno} shares its line")
+    lines = _indented(source, place, statement)
+    return [Replace((start, end), source.newline.join(lines).lstrip())]
+
+
 def removal(source: Source, place: Place, gone: Sequence[Edit]) -> list[Edit]:
     """Delete a simple statement with its lines; `pass` stays where a block would be empty."""
     node, block = place

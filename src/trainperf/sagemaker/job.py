@@ -30,7 +30,7 @@ _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked for. `output` is an `s3://` folder without a "/" at its end.
+    """The request for a training job. `output` is an `s3://` folder without a "/" at its end.
 
     `max_runtime_s` is when SageMaker stops the job, seconds; `volume_gb` the disk it
     attaches. `script` is relative to the source folder, in POSIX form.

@@ -26,7 +26,7 @@ MOST_MEMBERS = 100_000
 
 @dataclass(frozen=True)
 class Results:
-    """What was unpacked: a diagnosis, or the folder of the ranks' records."""
+    """The unpacked results: a diagnosis, or the folder of the ranks' records."""
 
     folder: Path
     diagnosis: Path | None = None

@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Upload:
-    """What is uploaded: the packed source, and what installs trainperf.
+    """The upload: the packed source, and what installs trainperf.
 
     `install` is what pip gets; where it is a wheel of the user's, `wheel` is the file.
     """

@@ -26,7 +26,7 @@ _RESOURCES = ("cpu", "memory", "io")
 
 @dataclass(frozen=True)
 class Throttling:
-    """What a CPU quota counted: its periods, those that used it up, and seconds stood still."""
+    """The counts of a CPU quota: its periods, those that used it up, and seconds stood still."""
 
     periods: int
     throttled: int
@@ -79,7 +79,7 @@ def most_throttled(
 
 
 class ContainerWatch:
-    """What the groups above this process count from now on; a child's are the same.
+    """Counts of the groups above this process from now on; a child's are the same.
 
     Call `look` now and then, for the highest memory, and `use` at the end. What cannot
     be read stays None. `root` is where `/proc` and `/sys` are read below.

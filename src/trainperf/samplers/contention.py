@@ -24,7 +24,7 @@ class Queued:
 
 
 class RunQueue:
-    """What the scheduler counts of each thread (`/proc/PID/task/TID/schedstat`), in sum."""
+    """Counts of the scheduler for each thread (`/proc/PID/task/TID/schedstat`), in sum."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainperf.model import Gpu, GpuSample, MigSlice
-from trainperf.model.machine import ComputeMode
+from trainperf.model.machine.machine import ComputeMode
 from trainperf.samplers import gpm, throttle
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.

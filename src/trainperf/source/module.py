@@ -23,7 +23,7 @@ UNKNOWN = Unknown()
 
 
 class Definitions(Protocol):
-    """What finds definitions in other files."""
+    """Finds definitions in other files."""
 
     def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
         """Return what `name`, as imported in the file `path`, stands for, and its file."""

@@ -31,7 +31,7 @@ class Remark:
 
 
 class Rule:
-    """What source alone may say about one fix, whose id is the name of the rule's file.
+    """A check of source alone for one fix, whose id is the name of the rule's file.
 
     The docstring is one sentence: what is looked for. `silent` and `fires` are sources,
     indented as they stand, in which the rule must not, and must, remark on something.

@@ -22,7 +22,7 @@ END_S = 1.5
 
 @dataclass(frozen=True)
 class Costs:
-    """What legs take, estimated from the observed run; seconds.
+    """The cost of legs, estimated from the observed run; seconds.
 
     `start_s` is from a start to the end of the warm-up of one leg alone, `step_s` that
     of a step, `epoch_s` that of a whole pass over the data (None if not known), `cores`

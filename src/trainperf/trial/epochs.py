@@ -25,8 +25,11 @@ def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
     """The slice as long as its epochs take in the script, or why that cannot be told.
 
     A leg opens its input anew within one epoch of the script, so that its training does
-    not end; what else comes between epochs (validation) is added as it was observed.
+    not end; what else comes between epochs (validation) is added as it was observed. Turns as
+    they are written have all of it.
     """
+    if epoch.written:
+        return piece
     if piece.epochs is None or piece.epochs * epoch.steps != piece.steps:
         return f"its epochs do not all have {epoch.steps:,} steps, so none could be compared"
     return replace(piece, seconds=piece.seconds + piece.epochs * epoch.pause_s)

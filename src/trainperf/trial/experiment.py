@@ -23,6 +23,7 @@ from trainperf.model import (
     Trial,
     Trials,
 )
+from trainperf.model.run import Epoch
 from trainperf.run.caches import filled
 from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
@@ -203,6 +204,8 @@ def _stack(
     held = 0.0
     if leg is not None and leg.epoch is not None:  # its steps hold the start of the input
         held = leg.epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
+        if leg.epoch.written:
+            held = _held_of(leg.epoch, evidence)
         between = max(0.0, (between or 0.0) - held)
     return Stack(
         fixes=stacked.fixes,
@@ -221,6 +224,12 @@ def _stack(
         once_seconds=_once(stacked, baseline),
         held_s=held,
     )
+
+
+def _held_of(turn: Epoch, evidence: Evidence) -> float:
+    """What slices of whole turns hold besides training steps, for each epoch of a turn."""
+    epochs = turn.steps / (evidence.loop.epoch_steps or turn.steps)
+    return max(0.0, turn.seconds - turn.steps * evidence.times.real) / max(1.0, epochs)
 
 
 def _once(stacked: Stacked, baseline: Baseline) -> float | None:

@@ -10,7 +10,7 @@ from trainperf.model import Event
 
 @dataclass(frozen=True)
 class Losses:
-    """What one process showed of its training, by the number of weight updates, from 1.
+    """The losses of one process, by the number of weight updates, from 1.
 
     `kind` says what `values` are: "loss", or "weights" (sums of the absolute values of
     the trainable weights) where no loss could be seen. `source` is where the losses

@@ -11,7 +11,7 @@ from trainperf.model import Event
 
 @dataclass(frozen=True)
 class Slice:
-    """What a leg did in its turn: `steps` turns of its loop in `seconds`.
+    """A leg's turn: `steps` turns of its loop in `seconds`.
 
     `work` is in steps of the unchanged script; `own_s` is what trainperf's own hooks
     took of it, in the mean of the ranks. `epochs` is how often its input was opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,10 @@ RANKS = (
     "what it saves lies between epochs, and slices of whole epochs are only made where one "
     "process trains"
 )
+MORE_IN_STEPS = (
+    "what it saves lies outside the training steps, and other changes promise more within them"
+)
+MORE_OUTSIDE = "what it saves lies between epochs, and what is done outside them promises more"
 LONG_BUDGET_S = 3600.0
 """A budget beyond an hour is not offered."""
 FEW = 4
@@ -54,6 +59,9 @@ def choose_slices(
     `left` and `spent` are seconds of the budget. Where whole epochs do not fit, candidates
     that need them are skipped with the budget that would do.
     """
+    written = [one for one in chosen if one.epoch is not None and one.epoch.written]
+    if written:
+        return _in_turns(chosen, written, evidence, costs, left, spent, ranks)
     wanting = [one for one in chosen if one.epoch is not None]
     epoch = wanting[0].epoch if wanting else short_epoch(evidence)
     if epoch is None:
@@ -79,6 +87,46 @@ def choose_slices(
         reason += f"to compare whole ones would need --budget {needed:.0f}s"
     skipped = tuple(one.skipped(reason) for one in lost)
     return Slicing(others, skipped, costs, budget_needed_s=offered)
+
+
+def _in_turns(
+    chosen: Sequence[Candidate],
+    written: Sequence[Candidate],
+    evidence: Evidence,
+    costs: Costs,
+    left: float,
+    spent: float,
+    ranks: int,
+) -> Slicing:
+    """Slices of whole turns as they are written, for what saves outside the training steps.
+
+    Only where nothing that saves within steps promises more: each slice takes as long as a turn.
+    """
+    rest = [one for one in chosen if one not in written]
+    epoch = written[0].epoch
+    assert epoch is not None
+    step_s = epoch.seconds / epoch.steps
+    whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
+    promised = max(one.bound or math.inf for one in written)
+    reason, needed = "", None
+    if ranks > 1:
+        reason = RANKS
+    elif any((one.bound or 0.0) > promised for one in rest):
+        reason = MORE_IN_STEPS
+    elif not affordable(whole, left, 1):
+        needed = budget_needed(spent, whole, 1)
+        needed = needed if needed <= LONG_BUDGET_S else None
+        reason = f"what it saves lies outside the steps, and a turn takes {epoch.seconds:.1f} s" + (
+            f": to compare whole ones would need --budget {needed:.0f}s" if needed else ""
+        )
+    if not reason:
+        others = (one for one in rest if one.epoch is None or one.in_steps)
+        lost = (one.skipped(MORE_OUTSIDE) for one in rest if one.epoch and not one.in_steps)
+        said = f"whole turns as they are written ({epoch.steps:,} steps each)"
+        return Slicing((*written, *others), tuple(lost), whole, said)
+    found = choose_slices(rest, evidence, costs, left, spent, ranks)
+    skipped = (*found.skipped, *(one.skipped(reason) for one in written))
+    return replace(found, skipped=skipped, budget_needed_s=needed or found.budget_needed_s)
 
 
 def short_epoch(evidence: Evidence) -> Epoch | None:

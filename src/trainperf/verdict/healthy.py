@@ -68,8 +68,9 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
 
 def tried(trials: Sequence[Trial]) -> str:
     """What trying came to where nothing was kept: "; 2 changes were tried …"; "" without any."""
-    but = (Outcome.NOT_TRIED, Outcome.CHANGES)
-    names = list(dict.fromkeys(one.fix for one in trials if one.outcome not in but))
+    apart = {one.fix for one in trials if one.outcome is Outcome.CHANGES}
+    told = (one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED)
+    names = [name for name in dict.fromkeys(told) if name not in apart]
     if not names:
         return ""
     if len(names) == 1:

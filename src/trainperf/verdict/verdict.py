@@ -214,8 +214,8 @@ def _host(evidence: Evidence) -> tuple[Bottleneck, str] | None:
         return None
     # Where the machine was slower while resident steps ran, so was the host's part of them.
     share = host / max(real, evidence.times.resident, host)
-    if share < HOST_SHARE:
-        return None
+    if share < HOST_SHARE or (1 - evidence.utilization > share and not evidence.waiting_is_real):
+        return None  # more of it may be waiting, of which less than half is sure
     keras = evidence.framework.keras is not None
     culprit = "callbacks, logging and Keras's own Python" if keras else "callbacks and logging"
     for cost in evidence.callbacks:

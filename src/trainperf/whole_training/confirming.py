@@ -1,4 +1,4 @@
-"""What is kept for the whole training: the ledger with the patch, then plain runs of both."""
+"""The patch confirmed for the whole training: by the ledger, then by plain runs of both."""
 
 from __future__ import annotations
 

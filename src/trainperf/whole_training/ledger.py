@@ -21,7 +21,7 @@ from trainperf.model.outside import SPENT_ON
 from trainperf.model.training import Part
 
 STEPS = "training steps"
-ONCE = "what the changes cost once"
+ONCE = "one-off cost"
 FIRST = "first step, with tracing"
 START = "start, to the first step"
 REST = "else between epochs"
@@ -136,6 +136,8 @@ def _ends(pause: BetweenEpochs, epochs: int) -> Iterator[Item]:
             rest -= seconds
             if many:
                 yield Item("between", name, many, many * seconds)
+    if pause.first_s:
+        yield Item("between", "the first time besides (tracing)", 1, pause.first_s)
     if rest > 0:
         yield Item("between", REST, epochs, epochs * rest)
 

@@ -2,7 +2,10 @@
 
 import functools
 import json
+from types import SimpleNamespace
 
+from looping import Watcher
+from trainperf.child.keras.callbacks import time_callbacks
 from trainperf.child.tensorflow.callbacks import definitions
 
 
@@ -56,3 +59,25 @@ def test_hooks_per_batch_are_found_where_they_are_defined():
 
 def test_hooks_of_the_older_names_stand_for_the_new_ones():
     assert definitions(Older)["on_train_batch_begin"]["function"] == "on_batch_begin"
+
+
+class Callbacks:
+    """Keras's list of them."""
+
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+
+
+def test_functions_that_were_set_on_a_callback_are_timed_as_its_methods_are_and_once():
+    watcher = Watcher()
+    driver = SimpleNamespace(counts_callbacks=lambda: True)
+    training = SimpleNamespace(driver=driver)
+    loops = SimpleNamespace(process=watcher, training=training, callback_costs={})
+    time_callbacks(loops, Callbacks)
+    given = Base()
+    given.on_train_batch_end = lambda batch, logs=None: watcher.clock.tick(0.5)
+    for _ in range(2):  # `fit` is called twice
+        Callbacks([given])
+    given.on_train_batch_end(0)
+    ((_, costs),) = loops.callback_costs.values()
+    assert costs["on_train_batch_end"] == [1, 0.5, 0.5]

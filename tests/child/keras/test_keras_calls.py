@@ -1,4 +1,4 @@
-"""What `predict` is given: arrays of so many samples, or something else."""
+"""The input of `predict`: arrays of so many samples, or something else."""
 
 from __future__ import annotations
 

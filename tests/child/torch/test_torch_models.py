@@ -35,6 +35,7 @@ def made_loops():
         model_sites={},
         alive=[],
         checkpointed=0,
+        checkpoint_sites=[],
         model_calls={},
         optimizers=[],
         shapes={},
@@ -293,6 +294,29 @@ def test_the_models_of_libraries_are_not_searched_for_attention():
     assert facts_of(made_loops(), nn.MultiheadAttention(8, 2))["attentions"] == []
 
 
+def test_recurrent_layers_whose_weights_lie_apart_are_told_by_their_forward(users):
+    module = users(
+        """
+from torch import nn
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+"""
+    )
+    model = nn.Sequential(module.Tagger(), nn.LSTM(4, 4))
+    (site,) = models._scattered(model)
+    assert (site["function"], site["line"]) == ("forward", site["end_line"])
+    one = torch.zeros(9)
+    assert models._apart([one, torch.zeros(3)])
+    assert not models._apart([one[:3], one[3:], None])
+    assert facts_of(made_loops(), model)["scattered"] == [], "there is no cuDNN"
+
+
 def test_facts_of_a_model_count_its_parts():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3).half())
     loops = made_loops()
@@ -442,7 +466,10 @@ def test_checkpointing_is_seen_by_what_it_calls(monkeypatch, reentrant):
     x = torch.ones(1, 2, requires_grad=True)
     part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert torch_built.checkpoints(loops) == 1
+    part.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
     assert facts_of(loops, model)["checkpointing"]
+    one, other = facts_of(loops, model)["checkpoints"]
+    assert (other["line"] - one["line"], one["col"]) == (2, 4)
     assert part.checkpoint is known
 
 

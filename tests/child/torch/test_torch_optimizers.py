@@ -142,3 +142,16 @@ def test_each_optimizer_is_an_event():
         warnings.simplefilter("error")
         part.record(SimpleNamespace(loops=loops, record=record))
     assert events == [("torch_optimizer", "SGD"), ("torch_optimizer", "Adam")]
+
+
+def test_the_learning_rate_is_told_where_there_is_one():
+    one, other = weights(), weights()
+    plain = torch.optim.SGD(one, lr=0.1)
+    facts = part.optimizer_facts(made_loops(), plain)
+    assert (facts["learning_rate"], facts["scheduled"]) == (0.1, False)
+    torch.optim.lr_scheduler.StepLR(plain, 10)
+    assert part.optimizer_facts(made_loops(), plain)["scheduled"]
+    groups = torch.optim.SGD([{"params": one, "lr": 0.1}, {"params": other, "lr": 0.2}], lr=0.3)
+    assert part.optimizer_facts(made_loops(), groups)["learning_rate"] is None
+    tensor = torch.optim.Adam(weights(), lr=torch.tensor(0.1), foreach=False)
+    assert part.optimizer_facts(made_loops(), tensor)["learning_rate"] is None

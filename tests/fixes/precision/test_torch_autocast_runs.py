@@ -139,6 +139,20 @@ for epoch in range(3):
         optimizer.step()
         losses.append(loss.item())
 """
+CHOSEN = """\
+USE_AMP = False
+scaler = torch.amp.GradScaler("cpu", enabled=USE_AMP)
+for epoch in range(3):
+    for x, y in loader:
+        with torch.autocast(device_type=device, dtype=torch.bfloat16, enabled=USE_AMP):
+            out = ▸model(x)◂
+            loss = criterion(out, y)
+        optimizer.zero_grad()
+        ▸scaler.scale(loss).backward()◂
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+"""
 OF_A_LIBRARY = """\
 from types import SimpleNamespace
 
@@ -189,6 +203,26 @@ def test_what_needs_no_scaler_is_rewritten_wherever_the_loss_is_made(loop):
     after, types, _ = trained(result(script))
 
     assert types == {torch.bfloat16}
+    assert after == pytest.approx(before, rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_region_that_a_constant_turned_off_is_turned_on_there(dtype):
+    """The scaler that goes by the same constant goes along."""
+    text = 'device = "cpu"\n' + START + CHOSEN.replace("bfloat16", dtype)
+    script, sites = script_of(text)
+    before, types, _ = trained(text.replace("▸", "").replace("◂", ""))
+    assert types == {torch.float32}
+    data = {**BFLOAT16, "dtype": dtype}
+    fix = by_id()["torch_autocast"]
+    finding = fix.finding(title="", text="", bound=None, bound_basis="", where=sites, data=data)
+
+    fix.rewrite(script, finding)
+    edited = result(script)
+    assert edited == text.replace("▸", "").replace("◂", "").replace("AMP = False", "AMP = True")
+    after, types, names = trained(edited)
+    assert types == {getattr(torch, dtype)}
+    assert names["scaler"].is_enabled()
     assert after == pytest.approx(before, rel=0.05)
 
 

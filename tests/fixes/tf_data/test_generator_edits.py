@@ -185,7 +185,7 @@ GIVEN = {
     "a class that is called": "Frames(True)",
     "a function that makes it": "make_samples(paths)",
 }
-"""What `from_generator` is given, where it is not the generator function itself."""
+"""Arguments of `from_generator` other than the generator function itself."""
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -63,7 +63,7 @@ def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
     costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
     for name in CALLBACK_HOOKS:
         method = getattr(callback, name, None)
-        if method is None or name in vars(callback):
+        if method is None or hasattr(method, "_trainperf_original"):
             continue
         setattr(callback, name, _timing(loops, method, costs, name))
     return callback

@@ -19,7 +19,7 @@ WAIT_TO_BE_STOPPED_S = 20.0
 
 
 class Process:
-    """What everything that observes this process shares; it knows no loop and no framework.
+    """The state that all observers of this process share; it knows no loop and no framework.
 
     `settings` is the run file, `clock` gives seconds. `off` is true while trainperf itself
     uses a framework, so that hooks let calls through.

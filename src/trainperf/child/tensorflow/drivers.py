@@ -39,6 +39,7 @@ class ArgumentDriver(LoopDriver):
         self._dataset = tf_batches.dataset_of(iterator)
         self._resident: Any = None
         self._batches: list[Any] = []
+        self._per_call: int | None = None
         self._invoke: Callable[[Any], Any] | None = None
         self._pull = tf_batches.graph_pull(self.process)
         self.extras.insert(0, ("stages", self._time_stages))
@@ -68,8 +69,16 @@ class ArgumentDriver(LoopDriver):
                 self.ran_out(began)
                 raise
             result = invoke(self._source)
+        if not self.resident:
+            self.took(self._batches_per_call())
         self.busy += self.clock() - began
         return result
+
+    def _batches_per_call(self) -> int:
+        """How many batches a call takes, asked for once: the same for a whole `fit`."""
+        if self._per_call is None:
+            self._per_call = self.steps_per_call()
+        return self._per_call
 
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
@@ -109,10 +118,12 @@ class ArgumentDriver(LoopDriver):
         if self.source_over and not self.reopen():
             raise Exhausted
         got = self._pull(self._source, count)
+        self.took(got)
         if got < count:
             began = self.clock()
             if not self.reopen() or not self._pull(self._source, 1):
                 raise Exhausted
+            self.took(1)
             self.restarts += self.clock() - began
         return got
 
@@ -128,6 +139,7 @@ class ArgumentDriver(LoopDriver):
                 batches = tf_batches.take(self._source, RING, RING_BYTES, seconds=1.5)
             if not batches:
                 return "the input had no batch left to replay"
+            self.took(len(batches))
             self.batch = batches[-1]
             self._batches = batches
             self._resident = tf_batches.repeating(self._source, batches)

@@ -33,6 +33,9 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
         usual = _usual(driver)
         facts["batch_size"] = _samples(usual)
         facts["batch_bytes"] = tf_batches.size_in_bytes(usual)
+        facts["batch_parts"] = [
+            getattr(getattr(leaf, "dtype", None), "name", "") for leaf in leaves
+        ]
         facts["batch_dtypes"] = sorted(
             {leaf.dtype.name for leaf in leaves if hasattr(leaf, "dtype")}
         )
@@ -40,7 +43,7 @@ def loop_facts(driver: LoopDriver) -> dict[str, Any]:
     if dataset is not None:
         original = tf_batches.undistributed(dataset)
         count = int(original.cardinality()) if original is not None else -2
-        facts["epoch_steps"] = count if count >= 0 else None
+        facts["epoch_steps"] = count if count >= 0 else driver.epoch_batches
     facts |= fit_facts(driver)
     return facts
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowLoops(Loops):
-    """What the TensorFlow and Keras hooks share; see `hooks.py`.
+    """The state that the hooks of TensorFlow and Keras share; see `hooks.py`.
 
     A step that is one call is a marked function or a `train_function`.
     `gradient_pending` is set from a tape's gradients to the first assignment of a

@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 from . import batches as tf_batches
+from .frozen import frozen
 
 if TYPE_CHECKING:
     from ..timing.loop_drivers import LoopDriver
@@ -72,6 +73,7 @@ def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
             layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
         ],
         "compile_where": compiled,
+        "frozen": frozen(model) if compiled else None,
     }
     facts |= _learning_rate(optimizer)
     if compiled and not facts["jit"]:

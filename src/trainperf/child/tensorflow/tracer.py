@@ -21,7 +21,7 @@ UNREAD = "the tracer's events are in the profile for TensorBoard only: {error}"
 
 
 class TensorFlowTracer:
-    """What `tf.profiler.experimental` is made of, with marks around each step.
+    """The profiler session behind `tf.profiler.experimental`, with marks around each step.
 
     The functions of that name are not called: those that keep the script's own files away
     would send the profile elsewhere.

@@ -25,7 +25,7 @@ LACKING = "too little time was left"
 
 
 class Budget:
-    """What the diagnosis may take, by the settings of the observed run.
+    """The time that a diagnosis may take, by the settings of the observed run.
 
     `began` is on `time.monotonic()`. `share` of `whole_s` may be over when the extras
     end: less where `trials` come after. `measure_cap_s` and `extra_cap_s` are limits that

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import length
+from . import cycles, length, other_loops
 from .budget import Budget
 
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop, Extra
 
 PROBES = "probes"
+ALONE = "not taken where several processes train together"
 USUAL_S = 10.0
 """Seconds of the stages, or of the probes, of a script that is not slow."""
 
@@ -21,6 +22,14 @@ def describe(driver: DrivenLoop) -> None:
     driver.reads.close(_source(driver))
     driver.record.write("facts", **_description(driver))
     length.record(driver)
+
+
+def extras(driver: DrivenLoop) -> list[Extra]:
+    """The extra measurements in order; several ranks leave out what they cannot do in step."""
+    if driver.world is None:
+        return [*driver.exchange_extras(), *driver.extras]
+    lacks(driver, PROBES, ALONE)
+    return [*driver.exchange_extras(), *(one for one in driver.extras if one[0] != PROBES)]
 
 
 def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:
@@ -52,6 +61,17 @@ def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
         driver.process.failed("naming the probes", error)
     for what in [f"probe {each}" for each in names] or [name]:
         driver.record.write("missing", what=what, reason=reason)
+
+
+def around(driver: DrivenLoop) -> cycles.Cycles | None:
+    """Record the other loops in the source; return the turns around this one, if it has any."""
+    try:
+        for one in other_loops.other_loops():
+            driver.record.write("other", **one)
+        return cycles.wanted(driver)
+    except Exception as error:
+        driver.process.failed("what stands around the loop", error)
+        return None
 
 
 def describe_early(driver: DrivenLoop) -> None:

@@ -32,7 +32,7 @@ class Exchange(Protocol):
 
 
 class FitCycles(Protocol):
-    """What is told of a `fit` that is called again and again."""
+    """The observer of a `fit` that is called again and again."""
 
     def fit_begins(self) -> None:
         """It is called once more."""
@@ -63,15 +63,20 @@ class DrivenLoop:
     plan: Any
     busy: float
     disturbed: bool
-    ending: bool
     cycles: FitCycles | None
     epochs_ended: int
+    epoch_batches: int | None  # those of an epoch that was seen whole, as far as it was timed
     restarts: float
     extras: list[Extra]
 
     @property
     def wants_more(self) -> bool:
         """Whether the loop should not end yet."""
+        raise NotImplementedError
+
+    @property
+    def ending(self) -> bool:
+        """Whether epochs are ended so that what follows can be timed."""
         raise NotImplementedError
 
     def counts_callbacks(self) -> bool:

@@ -12,12 +12,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
-from ..process.stacks import StackSampler
-from . import completing, cycles, other_loops, tracing
+from . import completing, cycles, tracing
 from .budget import Budget
 from .device.clock import DeviceClock, HostClock, Mark
 from .device.step_times import StepTimes
 from .driven_loop import DrivenLoop
+from .epoch_ends import EpochEnds
 from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
 from .phases import Phases
 
@@ -32,15 +32,9 @@ on tracing is part of what a step costs."""
 ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
-GAPS = 3
-GAPS_S = 3.0
-"""So many ends of an epoch are timed; two will do once so many seconds have passed."""
-
 LAG = 2
 """Steps of a warm-up are told of so many steps later, once their devices have done them: until
 then the host waits, so that it does not run ahead of what is not known yet."""
-
-ALONE = "not taken where several processes train together"
 
 
 class Driver(DrivenLoop):
@@ -65,7 +59,6 @@ class Driver(DrivenLoop):
         self.disturbed = False
         self.epochs_ended = 0
         self.restarts = 0.0
-        self.ending = False
         self.extras: list[Extra] = []
         self._at: Mark | None = None
         self._gap_from: Mark | None = None
@@ -76,12 +69,11 @@ class Driver(DrivenLoop):
         self._reopened_at: Mark | None = None
         self._closed = False
         self._broken = False
-        self._between_seen = False
-        self._gaps = 0
         self._traced = 0
-        self._ending_from = 0.0
         self._own = 0.0
-        self._aside: StackSampler | None = None
+        self._epoch_ends = EpochEnds(self)
+        self._of_epoch = 0
+        self.epoch_batches: int | None = None
         self.cycles: cycles.Cycles | None = None
         self.tracing: tracing.Tracing | None = None
         self._phases = Phases(self)
@@ -158,7 +150,7 @@ class Driver(DrivenLoop):
         elif self._gap_from is not None:
             if self.tracing is None:
                 self._times.gap(self._gap_from, now)
-            self._between_seen = self.ending
+            self._epoch_ends.gap()
             self._gap_from = None
             self._first = True
         elif self._reopened_at is not None:
@@ -198,7 +190,11 @@ class Driver(DrivenLoop):
 
     def epoch_ended(self, at: float, complete: bool = True) -> None:
         """The input ran out at `at`; `complete` says that a step ended there."""
+        if self.plan.as_written:  # what follows, up to the next step, is part of this one
+            self.epochs_ended += 1
+            return
         now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
+        self._of_epoch = 0
         self.epochs_ended += 1
         if self._at is not None and complete:
             self._step_ended(self._at, now)
@@ -211,8 +207,19 @@ class Driver(DrivenLoop):
         if self._at is not None and not self.device.marks:
             self._at = self._mark(alone=True)
 
+    def took(self, batches: int) -> None:
+        """So many batches came from the input."""
+        self._of_epoch += batches
+
+    def _ran_dry(self) -> None:
+        """The input has no more: what was taken since it was opened is an epoch of it."""
+        if self._of_epoch:
+            self.epoch_batches = max(self.epoch_batches or 0, self._of_epoch)
+        self._of_epoch = 0
+
     def epoch_reopened(self) -> None:
         """The input was opened again by us, so that the loop goes on where it would have ended."""
+        self._ran_dry()
         self.epochs_ended += 1
         self._times.epoch(self.device.mark(), reopened=True)
         if self.plan.phase == INPUT:
@@ -221,14 +228,20 @@ class Driver(DrivenLoop):
 
     def ran_out(self, at: float, complete: bool = False) -> None:
         """The input ran out at `at`, and cannot be opened again."""
+        self._ran_dry()
         self.epoch_ended(at, complete)
         if self.tracing is not None:
             self.tracing.end("the input ran out")
             self._traced_all()
 
+    @property
+    def ending(self) -> bool:
+        """Whether epochs are ended so that what follows can be timed."""
+        return self._epoch_ends.under_way
+
     def end_epoch(self) -> bool:
         """Whether the loop is to end its epoch now, so that what follows can be timed."""
-        if not self.ending or self._gap_from is not None or self._between_seen:
+        if self._gap_from is not None or not self._epoch_ends.due:
             return False
         self.epoch_ended(self.clock())
         return True
@@ -257,6 +270,8 @@ class Driver(DrivenLoop):
 
     def loop_over(self) -> None:
         """The loop ended by itself before all was measured: record what is cheap to know."""
+        if self.plan.as_written:  # it begins again
+            return
         self._phases.end()
         if self.tracing is not None:
             self.tracing.end("the loop ended")
@@ -295,7 +310,8 @@ class Driver(DrivenLoop):
                 self._times.step("first", block.index, began, now, self.busy)
             self._first = False
             self._times.lay_aside(began, now)
-            self._gap_passed(now)
+            if self._epoch_ends.enough(now.host):
+                self._gaps_seen()
             return
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
             self._traced += 1
@@ -321,15 +337,6 @@ class Driver(DrivenLoop):
             if self.plan.step_ended(self._times.taken(first, last), usual=usual):
                 self._warming.clear()
                 self._end_block(now)
-
-    def _gap_passed(self, now: Mark) -> None:
-        if not self._between_seen:
-            return
-        self._between_seen = False
-        self._gaps += 1
-        enough = self._gaps >= GAPS or (self._gaps >= 2 and now.host - self._ending_from > GAPS_S)
-        if enough or not self.can_end():
-            self._gaps_seen()
 
     def _end_block(self, now: Mark) -> None:
         block = self.plan.block
@@ -379,62 +386,36 @@ class Driver(DrivenLoop):
 
     def _between_epochs(self) -> None:
         """See what comes between epochs, where one surely follows; then end the run."""
-        self._look_around()
+        self.cycles = completing.around(self)
         if self.world is not None:
-            self.record.write("missing", what="between epochs", reason=ALONE)
+            self.record.write("missing", what="between epochs", reason=completing.ALONE)
         elif (self.epochs_ended or self.cycles is not None) and self.can_end():
-            self.ending = True
-            self._ending_from = self.clock()
-            self.record.write("phase", p="between", b=0)
-            self.record.flush()
-            self.calls()  # those until here
-            self._aside = StackSampler(cycles.INTERVAL_S, over=lambda: self._gap_from is None)
-            self._aside.start()
+            self._epoch_ends.begin()
             self.ending_begins()
             return
         self.process.finish()
-
-    def _look_around(self) -> None:
-        """What the script does besides this loop, as far as its source tells."""
-        try:
-            for one in other_loops.other_loops():
-                self.record.write("other", **one)
-            self.cycles = cycles.wanted(self)
-        except Exception as error:
-            self.process.failed("what stands around the loop", error)
 
     def _gaps_seen(self) -> None:
         """What passes between epochs was timed; where `fit` is called again, that comes next.
 
         The epochs that are left of this one end after a step or two until then.
         """
-        self._end_aside()
+        self._epoch_ends.keep_stacks()
         self._times.read()
         if self.cycles is None:
             self.ending_ends()
             self.process.finish()
-
-    def _end_aside(self) -> None:
-        aside, self._aside = self._aside, None
-        if aside is not None:
-            counts = aside.stop()
-            self.record.write("aside", total=aside.samples, stacks=counts, calls=self.calls())
 
     def leave(self, now: float) -> float | None:
         """The loop was left at `now`, to be entered again; seconds since its last step, if known.
 
         From here on its epochs are as long as they are written.
         """
-        self._end_aside()
+        self._epoch_ends.leave()
         since, self._gap_from, self._at = self._gap_from, None, None
-        self.ending = self._between_seen = False
         self._times.read()
         return None if since is None else max(0.0, now - self.device.at(since))
 
     def _extras(self) -> list[Extra]:
-        """What is measured last; several ranks leave out what they cannot do in step."""
-        if self.world is None:
-            return [*self.exchange_extras(), *self.extras]
-        completing.lacks(self, completing.PROBES, ALONE)
-        alone = [(name, extra) for name, extra in self.extras if name != completing.PROBES]
-        return [*self.exchange_extras(), *alone]
+        """The measurements that follow the blocks, in order."""
+        return completing.extras(self)

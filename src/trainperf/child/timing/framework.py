@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Batches(Protocol):
-    """What the drivers ask of a framework's batches, iterators and datasets."""
+    """The operations on a framework's batches, iterators and datasets that drivers need."""
 
     def dataset_of(self, iterator: Any, /) -> Any:
         """The dataset or loader an iterator was made from, or None."""
@@ -33,7 +33,7 @@ class Batches(Protocol):
 
 
 class Framework:
-    """What a framework offers to whatever times a loop; TensorFlow and PyTorch fill it in."""
+    """The interface of a framework to the timing of loops; TensorFlow and PyTorch fill it in."""
 
     name: str
     batches: Batches

@@ -106,6 +106,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
                 self.ran_out(began)
                 raise
             batch = original(self._source)
+        self.took(1)
         if not self.resident:
             self._remember(batch)
         self.waited(self.clock() - began)
@@ -135,6 +136,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
                 except StopIteration:
                     raise Exhausted from None
                 self.restarts += self.clock() - began
+            self.took(1)
             for iterator in list(self._companions.values()):
                 try:
                     self._original(iterator)

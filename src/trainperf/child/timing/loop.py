@@ -83,6 +83,7 @@ class Plan:
     """
 
     counts_only = False
+    as_written = False
     """Whether steps are only counted, not recorded one by one (legs of trials)."""
     queues = False
     """Whether the devices run later than the host: steps end in its time before they are done."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LoopDriver(Driver):
-    """What the drivers have in common: the loops of the framework, and its batches."""
+    """Base of the drivers: the loops of the framework, and its batches."""
 
     def __init__(self, loops: Loops, phases: tuple[str, ...], **facts: Any) -> None:
         facts.setdefault("where", frames.here())

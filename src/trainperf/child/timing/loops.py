@@ -25,7 +25,7 @@ BARE_UPDATES = 3
 
 
 class Loops(Framework):
-    """What the hooks of a framework share: which calls and iterators are the training loop.
+    """The state that a framework's hooks share: which calls and iterators are the training loop.
 
     `depth` is above 0 inside a step that is one call: what happens there belongs to the step.
     """

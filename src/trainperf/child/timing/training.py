@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Training:
-    """What the hooks of all frameworks share of a process that trains.
+    """The state of a training process that the hooks of all frameworks share.
 
     `driver` times the current loop; `world` is the job that this process is a rank of, once
     known; `losses` and `warm_up` are there in a leg of a trial only. `retries` says how often

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..timing.driver import ALONE
+from ..timing.completing import ALONE
 from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TorchDriver(LoopDriver):
-    """What the drivers of PyTorch loops have in common."""
+    """Base of the drivers of PyTorch loops."""
 
     @property
     def loader(self) -> Any:

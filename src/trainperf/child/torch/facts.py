@@ -51,7 +51,7 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
         facts["batch_dtypes"] = sorted({dtype_name(leaf) for leaf in leaves})
     if loader is not None:
-        facts["epoch_steps"] = _length(loader)
+        facts["epoch_steps"] = _length(loader) or driver.epoch_batches
     return facts
 
 

@@ -32,7 +32,7 @@ IN_BACKWARD = 0
 
 
 class TorchLoops(Loops):
-    """What the PyTorch hooks share; see `hooks.py`.
+    """The state that the PyTorch hooks share; see `hooks.py`.
 
     `optimizers` are those that updated weights, by their ids. What the calls of a step
     were, `model_calls` and what follows it, is filled in by `step.detail` while a few
@@ -61,6 +61,7 @@ class TorchLoops(Loops):
         self.built_modules: dict[int, Any] = {}
         self.alive: list[weakref.ref[Any]] = []
         self.checkpointed = 0
+        self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
         self.sharded: Sharded | None = None
         self.data_parallels: list[Any] = []

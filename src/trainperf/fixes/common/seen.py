@@ -1,4 +1,4 @@
-"""What a run tells of the arguments that a fix changes: kept in a finding for its edit."""
+"""The arguments that a fix changes, as the run saw them: kept in a finding for its edit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from trainperf.model import Evidence
 
 
-def seen(evidence: Evidence, **arguments: object) -> dict[str, Any]:
+def seen_in_call(evidence: Evidence, **arguments: object) -> dict[str, Any]:
     """Return what a finding's data must hold for an argument to be set where it came from.
 
     `arguments` are those of the call as they took effect: what differs from them was not used.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ DEFAULTS: dict[str, object] = {
     "prefetch_factor": 2,
     "drop_last": False,
 }
-"""What the arguments are that are left out; `prefetch_factor` where there are workers."""
+"""Values of arguments that are left out; `prefetch_factor` where there are workers."""
 
 
 def seen_in_run(evidence: Evidence) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def seen_in_run(evidence: Evidence) -> dict[str, Any]:
     }
     if loader.prefetch_factor is not None:
         arguments["prefetch_factor"] = loader.prefetch_factor
-    return seen(evidence, **arguments)
+    return seen_in_call(evidence, **arguments)
 
 
 def set_setting(

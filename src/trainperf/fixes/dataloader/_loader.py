@@ -59,6 +59,14 @@ BUILTIN_SAMPLERS = (
 ahead leaves the order alone."""
 
 
+def collate_place(evidence: Evidence) -> Site | None:
+    """Return the head of the user's own collate function; None if it is a library's."""
+    for one in evidence.stages if is_taken(evidence.stages_) else ():
+        if one.op == COLLATE and one.by_user and one.function and one.function.line:
+            return Site(one.function.file, one.function.line, one.function.name)
+    return None
+
+
 def ranks(evidence: Evidence) -> int:
     """Return how many training processes share the machine; 1 where nothing says so."""
     try:

@@ -36,6 +36,10 @@ def epoch_s(evidence: Evidence, steps: int, restart: float) -> float:
     return steps * evidence.times.real + max(restart, between)
 
 
+LONG_EPOCH_S = 60.0
+"""Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
+mostly start in a second or two."""
+
 BUILT_EPOCHS = 3
 """Epochs seen, from which as many loaders of one place are one for each epoch; fewer may
 be one each for training, validation and test."""

@@ -1,4 +1,4 @@
-"""Python work for every sample, in `__getitem__` or in collating."""
+"""Python work for every sample, in `__getitem__`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
-from trainperf.fixes.dataloader._item_examples import EXAMPLES
 from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
-from trainperf.fixes.dataloader._prepared import keep_items, keepable, kept_said
+from trainperf.fixes.dataloader.edits.keeping import (
+    edited_place,
+    keep_items,
+    keepable,
+    kept_said,
+)
+from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    Function,
     FunctionCost,
     Loader,
     Missing,
     Site,
     Torch,
-    is_taken,
 )
 
 if TYPE_CHECKING:
@@ -49,15 +52,8 @@ def prepared(self, index):
 def __getitem__(self, index):
     return augment(self.prepared(index))"""
 
-COLLATE_ADVICE = "Collate with one array operation for the whole batch."
 ITEMS_ADVICE = "Prepare once what is the same in every epoch; do the rest for whole batches."
 KEEP_ADVICE = "Make what is the same in every epoch once, and keep it."
-
-FOR_COLLATE = """\
-def collate(samples):
-    # one array operation for the batch, no loop over its elements
-    images, labels = zip(*samples)
-    return torch.from_numpy(numpy.stack(images)), torch.tensor(labels)"""
 
 FUNCTIONS = (
     FunctionCost("resize", "data.py", 44, 0.55, "main", 220, "resize (PIL)"),
@@ -66,26 +62,27 @@ FUNCTIONS = (
 )
 
 SIZED = (stage("dataset item", 0.07, element_bytes=150_000, cardinality=10_000),)
-COLLATING = Function("Collate.__call__", "data.py", 52)
 
 
 class ItemWork(Fix):
     """Do less for each sample while training.
 
     ## Why it is slow
-    `__getitem__` runs for every sample of every epoch, and collating for every batch.
-    Tokenising, decoding, resizing and loops in Python that could be done once, or for
-    a whole batch in one array operation, are paid for each time.
+    `__getitem__` runs for every sample of every epoch. Tokenising, decoding, resizing and loops
+    in Python that could be done once, or for a whole batch in one array operation, are paid
+    for each time.
 
     ## What changes
     What is the same in every epoch is made once, in the first, and kept: in memory, or
     where there are workers in temporary files that they share. Items that come out the same
-    when made again are kept whole; of others, what `__getitem__` does ahead of anything
-    random. Nothing else changes. By hand more can be stored (arrays, shards, pre-tokenised
-    data), and what is random be done for whole batches.
+    when made again are kept whole (a library's dataset is put into one that keeps them); of
+    others, what `__getitem__` does ahead of anything random. Nothing else changes. By hand
+    more can be stored (arrays, shards, pre-tokenised data), and what is random be done for
+    whole batches.
 
     ## When not to
-    - When what is kept would not fit the memory or the disk, or there is one epoch only.
+    - When what is kept would not fit the memory or the disk, or there is one epoch only. Other
+      datasets of the same class (validation) are kept as well.
     - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
       edit is written where the source shows that.
     """
@@ -110,6 +107,8 @@ class ItemWork(Fix):
         # neither items nor collate were timed
         starved(stages=Missing("not timed")),
         starved(stages=made(None, None)),
+        # collating takes longer
+        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
         # the workers' start, not their work, is what it waits for
         starved(stages=made(0.001, 0.001), input=0.080),
         starved(resident=None),
@@ -119,25 +118,19 @@ class ItemWork(Fix):
     fires = [
         starved(),
         starved(functions=FUNCTIONS),
-        starved(stages=made(0.005, 0.075), functions=FUNCTIONS[1:]),
         starved(WITH_WORKERS, stages=made(0.300)),
-        # a collate function of the user's, and a plain list
-        starved(
-            replace(LOADER, dataset="list", item=None),
-            stages=(stage("dataset item", 1e-5), stage("collate", 0.079, function=COLLATING)),
-        ),
         starved(replace(LOADER, item=None, dataset="")),
         # the same in every epoch, of a known size
         starved(replace(LOADER, repeats=True), stages=SIZED),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find items and collating that the loop waits for, and the functions in them."""
+        """Find items that the loop waits for, and the functions in them."""
         if not evidence.input_bound:
             return None
         loader, timed = evidence.torch.loader, stage_seconds(evidence)
         own = {name: timed[name] for name in (ITEM, COLLATE) if name in timed}
-        if not own:
+        if ITEM not in own or own.get(COLLATE, 0.0) > own[ITEM]:
             return None
         seconds = sum(own.values())
         share = min(1.0, seconds / max(pipeline_seconds(evidence), evidence.times.input, 1e-9))
@@ -148,17 +141,16 @@ class ItemWork(Fix):
         bound = evidence.bound_if_input_saves(evidence.times.input * share)
         if not worth(evidence, bound):
             return None
-        collating = own.get(COLLATE, 0.0) > own.get(ITEM, 0.0)
-        place = _collate_place(evidence) if collating else loader.item
-        kept = {} if collating else keepable(evidence)
+        kept = keepable(evidence)
+        place = edited_place(loader) if kept else loader.item
         return self.finding(
-            title="Collating takes long" if collating else "Each sample takes long to make",
+            title="Each sample takes long to make",
             text=_text(evidence, loader, own) + kept_said(evidence, kept),
             bound=bound,
             bound_basis="items and collating cost nothing",
             where=() if place is None else (place,),
-            advice=COLLATE_ADVICE if collating else KEEP_ADVICE if kept else ITEMS_ADVICE,
-            snippet=FOR_COLLATE if collating else KEPT if kept else FOR_ITEMS,
+            advice=KEEP_ADVICE if kept else ITEMS_ADVICE,
+            snippet=KEPT if kept else FOR_ITEMS,
             data=kept,
             equivalence=Equivalence.EXACT if kept else None,
             rewritable=bool(kept),
@@ -171,17 +163,13 @@ class ItemWork(Fix):
 
 def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
     place = f" ({at(loader.item)})" if loader.item is not None else ""
-    parts = []
-    if ITEM in own:
-        parts.append(f"{ms(own[ITEM])} for its items{place}")
+    parts = [f"{ms(own[ITEM])} for its items{place}"]
     if COLLATE in own:
-        collate = _collate_place(evidence)
-        place = f" ({at(collate)})" if collate is not None else ""
-        parts.append(f"{ms(own[COLLATE])} to collate them{place}")
+        parts.append(f"{ms(own[COLLATE])} to collate them")
     who = "One process takes" if loader.workers else "Each step takes"
     text = f"{named(loader)}: {who[0].lower() + who[1:]} {' and '.join(parts)}"
     per = evidence.loop.batch_size
-    if per and own.get(ITEM, 0.0) > own.get(COLLATE, 0.0):
+    if per:
         text += f", {ms(own[ITEM] / per)} a sample"
     hot = [] if loader.workers else _functions(evidence)
     if not hot:
@@ -190,14 +178,6 @@ def _text(evidence: Evidence, loader: Loader, own: dict[str, float]) -> str:
         f"{percent(each.share)} in `{each.name}` ({at(Site(each.file, each.line))})" for each in hot
     )
     return f"{text}. Of the loop's time on the main thread: {named_ones}."
-
-
-def _collate_place(evidence: Evidence) -> Site | None:
-    """The user's own collate function, None if it is PyTorch's or not known."""
-    for one in evidence.stages if is_taken(evidence.stages_) else ():
-        if one.op == COLLATE and one.by_user and one.function and one.function.line:
-            return Site(one.function.file, one.function.line, one.function.name)
-    return None
 
 
 def _functions(evidence: Evidence) -> list[FunctionCost]:

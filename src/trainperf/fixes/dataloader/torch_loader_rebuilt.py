@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.dataloader._hoist import build_before_loop
 from trainperf.fixes.dataloader._input_cases import LOOP, SHORT_EPOCHS, WITH_WORKERS, starved
 from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.dataloader._rebuilt_examples import EXAMPLES
-from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.fixes.dataloader._starts import (
+    LONG_EPOCH_S,
+    built_each,
+    epoch_s,
+    epoch_steps,
+    restart_s,
+)
+from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
+from trainperf.fixes.dataloader.examples.hoisting import EXAMPLES
+from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
 
 if TYPE_CHECKING:
@@ -23,6 +31,8 @@ loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the e
 for epoch in range(epochs):
     for batch in loader:
         train_step(batch)"""
+
+ONCE = "Build the loader before the loop, with `persistent_workers=True` if it has workers."
 
 FOR_STEPS = """\
 batches = iter(loader)  # once, not for every step
@@ -62,6 +72,7 @@ class LoaderRebuilt(Fix):
     concerns = "epoch end"
     counted = True
     equivalence = Equivalence.NUMERICS
+    between_epochs = True
     examples = EXAMPLES
 
     silent = [
@@ -89,6 +100,24 @@ class LoaderRebuilt(Fix):
         # no start was timed
         starved(replace(WITH_WORKERS, built=40)),
     ]
+    tries_not = [
+        # built once, or every few steps; no workers; long epochs
+        torch_evidence(
+            loader=replace(REBUILT, built=1), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
+        ),
+        starved(replace(REBUILT, built=40), resident=None),
+        torch_evidence(
+            loader=replace(LOADER, built=6), loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS
+        ),
+        torch_evidence(loader=REBUILT, between_epochs=replace(FIVE_EPOCHS, epoch_steps=500)),
+    ]
+    tries = [
+        torch_evidence(
+            loader=replace(REBUILT, worker_start_s=None),
+            loop=SHORT_EPOCHS,
+            between_epochs=replace(FIVE_EPOCHS, restart_s=None),
+        ),
+    ]
     fires = [
         torch_evidence(loader=REBUILT, loop=SHORT_EPOCHS, between_epochs=FIVE_EPOCHS),
         torch_evidence(
@@ -108,6 +137,35 @@ class LoaderRebuilt(Fix):
             return self._for_epochs(evidence, loader)
         return self._for_steps(evidence, loader)
 
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the start of its workers was not timed, or may be a matter of noise."""
+        loader, kind = evidence.torch.loader, evidence.favourable()
+        if built_each(loader, evidence.between_epochs) != "epoch" or loader.workers == 0:
+            return None
+        steps = epoch_steps(evidence, loader)
+        pause = evidence.between_epochs
+        between = pause.seconds if pause is not None and pause.sure else 0.0
+        whole, bound = steps * evidence.times.real + between, None
+        try:
+            restart = restart_s(kind, loader)
+            whole = epoch_s(kind, steps, restart)
+            bound = whole / (whole - restart)
+            if not worth(kind, bound):
+                return None
+        except NotMeasured:
+            if whole > LONG_EPOCH_S:
+                return None
+        return self.finding(
+            title="A new DataLoader is built for each epoch",
+            text=f"{_built(loader)}, one for each epoch of {steps} steps.",
+            bound=bound,
+            bound_basis=UNTRIED if bound is None else "the start of the loader against an epoch",
+            where=places(loader),
+            advice=ONCE,
+            snippet=FOR_EPOCHS,
+            data=_data(evidence, {"steps": steps, "seconds": whole, "pause_s": between}),
+        )
+
     def _for_epochs(self, evidence: Evidence, loader: Loader) -> Finding | None:
         steps, restart = epoch_steps(evidence, loader), restart_s(evidence, loader)
         whole = epoch_s(evidence, steps, restart)
@@ -122,14 +180,9 @@ class LoaderRebuilt(Fix):
             bound=bound,
             bound_basis="the start of the loader against the length of an epoch",
             where=places(loader),
-            advice="Build the loader before the loop, with `persistent_workers=True` if it has "
-            "workers.",
+            advice=ONCE,
             snippet=FOR_EPOCHS,
-            data={
-                "epoch": {"steps": steps, "seconds": whole, "pause_s": besides},
-                "workers": loader.workers,
-                "loop": None if evidence.loop.where is None else asdict(evidence.loop.where),
-            },
+            data=_data(evidence, {"steps": steps, "seconds": whole, "pause_s": besides}),
         )
 
     def _for_steps(self, evidence: Evidence, loader: Loader) -> Finding | None:
@@ -157,6 +210,16 @@ class LoaderRebuilt(Fix):
         loop = finding.data["loop"]
         where = None if loop is None else Site(**loop)
         build_before_loop(script, finding.where[0], where, finding.data["workers"])
+
+
+def _data(evidence: Evidence, epoch: dict[str, float]) -> dict[str, Any]:
+    """Return what the edit and its trial need."""
+    loop = evidence.loop.where
+    found = {
+        "workers": evidence.torch.loader.workers,
+        "loop": None if loop is None else asdict(loop),
+    }
+    return {"epoch": epoch, **found}
 
 
 def _built(loader: Loader) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
-from trainperf.fixes.dataloader._collate_edits import cut_to_longest
-from trainperf.fixes.dataloader._padding_examples import EXAMPLES
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, PaddedPlace, Padding
+from trainperf.model import Equivalence, Evidence, Finding, Missing, PaddedPlace, Padding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -75,6 +76,8 @@ class TorchPadding(Fix):
         torch_evidence(padding=GLOBAL, loader=replace(LOADER, workers=2)),
         torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=True)),
         torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=False)),
+        # its parts were not timed
+        torch_evidence(padding=GLOBAL, split=Missing("they do not add up")),
     ]
     examples = EXAMPLES
 
@@ -86,7 +89,7 @@ class TorchPadding(Fix):
         longest = padding.longest_length or padding.bucketed_length
         if longest >= MOSTLY_DATA * padding.padded_length:
             return None
-        saved = compute_seconds(evidence) * (1 - longest / padding.padded_length)
+        saved = model_seconds(evidence) * (1 - longest / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
@@ -109,6 +112,14 @@ class TorchPadding(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put a collate function around the loader's own that cuts the padding."""
         cut_to_longest(script, finding.where[0], finding.data["place"])
+
+
+def model_seconds(evidence: Evidence) -> float:
+    """Return what forward and backward take; where that was not timed, the step at most."""
+    try:
+        return compute_seconds(evidence)
+    except NotMeasured:
+        return evidence.times.resident
 
 
 def _text(padding: Padding, longest: float, place: str) -> str:

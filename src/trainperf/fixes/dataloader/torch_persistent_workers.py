@@ -13,16 +13,18 @@ from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.dataloader._edits import seen_in_run, set_setting
 from trainperf.fixes.dataloader._input_cases import SHORT_EPOCHS, WITH_WORKERS
 from trainperf.fixes.dataloader._loader import named, places
-from trainperf.fixes.dataloader._starts import built_each, epoch_s, epoch_steps, restart_s
+from trainperf.fixes.dataloader._starts import (
+    LONG_EPOCH_S,
+    built_each,
+    epoch_s,
+    epoch_steps,
+    restart_s,
+)
 from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-LONG_EPOCH_S = 60.0
-"""Seconds of an epoch above which a start that was not timed is hardly worth a trial: workers
-mostly start in a second or two."""
 
 SLOW_START = replace(WITH_WORKERS, worker_start_s=2.0, start_method="spawn")
 

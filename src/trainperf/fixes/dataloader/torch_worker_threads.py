@@ -14,7 +14,7 @@ from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
 from trainperf.fixes.dataloader._loader import cores_per_rank, cores_said, made_s, named, places
-from trainperf.fixes.dataloader._thread_examples import EXAMPLES
+from trainperf.fixes.dataloader.examples.threads import EXAMPLES
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite.imports import bound, everywhere

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.torch_step._source import file_text, model_target
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
@@ -32,7 +32,7 @@ DEFAULTS: dict[str, object] = {
     "gradient_as_bucket_view": False,
     "static_graph": False,
 }
-"""What they are where the call leaves them out."""
+"""Their values where the call leaves them out."""
 
 HOOKS = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks"
 
@@ -62,7 +62,7 @@ def ddp_seen(evidence: Evidence, models: Sequence[Ddp]) -> dict[str, Any]:
         for name, value in settings[0].items()
         if name in POSITIONS and all(one.get(name) == value for one in settings)
     }
-    return seen(evidence, **same)
+    return seen_in_call(evidence, **same)
 
 
 def set_ddp(

@@ -11,7 +11,7 @@ from trainperf.fixes.host._instance_types import MB, same_gpus
 from trainperf.fixes.host._instances import here, on_instance
 from trainperf.fixes.tf_data._input_cases import starved
 from trainperf.model import Evidence, Instance, InstanceType, Objects, Reads, Volume
-from trainperf.model.storage import VolumeKind
+from trainperf.model.machine.storage import VolumeKind
 
 AT_LIMIT = (0.80, 1.15)
 """Between these shares of what lasts and of what is reached for a while, a rate that was

@@ -17,7 +17,7 @@ from trainperf.fixes.host._instance_rates import (
 from trainperf.fixes.host._instance_types import MB
 from trainperf.fixes.host._instances import PRICES, change_said, on_instance, price_said
 from trainperf.model import Equivalence, Evidence, Finding, InstanceType, Objects
-from trainperf.model.storage import VolumeKind
+from trainperf.model.machine.storage import VolumeKind
 
 OVER_THE_NETWORK: tuple[VolumeKind, ...] = ("efs", "nfs", "lustre", "s3 mount", "network")
 

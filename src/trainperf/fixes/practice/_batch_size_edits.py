@@ -19,7 +19,7 @@ PLACES = {"batch": 0, "padded_batch": 0, "DataLoader": 1, "fit": 2}
 """Where the batch size stands among the positional arguments of the calls that take it."""
 
 STEPS, STEPS_PLACE = "steps_per_epoch", 12
-"""What tells `fit` how many steps an epoch has, and where it stands."""
+"""The argument of `fit` with the steps of an epoch, and its place."""
 
 PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 """Expressions that need no parentheses beside an operator."""

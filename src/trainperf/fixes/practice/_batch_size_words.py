@@ -1,4 +1,4 @@
-"""What a larger batch asks for besides: the learning rate, in words."""
+"""The learning rate that a larger batch asks for, in words."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str
         f"{rate * (times if linear else math.sqrt(times)):.2g} for {times * size}"
         for times in larger
     )
-    return f"{text}: it is {rate:.2g} now, which makes {' and '.join(grown)}."
+    return f"{text}: it was {rate:.2g} in this run, which makes {' and '.join(grown)}."
 
 
 def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
     """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
     if evidence.framework.name == "torch":
         try:
-            return evidence.torch.optimizer.cls, None, False
+            optimizer = evidence.torch.optimizer
         except NotMeasured:
             return "", None, False
+        return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
     try:
         model = evidence.model
     except NotMeasured:

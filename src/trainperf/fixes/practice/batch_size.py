@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence, probe, stage
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import (
     at_most,
     bound_by,
@@ -55,8 +55,8 @@ class LargerBatch(Fix):
 
     ## What changes
     Twice the batch takes less than twice the time, so an epoch gets shorter. But there
-    are half as many updates in it, so the course of training changes. `steps_per_epoch` is
-    divided along, so that an epoch keeps its samples.
+    are half as many updates in it, so the course of training changes. In Keras, a
+    `steps_per_epoch` that does not follow is divided along: an epoch keeps its samples.
 
     ## When not to
     - Adjust the learning rate: a common rule is to scale it with the batch for SGD, and
@@ -169,6 +169,14 @@ parser.add_argument("--batch-size", type=int, default=64)
 args = parser.parse_args()
 loader = DataLoader(x, args.batch_size)
 """,
+            data={"batch_size": 32, "samples_per_step": 2},
+        ),
+        # a dictionary of what the loader is given
+        Example(
+            before="how = dict(batch_size=32)\nif cuda:\n    how.update(pin_memory=True)\n"
+            "loader = ▸DataLoader(x, **how)◂\n",
+            after="how = dict(batch_size=64)\nif cuda:\n    how.update(pin_memory=True)\n"
+            "loader = DataLoader(x, **how)\n",
             data={"batch_size": 32, "samples_per_step": 2},
         ),
         # the command gave another, or the default's own value
@@ -337,7 +345,7 @@ def _data(evidence: Evidence, size: int) -> dict[str, Any]:
     """What the edit must know of the run, and what its trials compare: samples, not steps."""
     return {
         "batch_size": size,
-        **seen(evidence, batch_size=size),
+        **seen_in_call(evidence, batch_size=size),
         "variants": [{"batch": times * size, "samples_per_step": times} for times in LARGER],
         "samples_per_step": LARGER[0],
     }

@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import Equivalence, Evidence, Finding, Outside, Site, Spent
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.practice._evaluation_edits import (
+    EXAMPLES,
+    SELDOM,
+    evaluate_seldom,
+    validate_seldom,
+)
+from trainperf.model import (
+    BetweenEpochs,
+    Equivalence,
+    Evidence,
+    Finding,
+    Loop,
+    Outside,
+    Site,
+    Spent,
+    StartUp,
+)
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 LEAST_SHARE = 1 / 3
 """Evaluation costs a forward where training costs three: a third of the time is as much data."""
 
-CALL = Site("train.py", 40, "estimate_loss")
+VALIDATION_SHARE = 0.25
+"""That of Keras's validation, which is compiled: a fifth of the data costs less."""
+
+LEAST_SECONDS = 0.5
+"""A shorter validation belongs to toy epochs ..."""
+
+MOST_SHARE = 0.5
+"""... unless it takes more than half of all time."""
+
+WITHOUT = frozenset({"CSVLogger", "LearningRateScheduler", "TensorBoard", "TerminateOnNaN"})
+"""Callbacks that do the same after an epoch without validation; others may go by it."""
+
+FITTED = Loop("fit", where=SITE, batch_size=32, epochs=50, epoch_steps=100, has_validation=True)
+
+CALL = Site("train.py", 40, "estimate_loss", col=4, end_line=40, end_col=16)
 TAKES = Spent("evaluation", 6.0, 0.6, "estimate_loss", calls=1, where=CALL)
 OFTEN = Outside("evaluation", 10.0, 10, 4.0, (TAKES,))
 
@@ -26,8 +60,8 @@ class EvaluationBetween(Fix):
     data as was trained on since the last, takes as long as the training itself or longer.
 
     ## What changes
-    The loss curve of the evaluation has fewer points, or noisier ones. The training stays as
-    it is.
+    Every fifth evaluation is left: `fit(..., validation_freq=5)`, a condition in the loop over
+    epochs, or a longer interval. Its curve has fewer points; the training stays as it is.
 
     ## When not to
     - Early stopping, schedules and the choice of the best checkpoint need it often enough.
@@ -44,8 +78,16 @@ class EvaluationBetween(Fix):
         evidence(),
         # a fifth of the time
         evidence(outside_=replace(OFTEN, seconds=30.0, training_s=24.0)),
-        # `fit` validates after its epochs: that is told by another fix
+        # `fit` validates after its epochs: that is told by its own time
         evidence(outside_=replace(OFTEN, turn="epoch")),
+        # an ordinary validation set; a toy; the first validation, most of which is tracing
+        evidence(between_epochs=BetweenEpochs(11.0, 1, 1000, validation_s=10.5)),
+        evidence(loop=FITTED, real=0.005, between_epochs=BetweenEpochs(0.3, 2, 100, 0.29)),
+        evidence(
+            loop=FITTED,
+            startup=StartUp(9.0, tracing_s=4.0),
+            between_epochs=BetweenEpochs(6.0, 1, 100, validation_s=5.5),
+        ),
         # something else
         torch_evidence(outside_=replace(OFTEN, spent=(replace(TAKES, what="other"),))),
     ]
@@ -53,10 +95,20 @@ class EvaluationBetween(Fix):
         torch_evidence(outside_=OFTEN),
         torch_evidence(outside_=replace(OFTEN, turn="epoch", steps=100)),
         evidence(outside_=replace(OFTEN, turn="fit", loop=SITE)),
+        evidence(loop=FITTED, between_epochs=BetweenEpochs(20.0, 2, 100, validation_s=18.0)),
+        # what stops early goes by it: told of, and left as it is
+        evidence(
+            loop=replace(FITTED, callbacks_given=("EarlyStopping",)),
+            between_epochs=BetweenEpochs(20.0, 2, 100, validation_s=18.0),
+        ),
     ]
+    examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find evaluations that take more than a third of what the script repeats."""
+        pause = evidence.between_epochs
+        if evidence.loop.kind == "fit" and pause is not None and pause.validation_s is not None:
+            return self._validation(evidence, pause)
         turn = evidence.outside
         if turn.turn == "epoch" and evidence.framework.name == "tensorflow":
             return None
@@ -82,5 +134,55 @@ class EvaluationBetween(Fix):
             where=where,
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
-            data={"seconds": seconds, "turn_s": turn.seconds},
+            rewritable=None if turn.turn in ("epoch", "evaluation") else False,
+            data={
+                "seconds": seconds,
+                "turn_s": turn.seconds,
+                "outside": turn.turn != "evaluation",
+            },
         )
+
+    def _validation(self, evidence: Evidence, pause: BetweenEpochs) -> Finding | None:
+        """Find a validation of `fit` that takes a quarter of each epoch."""
+        loop = evidence.loop
+        steps = pause.epoch_steps or loop.epoch_steps
+        if not pause.sure or loop.epochs == 1 or not steps:
+            return None
+        pause = pause.without_tracing(evidence.startup)
+        taken = pause.validation_s or 0.0
+        epoch_s = steps * evidence.times.real + pause.seconds
+        share = taken / epoch_s
+        bound = epoch_s / (epoch_s - taken)
+        short = taken < LEAST_SECONDS and share < MOST_SHARE
+        if share < VALIDATION_SHARE or short or not worth(evidence, bound):
+            return None
+        others = sorted(set(loop.callbacks_given) - WITHOUT)
+        used = f" {others[0]} may go by it." if others else ""
+        every = _every(loop.epochs)
+        return self.finding(
+            title=f"Validation takes {percent(share)} of each epoch",
+            text=f"After each epoch of {steps} steps ({ms(epoch_s - pause.seconds)}), `fit` "
+            f"validates for {ms(taken)}.{used}",
+            bound=bound,
+            bound_basis="all of the validation",
+            where=(loop.where,) if loop.where is not None else (),
+            advice="Validate every few epochs, or on fewer steps.",
+            snippet=f"model.fit(..., validation_freq={every})",
+            rewritable=False if others else None,
+            data={"validation_freq": every, "outside": True},
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Have `fit` validate, or what evaluates come, less often."""
+        every = finding.data.get("validation_freq")
+        if every:
+            validate_seldom(script, finding.where[0], every)
+            return
+        for site in finding.where:
+            evaluate_seldom(script, site)
+
+
+def _every(epochs: int | None) -> int:
+    """Epochs from one validation to the next, so that the last epoch is validated, if it can."""
+    fits = (every for every in range(SELDOM, 1, -1) if epochs is not None and epochs % every == 0)
+    return next(fits, SELDOM)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step._loop_source import site_of
 from trainperf.model import Site
+from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
+from trainperf.source.arguments import keyword
+from trainperf.source.origins.calls import Elsewhere
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -62,11 +65,73 @@ def put_autocast(
         script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
 
 
+def turn_on(
+    script: Script, forward: Site, device: str, dtype: str, data: Mapping[str, Any]
+) -> bool:
+    """Enable the region of autocast that the file itself has around the forward.
+
+    That is done where its `enabled` comes from, so that a `GradScaler` which goes by the same
+    goes along. False where there is no such region, or it is of another device or type.
+    Raises `CannotRewrite` where the command chooses.
+    """
+    call = _region(script, forward)
+    chosen = keyword(call, "enabled") if call is not None else None
+    if call is None or chosen is None or isinstance(chosen.value, ast.Constant):
+        return False
+    scaled = "GradScaler" in _names(script.module(forward.file))
+    given = _dtype(call, device)
+    if _device(call) not in ("", device) or not (given == dtype or (given and scaled)):
+        return False
+    if given == "float16" and not scaled:
+        return False
+    seen = Seen.of({**data, "now": False}, "enabled", {})
+    try:
+        site = site_of(script, call, forward)
+        set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)
+    except Elsewhere:
+        raise
+    except CannotRewrite:
+        return False
+    return True
+
+
+def _device(call: ast.Call) -> str:
+    """Return the device that a region is of, "" where that is worked out."""
+    callee = ast.unparse(call.func)
+    for device in ("cuda", "cpu"):
+        if f"{device}.amp" in callee:
+            return device
+    given = keyword(call, "device_type")
+    node = given.value if given else next(iter(call.args), None)
+    return str(node.value).partition(":")[0] if isinstance(node, ast.Constant) else ""
+
+
+def _dtype(call: ast.Call, device: str) -> str:
+    """Return the type that a region computes in, "" where that is worked out."""
+    given = keyword(call, "dtype")
+    node = given.value if given else next(iter(call.args[1:2]), None)
+    if node is None:
+        return "float16" if device == "cuda" else "bfloat16"
+    named = re.fullmatch(r"(?:torch\.)?(float16|half|bfloat16)", ast.unparse(node))
+    return "" if named is None else named[1].replace("half", "float16")
+
+
 def _own_region(script: Script, forward: Site, device: str) -> Site | None:
     """Return the region of autocast that the file itself has around the forward, or None.
 
     It was off in the run: not enabled, or of another device.
     """
+    call = _region(script, forward)
+    if call is None:
+        return None
+    enabled = [each.value for each in call.keywords if each.arg in ("enabled", None)]
+    if not enabled and f"'{device}" in ast.unparse(call):
+        raise CannotRewrite("the forward is under autocast already")
+    return site_of(script, call, forward)
+
+
+def _region(script: Script, forward: Site) -> ast.Call | None:
+    """Return the call of autocast that the file itself has around the forward."""
     around = script.around(forward)
     start = max((i for i, node in enumerate(around) if isinstance(node, _SCOPES)), default=-1)
     for node in reversed(around[start + 1 :]):
@@ -75,10 +140,7 @@ def _own_region(script: Script, forward: Site, device: str) -> Site | None:
         for item in node.items:
             call = item.context_expr
             if isinstance(call, ast.Call) and _AUTOCAST.fullmatch(ast.unparse(call.func)):
-                enabled = [each.value for each in call.keywords if each.arg in ("enabled", None)]
-                if not enabled and f"'{device}" in ast.unparse(call):
-                    raise CannotRewrite("the forward is under autocast already")
-                return site_of(script, call, forward)
+                return call
     return None
 
 

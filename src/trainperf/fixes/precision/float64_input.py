@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Fix
-from trainperf.fixes.common.cases import GPU, SITE, evidence
+import ast
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
+from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.model import Equivalence, Evidence, Finding, Loop, ModelFacts
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, ModelFacts, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+SETTERS = ("set_floatx", "set_dtype_policy", "set_global_policy")
+"""Functions of Keras by which a script chooses float64 for all that follows."""
 
 PASSES = 3
 """Times a batch is written on its way: batched, handed to the device, cast."""
@@ -22,7 +32,15 @@ DOUBLE_MODEL = ModelFacts("model", "Functional", policy="float64", compile_where
 
 
 def _loop(batch_bytes: int | None, *dtypes: str) -> Loop:
-    return Loop("iterator", where=SITE, batch_bytes=batch_bytes, batch_dtypes=dtypes)
+    types = tuple(sorted(set(dtypes)))
+    return Loop(
+        "iterator", where=SITE, batch_bytes=batch_bytes, batch_dtypes=types, batch_parts=dtypes
+    )
+
+
+def _untouched(line: str, **data: object) -> Example:
+    plain = line.replace("▸", "").replace("◂", "")
+    return Example(before=f"{line}\n", after=f"{plain}\n", data=data)
 
 
 class Float32(Fix):
@@ -58,8 +76,41 @@ class Float32(Fix):
     ]
     fires = [
         evidence(loop=_loop(200 * MIB, "float64", "int64")),
+        evidence(
+            loop=_loop(200 * MIB, "float64", "int64"),
+            stages_=(stage("from_tensor_slices", where=OTHER_SITE), stage("batch")),
+        ),
         evidence(model=DOUBLE_MODEL),
         evidence(model=DOUBLE_MODEL, device=GPU),
+    ]
+
+    examples = [
+        Example(
+            before="ds = ▸tf.data.Dataset.from_tensor_slices((x / 255.0, labels))◂.batch(8)\n",
+            after="ds = tf.data.Dataset.from_tensor_slices("
+            '((x / 255.0).astype("float32"), labels)).batch(8)\n',
+            data={"parts": ["float64", "int64"]},
+        ),
+        Example(
+            before="ds = ▸tf.data.Dataset.from_tensor_slices(x_train)◂.batch(8)\n",
+            after='ds = tf.data.Dataset.from_tensor_slices(x_train.astype("float32")).batch(8)\n',
+            data={"parts": ["float64"]},
+        ),
+        Example(
+            before='keras.backend.set_floatx("float64")\n▸model.compile("adam")◂\n',
+            after='keras.backend.set_floatx("float32")\nmodel.compile("adam")\n',
+            data={"policy": True},
+        ),
+        # chosen twice, or in another file
+        _untouched(
+            'keras.backend.set_floatx("float64")\nkeras.config.set_floatx("float64")\n▸f()◂',
+            policy=True,
+        ),
+        _untouched("▸model.compile()◂", policy=True),
+        # what the batches are made of is not what the arrays are
+        _untouched("▸tf.data.Dataset.from_tensor_slices((a, b))◂", parts=["float64"]),
+        _untouched("▸tf.data.Dataset.from_tensor_slices(data)◂", parts=["float64", "int64"]),
+        _untouched("▸tf.data.Dataset.from_tensor_slices({'a': a})◂", parts=["float64"]),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -75,13 +126,17 @@ class Float32(Fix):
         if not worth(evidence, bound):
             return None
         share = min(0.5, needless / real)
+        arrays = _arrays(evidence)
+        where = arrays or loop.where
         return self.finding(
             title="The batches are float64",
             text=f"Each batch has {loop.batch_bytes / MIB:.0f} MiB. Half of that, built, copied "
             f"and cast, takes up to about {ms(share * real)} of each step ({percent(share)}).",
             bound=bound,
             bound_basis="an estimate from the bytes of a batch",
-            where=(loop.where,) if loop.where else (),
+            where=(where,) if where else (),
+            rewritable=None if arrays else False,
+            data={"parts": list(loop.batch_parts)},
             advice="Make the arrays float32 where they are built or loaded.",
             snippet="x = x.astype(np.float32)",
         )
@@ -102,4 +157,56 @@ class Float32(Fix):
             where=(where,) if where else (),
             advice='Leave set_floatx("float64") out, or set "float32".',
             snippet='keras.config.set_floatx("float32")',
+            data={"policy": True},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Choose float32 where float64 was chosen; else cast the arrays of the dataset to it."""
+        site = finding.where[0]
+        if finding.data.get("policy"):
+            script.replace_call(_choice(script, site), '"float32"')
+            return
+        for array in _doubles(script, site, finding.data["parts"]):
+            text = script.expression(array)
+            plain = isinstance(ast.parse(text, mode="eval").body, ast.Name | ast.Attribute)
+            script.wrap_call(array, '{}.astype("float32")' if plain else '({}).astype("float32")')
+
+
+def _arrays(evidence: Evidence) -> Site | None:
+    """Where the dataset is made of arrays, if it is."""
+    if isinstance(evidence.stages_, Missing) or not evidence.stages_:
+        return None
+    first = evidence.stages_[0]
+    return first.where if first.op == "from_tensor_slices" else None
+
+
+def _choice(script: Script, site: Site) -> Site:
+    """Where "float64" stands in the one call of the file that chooses it."""
+    found = []
+    for node in ast.walk(script.module(site.file)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        given = node.args[0]
+        if name in SETTERS and isinstance(given, ast.Constant) and given.value == "float64":
+            found.append(given)
+    if len(found) != 1:
+        raise CannotRewrite("float64 is not chosen at one place of the file that compiles")
+    return script.site_of(site, found[0])
+
+
+def _doubles(script: Script, site: Site, parts: list[str]) -> list[Site]:
+    """Where the arrays stand that are float64, in the call that makes a dataset of them."""
+    call = script.call(site)
+    if len(call.args) != 1 or call.keywords:
+        raise CannotRewrite("the dataset is not made of arrays alone")
+    (given,) = call.args
+    arrays = given.elts if isinstance(given, ast.Tuple) else [given]
+    plain = ast.Name | ast.Attribute | ast.Subscript | ast.BinOp | ast.Call
+    if len(arrays) != len(parts) or not all(isinstance(one, plain) for one in arrays):
+        raise CannotRewrite("which of its arrays is float64 is not to be seen")
+    return [
+        script.site_of(site, one)
+        for one, kind in zip(arrays, parts, strict=True)
+        if kind == "float64"
+    ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, SITE, by_cuda, evidence, machine
+from trainperf.fixes.common.keras_source import keras_name
 from trainperf.fixes.common.step import at_most, bound_if_saved, gpu_busy, step_can_matter
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.fixes.precision._peaks import capability, sixteen_bit_ratio
@@ -256,23 +257,12 @@ model.compile(optimizer="adam", loss="mse")
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the policy after the imports, before any layer is built."""
         file = finding.where[0].file
-        keras = _keras_in(script, file, finding.data["module"])
+        keras = keras_name(script, file, finding.data["module"])
         policy = finding.data["policy"]
         script.insert_after_imports(file, f'{keras}.mixed_precision.set_global_policy("{policy}")')
 
 
 SCALING = "The loop must scale the loss: wrap the optimizer in LossScaleOptimizer."
-
-
-def _keras_in(script: Script, file: str, module: str) -> str:
-    """How `file` reaches Keras, by a name it has already where there is one."""
-    if module == "keras":
-        for known, rest in (("tensorflow", ".keras"), ("tensorflow.keras", "")):
-            trying = script.copy()
-            name = trying.module_name(file, known)
-            if trying.sources() == script.sources():  # no import had to be added
-                return name + rest
-    return script.module_name(file, module)
 
 
 def _policy_for(evidence: Evidence) -> str | None:

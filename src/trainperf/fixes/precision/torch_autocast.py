@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, by_cuda, machine, probe
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
-from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler
+from trainperf.fixes.precision._autocast_edits import put_autocast, put_scaler, turn_on
 from trainperf.fixes.precision._autocast_examples import EXAMPLES
 from trainperf.fixes.precision._peaks import capability, peaks, sixteen_bit_ratio
 from trainperf.fixes.torch_step._step import (
@@ -229,6 +230,7 @@ class Autocast(Fix):
                 "dtype": dtype,
                 "scaler": scaler,
                 "clip": bool(scaler) and calls.clip is not None,
+                **seen_in_call(evidence),
             },
         )
 
@@ -241,6 +243,8 @@ class Autocast(Fix):
 def _rewrite(script: Script, finding: Finding) -> None:
     data, where = finding.data, finding.where
     backward = where[1] if len(where) > 1 else None
+    if turn_on(script, where[0], data["device"], data["dtype"], data):
+        return
     put_autocast(script, where[0], backward, data["device"], data["dtype"])
     if data["scaler"]:
         clip = where[2] if data["clip"] else None

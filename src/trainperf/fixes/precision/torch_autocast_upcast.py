@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
@@ -10,9 +11,13 @@ from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import BACKWARD_SITE, CALLS, FORWARD_SITE, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, times, worth
+from trainperf.fixes.precision._autograd_edits import EXAMPLES, keep_autocast
 from trainperf.fixes.torch_step._step import compute_seconds, step_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
 from trainperf.model.torch_products import Products, WideProduct
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 LEAST = 0.10
 """Share of the products' time in float32 below which it is left alone: a small head, a
@@ -83,13 +88,15 @@ class AutocastUpcast(Fix):
 
     ## When not to
     Where float32 was chosen for its digits: the logits of a router, a loss that overflows in
-    float16, positions with large values. Compare a validation score first.
+    float16, positions with large values. Compare a validation score first. An edit is written
+    for autograd functions only: a region that was switched off was so by somebody.
     """
 
     category = "model"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
+    examples = EXAMPLES
     silent = [
         torch_evidence(),
         # nothing was watched, or nothing runs under autocast
@@ -159,6 +166,7 @@ class AutocastUpcast(Fix):
             bound=bound,
             bound_basis="these casts and softmaxes cost nothing",
             where=_places(products.losses),
+            rewritable=False,
             advice="Compute the loss together with the last projection, or on fewer logits.",
             snippet=LOSS_SNIPPET,
         )
@@ -179,6 +187,7 @@ class AutocastUpcast(Fix):
         if not worth(evidence, bound):
             return None
         share = percent(products.wide_s / whole)
+        device = "cuda" if evidence.device.kind == "GPU" else "cpu"
         return self.finding(
             title=f"Autocast is on, and {share} of the matrix products' time is in float32",
             text=_text(products, dtype, work, faster),
@@ -189,8 +198,14 @@ class AutocastUpcast(Fix):
             where=_places(products.places),
             advice="Take the products named out of what keeps them in float32; keep losses, "
             "norms and sums there.",
-            snippet=SNIPPET.format(device="cuda" if evidence.device.kind == "GPU" else "cpu"),
+            snippet=SNIPPET.format(device=device),
+            data={"device": device},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Have autograd functions of these files compute under the autocast of their call."""
+        for site in {each.file: each for each in finding.where}.values():
+            keep_autocast(script, site, finding.data["device"])
 
 
 def _faster(products: Products, work: float) -> float | None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.precision._float32_edits import EXAMPLES, to_float32
 from trainperf.fixes.precision.float64_input import BYTES_PER_SECOND, LARGEST_RATIO, MIB, PASSES
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, TorchModel
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+PLACES = 3
+"""Where the model is built, the loop, and the model's call: all are needed for an edit."""
 
 DOUBLE = replace(MODEL, dtypes=("float64",))
 BATCH = {"float64_batch": True}
@@ -31,7 +39,8 @@ class TorchFloat32(Fix):
 
     ## What changes
     Half the bytes. Where the loop casts the batch to float32 in any case, only rounding
-    on the way can differ; a float64 model gets results of seven digits.
+    on the way can differ; a float64 model gets results of seven digits. The edit is one of
+    the model's and the loop's files; batches alone take a look at how they are made.
 
     ## When not to
     - Data that needs more than seven digits (timestamps, identifiers) before it is scaled.
@@ -42,6 +51,7 @@ class TorchFloat32(Fix):
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
+    examples = EXAMPLES
     silent = [
         torch_evidence(),
         # float64, but a few kilobytes of it: labels, small tables
@@ -90,7 +100,13 @@ class TorchFloat32(Fix):
             where=(where,) if where else (),
             advice="Make the items float32 in the dataset or its collate function.",
             snippet="item = torch.from_numpy(array).float()",
+            rewritable=False,
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Have the files of the model and of the loop speak of float32 in place of float64."""
+        built, loop, call = finding.where
+        to_float32(script, built, loop, call, finding.data["batch"])
 
     def _model(self, evidence: Evidence, model: TorchModel) -> Finding | None:
         parts = [
@@ -103,6 +119,8 @@ class TorchFloat32(Fix):
         if not worth(evidence, bound):
             return None
         on_gpu = evidence.device.kind == "GPU"
+        places = (model.where, evidence.loop.where, model.call)
+        where = tuple(site for site in places if site is not None)
         partly = "Some of its" if len(model.dtypes) > 1 else "Its"
         return self.finding(
             title=f"{model.cls} computes in float64",
@@ -112,8 +130,20 @@ class TorchFloat32(Fix):
             + (", and most GPUs do float64 at a small part of their speed." if on_gpu else "."),
             bound=None if on_gpu else bound,
             bound_basis="not measured" if on_gpu else "twice the lanes, half the bytes",
-            where=(model.where,) if model.where else (),
+            where=where,
+            rewritable=len(where) == PLACES and all(site.exact for site in where),
+            data={"batch": _converted(evidence, model)},
             advice="Leave `.double()` and `set_default_dtype(torch.float64)` out, and make the "
             "batches float32.",
             snippet=f"{model.name or 'model'}.float()",
         )
+
+
+def _converted(evidence: Evidence, model: TorchModel) -> str:
+    """What of a batch is float64: "all" of it, what the model is given ("first"), or ""."""
+    types = evidence.loop.batch_dtypes
+    if "float64" not in types:
+        return ""
+    if types == ("float64",):
+        return "all"
+    return "" if "Embedding" in model.modules else "first"

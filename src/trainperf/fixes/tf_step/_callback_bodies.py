@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 EVERY = 100
 """Batches between two times that a callback of the user's own still does its work."""
+
+PER_BATCH = frozenset(
+    ["on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"]
+)
+"""Arguments of Keras's `LambdaCallback` whose functions are called for each batch."""
 
 COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
 
@@ -56,11 +62,51 @@ def work_seldom(script: Script, site: Site, every: int) -> None:
 
     Raises `CannotRewrite` where it does more than observe.
     """
+    _guard(script, site, every, 1)
+
+
+def call_seldom(script: Script, site: Site, every: int) -> None:
+    """Have the functions of the `LambdaCallback` at `site` work in every so many batches only.
+
+    Raises `CannotRewrite` where one does more than observe, or none is to be seen.
+    """
+    given = [each.value for each in script.call(site).keywords if each.arg in PER_BATCH]
+    if not given:
+        raise CannotRewrite("what it calls for each batch is not named")
+    for value in given:
+        if isinstance(value, ast.Lambda):
+            _in_lambda(script, site, value, every)
+            continue
+        found = [
+            node
+            for node in script.module(site.file).body
+            if isinstance(node, Function) and isinstance(value, ast.Name) and node.name == value.id
+        ]
+        if len(found) != 1:
+            raise CannotRewrite(f"{ast.unparse(value)} is no function of the file")
+        _guard(script, replace(site, line=found[0].lineno, col=0), every, 0)
+
+
+def _in_lambda(script: Script, site: Site, function: ast.Lambda, every: int) -> None:
+    named = [*function.args.posonlyargs, *function.args.args]
+    if not named:
+        raise CannotRewrite("it does not name the batch")
+    batch = named[0].arg
+    body: list[ast.stmt] = [ast.Expr(function.body)]
+    more = _chooses(body, batch) or _changes(body, {}, frozenset())
+    if more:
+        raise CannotRewrite(f"it does more than observe: {more}")
+    place = script.site_of(site, function.body)
+    script.wrap_call(place, f"None if {batch} % {every} else {{}}")
+
+
+def _guard(script: Script, site: Site, every: int, place: int) -> None:
+    """Have a function return at once but in every so many batches, its argument at `place`."""
     method = script.definition(site)
-    more = does_more(method, script.methods(site))
+    more = does_more(method, script.methods(site), place)
     if more:
         raise CannotRewrite(f"{method.name} does more than observe: {more}")
-    guard = f"{COMMENT.format(every)}\nif {parameters(method)[1]} % {every}:\n    return"
+    guard = f"{COMMENT.format(every)}\nif {parameters(method)[place]} % {every}:\n    return"
     script.insert_first(site, guard, after=head(method))
 
 
@@ -84,16 +130,17 @@ def body(function: Function) -> list[ast.stmt]:
     return function.body[1:] if ast.get_docstring(function) is not None else function.body
 
 
-def does_more(function: Function, methods: dict[str, Function]) -> str:
+def does_more(function: Function, methods: dict[str, Function], place: int = 1) -> str:
     """Say what a method does beside observing; '' if nothing is to be seen.
 
-    What `head` leaves alone does not count. `methods` are those of its class.
+    What `head` leaves alone does not count. `methods` are those of its class; the batch is its
+    argument at `place`.
     """
     if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
         return "it is no plain method"
-    if len(parameters(function)) < 2:
+    if len(parameters(function)) <= place:
         return "it does not name the batch"
-    batch = parameters(function)[1]
+    batch = parameters(function)[place]
     statements = body(function)[head(function) :]
     if not statements:
         return "it only keeps count"

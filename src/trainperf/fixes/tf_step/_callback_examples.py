@@ -16,6 +16,13 @@ def untouched(statement: str) -> Example:
     )
 
 
+def _called(arguments: str) -> Example:
+    """One of Keras's that calls what must not change, or is not to be seen."""
+    plain = f"LambdaCallback({arguments})"
+    data = {"edits": [{"calls": EVERY}]}
+    return Example(before=f"own = ▸{plain}◂\n", after=f"own = {plain}\n", data=data)
+
+
 EXAMPLES = [
     Example(
         before="""\
@@ -96,4 +103,35 @@ class Log(keras.callbacks.Callback):
 """,
         data={"edits": [{"every": EVERY}]},
     ),
+    Example(
+        before="show = ▸LambdaCallback(on_batch_end=lambda b, logs: print(b, logs['loss']))◂\n",
+        after="show = LambdaCallback(on_batch_end=lambda b, logs: "
+        "None if b % 100 else print(b, logs['loss']))\n",
+        data={"edits": [{"calls": EVERY}]},
+    ),
+    Example(
+        before="""\
+def show(batch, logs):
+    board.write(batch, logs["loss"])
+
+
+own = ▸keras.callbacks.LambdaCallback(on_train_batch_end=show, on_epoch_end=other)◂
+""",
+        after=f"""\
+def show(batch, logs):
+    {COMMENT.format(EVERY)}
+    if batch % 100:
+        return
+    board.write(batch, logs["loss"])
+
+
+own = keras.callbacks.LambdaCallback(on_train_batch_end=show, on_epoch_end=other)
+""",
+        data={"edits": [{"calls": EVERY}]},
+    ),
+    _called("on_batch_end=lambda b, logs: losses.append(logs['loss'])"),
+    _called("on_batch_end=lambda b, logs: model.save('a') if b % 9 == 0 else None"),
+    _called("on_batch_end=board.show"),
+    _called("on_epoch_end=lambda e, logs: print(e)"),
+    _called("**how"),
 ]

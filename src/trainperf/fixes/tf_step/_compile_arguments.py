@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ DEFAULTS: dict[str, object] = {
     "run_eagerly": False,
     "steps_per_execution": 1,
 }
-"""What they are where `compile` is not given them (Keras 3)."""
+"""Their values where `compile` is not given them (Keras 3)."""
 
 
 def compile_seen(evidence: Evidence) -> dict[str, Any]:
     """Return what a finding's data must hold for an argument to be set where it came from."""
     model = evidence.model
-    return seen(
+    return seen_in_call(
         evidence,
         jit_compile=model.jit_requested,
         run_eagerly=bool(model.run_eagerly),

@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence
 from trainperf.fixes.common.step import at_most, bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
-from trainperf.fixes.tf_step._callback_bodies import EVERY, work_seldom
+from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_seldom
 from trainperf.fixes.tf_step._callback_examples import EXAMPLES
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, Site
 
@@ -98,6 +98,7 @@ class LighterCallback(Fix):
         ),
         evidence(callbacks=(_checkpoint(0.040, save_freq=1, filepath="at-{batch}.keras"),)),
         evidence(callbacks=(_own(0.040),)),
+        evidence(callbacks=(CallbackCost("LambdaCallback", 0.030, 30, where=SITE, builtin=True),)),
         evidence(callbacks=(_own(0.040),), loop=Loop("fit", where=SITE, steps_per_execution=8)),
     ]
     tries_not = [
@@ -165,7 +166,9 @@ class LighterCallback(Fix):
             if not _writable(site, edit):
                 continue
             try:
-                if "every" in edit:
+                if "calls" in edit:
+                    call_seldom(script, site, edit["calls"])
+                elif "every" in edit:
                     work_seldom(script, site, edit["every"])
                 elif "{batch" in script.expression(site):
                     raise CannotRewrite("the file name has the batch in it")
@@ -196,9 +199,10 @@ def _taken(callbacks: list[CallbackCost]) -> float:
 def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
     """Where a callback was built, and its own methods that take the time; with the edits."""
     places: list[Place] = []
-    if callback.where is not None:
+    seldom = evidence.loop.steps_per_execution > 1
+    if callback.where is not None and not (seldom and callback.name == "LambdaCallback"):
         places.append((callback.where, _edits(callback)))
-    if evidence.loop.steps_per_execution > 1:  # the batches told of may skip every 100th
+    if seldom:  # the batches told of may skip every 100th
         return places
     least = HEAVY * evidence.times.real
     methods = callback.methods.items()
@@ -212,9 +216,11 @@ def _writable(site: Site, edit: dict[str, Any]) -> bool:
     return bool(edit) and (site.exact or "every" in edit)
 
 
-def _edits(callback: CallbackCost) -> dict[str, str]:
+def _edits(callback: CallbackCost) -> dict[str, Any]:
     """The keywords that make a callback of Keras's own act once per epoch."""
     given = callback.arguments
+    if callback.name == "LambdaCallback":
+        return {"calls": EVERY}
     if callback.name == "ModelCheckpoint":
         per_batch = isinstance(given.get("save_freq"), int)
         named_by_batch = "{batch" in str(given.get("filepath", ""))
@@ -252,7 +258,7 @@ def _settings(callback: CallbackCost) -> str:
 def _advice(callback: CallbackCost) -> str:
     if callback.name == "ModelCheckpoint" and not _edits(callback):
         return "Save once per epoch: save_freq='epoch', and no {batch} in the file name."
-    if _edits(callback):
+    if _edits(callback) and callback.name != "LambdaCallback":
         return "Write once per epoch."
     return f"Do the work of {callback.name} once per epoch, or every hundred batches."
 
@@ -260,6 +266,8 @@ def _advice(callback: CallbackCost) -> str:
 def _snippet(callback: CallbackCost) -> str:
     edits = _edits(callback)
     method = next(iter(callback.methods), "on_train_batch_end")
+    if "calls" in edits:
+        return f"LambdaCallback(on_batch_end=lambda b, logs: None if b % {EVERY} else show(logs))"
     if edits:
         settings = ", ".join(f"{name}={value}" for name, value in edits.items())
         return f"keras.callbacks.{callback.name}(..., {settings})"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.tf_step._fit_source import dataset_of_fit, fit_call
+from trainperf.fixes.common.fit_source import dataset_of_fit, fit_call
+from trainperf.fixes.common.words import SMALLEST_GAIN, ms, percent, worth
 from trainperf.model import (
     BetweenEpochs,
     Equivalence,
@@ -138,6 +138,7 @@ class ShorterEpochEnd(Fix):
     concerns = "epoch end"
     counted = True
     usual = 1.2
+    between_epochs = True
     equivalence = Equivalence.NUMERICS
 
     silent = [
@@ -191,6 +192,34 @@ class ShorterEpochEnd(Fix):
         evidence(loop=SHORT_EPOCHS, between_epochs=BetweenEpochs(8.0, 2, 100)),
     ]
 
+    tries_not = [
+        evidence(),
+        # next to nothing of a long epoch; nearly all of it validation
+        evidence(between_epochs=BetweenEpochs(4.0, 2, 1000)),
+        evidence(loop=SHORT_EPOCHS, between_epochs=BetweenEpochs(12.0, 2, 100, validation_s=11.8)),
+        # arrays, whose number of batches in an epoch Keras keeps itself
+        evidence(
+            loop=replace(SHORT_EPOCHS, input_kind="numpy"),
+            real=0.005,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+        # it would be rounded up
+        evidence(
+            loop=replace(SHORT_EPOCHS, steps_per_execution=16),
+            real=0.005,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+    ]
+    tries = [
+        # a toy, of which nobody would be told
+        evidence(
+            real=0.005,
+            resident=0.0049,
+            input=0.001,
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(0.3, 2, 100, restart_s=0.3),
+        ),
+    ]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -201,7 +230,7 @@ class ShorterEpochEnd(Fix):
         steps = pause.epoch_steps or evidence.loop.epoch_steps
         if not steps:
             return None
-        pause = _without_tracing(pause, evidence)
+        pause = pause.without_tracing(evidence.startup)
         epoch_s = steps * evidence.times.real + pause.seconds
         parts = _long_parts(pause, epoch_s, evidence.loop.kind)
         avoidable = min(pause.seconds, sum(part.seconds for part in parts))
@@ -225,13 +254,31 @@ class ShorterEpochEnd(Fix):
             snippet=parts[0].snippet,
             rewritable=None if any(part.opens for part in parts) and _known(evidence) else False,
             equivalence=_equivalence(evidence),
-            data={
-                "epoch": {
-                    "steps": steps,
-                    "seconds": epoch_s,
-                    "pause_s": max(0.0, pause.seconds - (pause.restart_s or 0.0)),
-                }
-            },
+            data=_epoch(pause, steps, epoch_s),
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try one iterator wherever opening one takes a twentieth of an epoch, however short."""
+        pause, steps = evidence.between_epochs, evidence.loop.epoch_steps
+        if pause is None or not steps or evidence.loop.epochs == 1 or not _known(evidence):
+            return None
+        pause = pause.without_tracing(evidence.startup)
+        opens = pause.seconds - (pause.validation_s or 0.0) - (pause.callbacks_s or 0.0)
+        epoch_s = steps * evidence.times.real + pause.seconds
+        bound = epoch_s / (epoch_s - opens)
+        where = evidence.loop.where
+        if bound <= 1 + SMALLEST_GAIN or where is None:
+            return None
+        return self.finding(
+            title="The input is opened anew for every epoch",
+            text=f"Keras opens its dataset for each epoch of {steps} steps.",
+            bound=bound,
+            bound_basis="the pause against the length of an epoch",
+            where=(where,),
+            advice="Repeat the dataset inside one iterator, so that Keras opens it once.",
+            snippet=REPEAT_IN_FIT,
+            equivalence=_equivalence(evidence),
+            data=_epoch(pause, steps, epoch_s),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -244,6 +291,12 @@ class ShorterEpochEnd(Fix):
         tf = script.module_name(site.file, "tensorflow", site)
         script.wrap_argument(site, place, f"{{}}.repeat().prefetch({tf}.data.AUTOTUNE)")
         script.set_keyword(site, "steps_per_epoch", f"len({dataset})")
+
+
+def _epoch(pause: BetweenEpochs, steps: int, epoch_s: float) -> dict[str, dict[str, float]]:
+    """The epoch that trials have to hold whole, and what passes in it that no edit changes."""
+    besides = (pause.validation_s or 0.0) + (pause.callbacks_s or 0.0)
+    return {"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}}
 
 
 def _known(evidence: Evidence) -> bool:
@@ -260,18 +313,6 @@ def _equivalence(evidence: Evidence) -> Equivalence:
         return Equivalence.NUMERICS
     mixed = any(one.stateful_random or "shuffle" in one.op for one in stages)
     return Equivalence.NUMERICS if mixed else Equivalence.EXACT
-
-
-def _without_tracing(pause: BetweenEpochs, evidence: Evidence) -> BetweenEpochs:
-    """Take tracing out of a validation that was seen once: it comes only the first time.
-
-    The step of validation takes at most as long to trace as that of training.
-    """
-    tracing = evidence.startup.tracing_s if evidence.startup else None
-    if pause.epochs_seen > 1 or pause.validation_s is None or tracing is None:
-        return pause
-    once = min(tracing, pause.validation_s)
-    return replace(pause, seconds=pause.seconds - once, validation_s=pause.validation_s - once)
 
 
 def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.common.turns import outside_steps
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site, Spent
 from trainperf.source.arguments import argument, starred
@@ -25,7 +26,7 @@ LONGEST_S = 0.2
 CALL = Site("train.py", 27, "main", col=18, end_line=27, end_col=49)
 
 NOTHING = 0.01
-"""What is left of a turn then lies within the error of what was timed: no bound is known."""
+"""The share of a turn below which its rest lies within the error of the times: no bound then."""
 
 ONE_BATCH = 32
 """Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""
@@ -181,8 +182,8 @@ def act(self, state):
                 "seconds": seconds,
                 "turn_s": turn.seconds,
                 "rows": [one.rows for one in placed],
-                "outside": turn.turn != "step",
-            },
+            }
+            | outside_steps(evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

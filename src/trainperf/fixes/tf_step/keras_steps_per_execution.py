@@ -147,6 +147,17 @@ model.compile(
 """,
             data={"steps": 10},
         ),
+        Example(
+            before="""\
+how = {"optimizer": "adam", "loss": "mse"}
+▸model.compile(**how)◂
+""",
+            after="""\
+how = {"optimizer": "adam", "loss": "mse", "steps_per_execution": 16}
+model.compile(**how)
+""",
+            data={"steps": 16, "arguments": {"steps_per_execution": 1}},
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -167,6 +167,34 @@ print(float(total) / len(loader))
 """,
         data={"edits": [DETACH, SELDOM], "loop": 0},
     ),
+    Example(  # a name for the loss
+        before="""\
+total = 0.0
+for step, (x, y) in enumerate(▸loader◂):
+    optimizer.step()
+    now = ▸loss.item()◂
+    total += now * len(x)
+    if step % 100 == 0:
+        history.append(now)
+print(total / len(loader))
+""",
+        after="""\
+total = 0.0
+for step, (x, y) in enumerate(loader):
+    optimizer.step()
+    now = loss.detach().float()
+    total += now * len(x)
+    if step % 100 == 0:
+        history.append(float(now))
+print(float(total) / len(loader))
+""",
+        data={"edits": [DETACH], "loop": 0},
+    ),
+    Example(  # it is compared in every step
+        before="for x in ▸loader◂:\n    now = ▸loss.item()◂\n    if now < k:\n        k = now\n",
+        after="for x in loader:\n    now = loss.item()\n    if now < k:\n        k = now\n",
+        data={"edits": [DETACH], "loop": 0},
+    ),
     Example(  # a count of hits
         before="""\
 def epoch(loader):

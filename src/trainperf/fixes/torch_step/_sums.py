@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -38,11 +39,8 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     if loss and _appended(statement, call):
         _collect(script, site, statement)
         return
-    total = _sum_of(statement, ast.dump(call))
-    if not total:
-        raise CannotRewrite("the number that is read is not added to a sum")
+    uses = _late_uses(script, site, statement, ast.dump(call))
     loop = source.innermost_loop(script, site)
-    uses = _uses_of(script, site, total)
     shown = [use for use in uses if _in_every_step(use, loop)]
     if shown and every is None:
         name = shown[0][0]
@@ -118,10 +116,28 @@ def _is_product_with(value: ast.expr, call: str) -> bool:
 # ---------------------------------------------------------------------- where it is used
 
 
-def _uses_of(script: Script, site: Site, name: str) -> list[Use]:
-    """The places of the scope that read a name; refuses those that may run anywhere."""
+def _late_uses(script: Script, site: Site, statement: ast.stmt, call: str) -> list[Use]:
+    """Where a sum of what is called is read, or a name for it and the sums of that."""
+    total = _sum_of(statement, call)
+    if total:
+        return _uses_of(script, site, total, statement)
+    name = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(name, ast.Name) or ast.dump(statement.value) != call:  # type: ignore[attr-defined]
+        raise CannotRewrite("the number that is read is not added to a sum")
+    found = []
+    for use in _uses_of(script, site, name.id, statement):
+        adding = [each for each in use[1] if isinstance(each, ast.stmt)][-1]
+        total = _sum_of(adding, ast.dump(use[0]))
+        found += _uses_of(script, site, total, adding) if total else [use]
+    return found
+
+
+def _uses_of(script: Script, site: Site, name: str, adding: ast.stmt) -> list[Use]:
+    """The places of the scope that read a name, but where it is added to.
+
+    Refuses those that may run anywhere.
+    """
     scope = source.function_around(script, site) or script.module(site.file)
-    adding = script.around(site)[-1]
     uses = [use for use in _uses(scope, name, ()) if adding not in use[1]]
     for read, parents in uses:
         if any(isinstance(each, FUNCTIONS) for each in parents[1:]):
@@ -149,7 +165,10 @@ def _in_every_step(use: Use, loop: source.Loop) -> bool:
     parents = use[1]
     if loop not in parents:
         return False
-    return not any(isinstance(each, ast.If) for each in parents[parents.index(loop) :])
+    inner = (*parents[parents.index(loop) :], use[0])
+    return not any(
+        isinstance(each, ast.If) and each.test is not below for each, below in pairwise(inner)
+    )
 
 
 def _show_seldom(
@@ -197,7 +216,7 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == read:
             raise CannotRewrite(f"{read} is changed in line {node.lineno}")
     wrapped = []
-    for use in _uses_of(script, site, name):
+    for use in _uses_of(script, site, name, statement):
         found = _as_numbers(use)
         if found is not None and _in_every_step(use, loop):
             raise CannotRewrite(f"{name} is read in every step, in line {use[0].lineno}")

@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainperf.fixes import Fix
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GIB, GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
+from trainperf.fixes.torch_step._loop_source import site_of as source_site
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
+from trainperf.source.arguments import keyword
+from trainperf.source.statements import called
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 ROOM = 0.60
 """Share of the GPU's memory below which a peak leaves room for activations."""
 
 CHECKPOINTED = replace(MODEL, checkpointing=True)
+CALL = Site("model.py", 30, "forward", col=16, end_line=30, end_col=60)
+
+ITS_OWN = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "context_fn")
+"""Keywords of `torch.utils.checkpoint.checkpoint`; others are those of what it calls."""
+
+LIBRARY = """\
+model = AutoModel.from_config(config)
+{}for batch in loader:
+    loss = ▸model(**batch)◂.loss
+    loss.backward()
+"""
+
+
+def _of(before: str, after: str) -> Example:
+    plain = LIBRARY.replace("▸", "").replace("◂", "")
+    return Example(LIBRARY.format(before), plain.format(after))
+
+
+EXAMPLES = [
+    Example(
+        before="for block in self.blocks:\n"
+        "    x = ▸checkpoint(block, x, mask, use_reentrant=False)◂\n",
+        after="for block in self.blocks:\n    x = block(x, mask)\n",
+    ),
+    Example(
+        before="x = ▸torch.utils.checkpoint.checkpoint(lambda x: f(x) + 1, x, debug=True, k=2)◂\n",
+        after="x = (lambda x: f(x) + 1)(x, k=2)\n",
+    ),
+    _of("model.gradient_checkpointing_enable()\n", ""),
+    _of(
+        "args = TrainingArguments(out, gradient_checkpointing=True)\n",
+        "args = TrainingArguments(out, gradient_checkpointing=False)\n",
+    ),
+    # from a configuration; what is called is hidden
+    _of(
+        "args = TrainingArguments(out, gradient_checkpointing=on)\n",
+        "args = TrainingArguments(out, gradient_checkpointing=on)\n",
+    ),
+    Example(before="x = ▸checkpoint(*parts)◂\n", after="x = checkpoint(*parts)\n"),
+    Example(
+        before="x = ▸checkpoint_sequential(blocks, 4, x)◂\n",
+        after="x = checkpoint_sequential(blocks, 4, x)\n",
+    ),
+]
 
 
 def _memory(peak: float) -> dict[str, Any]:
@@ -44,6 +96,7 @@ class NoCheckpointing(Fix):
     equivalence = Equivalence.EXACT
     framework = "torch"
 
+    examples = EXAMPLES
     silent = [
         torch_evidence(device=GPU, torch=_memory(0.3)),
         # the memory is needed
@@ -69,6 +122,9 @@ class NoCheckpointing(Fix):
     fires = [
         torch_evidence(device=GPU, model=CHECKPOINTED, torch=_memory(0.3)),
         torch_evidence(device=GPU, model=replace(CHECKPOINTED, where=None), torch=_memory(0.1)),
+        torch_evidence(
+            device=GPU, model=replace(CHECKPOINTED, checkpoints=(CALL,)), torch=_memory(0.1)
+        ),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -90,7 +146,50 @@ class NoCheckpointing(Fix):
             f"{peak / GIB:.1f} of {total / GIB:.1f} GiB ({percent(peak / total)}).",
             bound=bound,
             bound_basis="one forward less in each step",
-            where=(model.where,) if model.where else (),
+            where=model.checkpoints or ((model.where,) if model.where else ()),
+            rewritable=bool(model.checkpoints) and all(site.exact for site in model.checkpoints),
             advice="Turn gradient checkpointing off, or use it in every second block only.",
             snippet="model.gradient_checkpointing_disable()  # of the transformers library",
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Call what is checkpointed itself; in a library's model, do not turn it on."""
+        for site in finding.where:
+            _call_itself(script, site)
+
+
+def _call_itself(script: Script, site: Site) -> None:
+    """Make `checkpoint(f, x, use_reentrant=False)` at `site` a call of `f`."""
+    source = script._file(site.file).source
+    call = source.call(site)
+    if called(call) != "checkpoint" or not call.args:
+        _leave_off(script, site)
+        return
+    if any(isinstance(each, ast.Starred) for each in call.args[:1]):
+        raise CannotRewrite("what is checkpointed comes as *args")
+    given = [source.text_of(each) for each in call.args[1:]]
+    given += [source.text_of(each) for each in call.keywords if each.arg not in ITS_OWN]
+    head = source.text_of(call.args[0])
+    plain = isinstance(call.args[0], ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    script.replace_call(site, f"{head if plain else f'({head})'}({', '.join(given)})")
+
+
+def _leave_off(script: Script, site: Site) -> None:
+    """Take out what turns checkpointing on in a library's model, in the file of `site`."""
+    on = [
+        node
+        for node in ast.walk(script.module(site.file))
+        if isinstance(node, ast.Call) and called(node) == "gradient_checkpointing_enable"
+    ]
+    asked = [
+        node
+        for node in ast.walk(script.module(site.file))
+        if isinstance(node, ast.Call)
+        and ast.unparse(getattr(keyword(node, "gradient_checkpointing"), "value", node)) == "True"
+    ]
+    if len(on) + len(asked) != 1:
+        raise CannotRewrite("no one place of the file turns checkpointing on")
+    for node in on:
+        script.remove_statements([source_site(script, node, site)])
+    for node in asked:
+        script.set_keyword(source_site(script, node, site), "gradient_checkpointing", "False")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved, step_may_matter
 from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -106,6 +108,18 @@ class DebugModes(Fix):
             before="▸torch.autograd.set_detect_anomaly(args.debug)◂\n",
             after="torch.autograd.set_detect_anomaly(args.debug)\n",
         ),
+        Example(  # by a constant, or a choice
+            before="DEBUG = True\nlevel = 3\n▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
+            after="DEBUG = False\nlevel = 3\ntorch.autograd.set_detect_anomaly(DEBUG)\n",
+            data={"arguments": {"mode": True}},
+        ),
+        Example(  # that more hangs on
+            before="DEBUG = True\nsteps = 3 if DEBUG else 900\n"
+            "▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
+            after="DEBUG = True\nsteps = 3 if DEBUG else 900\n"
+            "torch.autograd.set_detect_anomaly(False)\n",
+            data={"arguments": {"mode": True}},
+        ),
         Example(  # a library was told
             before="trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n",
             after="trainer = Trainer(detect_anomaly=True)\ntrainer.fit(model)\n",
@@ -145,6 +159,7 @@ class DebugModes(Fix):
             else "Turn them off unless you are looking for a fault.",
             snippet="\n".join(OFF[name] for name in on),
             equivalence=Equivalence.NUMERICS if "deterministic" in switched else None,
+            data=seen_in_call(evidence, mode=True),
             rewritable=bool(edited) and all(site.exact for site in edited),
         )
 
@@ -159,9 +174,10 @@ class DebugModes(Fix):
             if callee not in SWITCHES:
                 raise CannotRewrite("the mode is turned on by a library")
             mode = script.argument(site, 0, "mode")
-            if mode is None or script.expression(mode) != "True":
-                raise CannotRewrite("whether the mode is on is chosen elsewhere")
-            script.set_keyword(site, "mode", "False", position=0)
+            if mode is None:
+                raise CannotRewrite("whether the mode is on is not written out")
+            found = Seen.of(finding.data, "mode", {})
+            set_argument(script, site, Wanted("mode", "False", position=0), found)
 
 
 def _passes(evidence: Evidence) -> float | None:

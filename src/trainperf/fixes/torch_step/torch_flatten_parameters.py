@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from trainperf.fixes import Fix
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_seconds
-from trainperf.model import Evidence, Finding, Missing
+from trainperf.fixes.torch_step.attention._scope import Scope
+from trainperf.model import Evidence, Finding, Missing, Site
 
-SCATTERED = replace(MODEL, modules={"LSTM": 2, "Linear": 1}, image_input=False)
-WARNED = {"rnn_weights_warning": True}
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+HEAD = Site("model.py", 12, "forward", end_line=12)
+RECURRENT_MODEL = replace(MODEL, modules={"LSTM": 2, "Linear": 1}, image_input=False)
+SCATTERED = replace(RECURRENT_MODEL, scattered=(HEAD,))
+
+
+TAGGER = """\
+class Tagger(nn.Module):
+    def __init__(self, rnn):
+        self.embed = nn.Embedding(9, 8)
+        self.lstm = {}
+
+    def ▸forward(self, x)◂:
+        x = self.embed(x)
+        {}
+        return out
+"""
+CALLED = "out, _ = self.lstm(x)"
+
+
+def _of(made: str, before: str, after: str) -> Example:
+    old, new = TAGGER.format(made, before), TAGGER.format(made, after)
+    return Example(old, new.replace("▸", "").replace("◂", ""))
+
+
+EXAMPLES = [
+    _of("nn.LSTM(8, 8)", CALLED, f"self.lstm.flatten_parameters()\n        {CALLED}"),
+    _of(  # in two ways
+        "nn.GRU(8, 8)",
+        "if x.ndim > 2:\n            out = self.lstm(x)[0]",
+        "if x.ndim > 2:\n            self.lstm.flatten_parameters()\n"
+        "            out = self.lstm(x)[0]",
+    ),
+    # who knows what it is; it does so already
+    _of("rnn", CALLED, CALLED),
+    _of(
+        "nn.LSTM(8, 8)",
+        f"self.lstm.flatten_parameters()\n        {CALLED}",
+        f"self.lstm.flatten_parameters()\n        {CALLED}",
+    ),
+]
 
 
 class FlattenParameters(Fix):
@@ -36,52 +81,71 @@ class FlattenParameters(Fix):
     category = "model"
     framework = "torch"
 
+    examples = EXAMPLES
     silent = [
-        # PyTorch did not warn
-        torch_evidence(device=GPU, model=SCATTERED),
-        torch_evidence(device=GPU, model=SCATTERED, facts={"rnn_weights_warning": False}),
+        # they lie side by side
+        torch_evidence(device=GPU, model=RECURRENT_MODEL),
         # no cuDNN
-        torch_evidence(model=SCATTERED, facts=WARNED),
+        torch_evidence(model=SCATTERED),
         # the forward is short
         torch_evidence(
             device=GPU,
             model=SCATTERED,
-            facts=WARNED,
             split=split(forward=0.002, backward=0.090, rest=0.006),
         ),
         # input-bound
-        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED, resident=0.020, input=0.098),
+        torch_evidence(device=GPU, model=SCATTERED, resident=0.020, input=0.098),
         # nothing was timed
-        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED, split=Missing("not split")),
+        torch_evidence(device=GPU, model=SCATTERED, split=Missing("not split")),
     ]
     fires = [
-        torch_evidence(device=GPU, model=SCATTERED, facts=WARNED),
-        torch_evidence(
-            device=GPU, model=SCATTERED, facts=WARNED, loader=None, resident=None, input=None
-        ),
+        torch_evidence(device=GPU, model=SCATTERED),
+        torch_evidence(device=GPU, model=SCATTERED, loader=None, resident=None, input=None),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
-        """Find the warning that PyTorch gave about scattered weights of recurrent layers."""
-        if not evidence.fact("rnn_weights_warning") or evidence.device.kind != "GPU":
+        """Find recurrent layers whose weights lie in several pieces of a GPU's memory."""
+        model = evidence.torch.model
+        if not model.scattered or evidence.device.kind != "GPU":
             return None
         forward = part_seconds(evidence, "forward")
         bound = bound_if_saved(evidence, forward)
         if not worth(evidence, bound):
             return None
-        model = evidence.torch.model
         layers = count_of(model, RECURRENT)
         whose = f" of {model.cls}'s {layers} recurrent layers" if layers > 1 else ""
         return self.finding(
             title="The weights of a recurrent layer lie scattered in GPU memory",
-            text=f"PyTorch warned that the weights{whose} are not in one piece of memory, so each "
+            text=f"The weights{whose} are not in one piece of memory, so each "
             f"forward copies them together. Forward takes {ms(forward)} of the "
             f"{ms(evidence.times.real)} step.",
             bound=bound,
             bound_basis="at most all of forward",
-            where=(model.where,) if model.where else (),
+            where=model.scattered,
             advice="Call flatten_parameters() on the layer after the model is on the GPU, or first "
             "in forward.",
             snippet="self.rnn.flatten_parameters()\noutput, state = self.rnn(x)",
-            rewritable=False,
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Call `flatten_parameters` in each `forward`, ahead of what calls its layer.
+
+        Where the weights lie side by side already, that is a check of their addresses.
+        """
+        for site in finding.where:
+            _flatten(script, site)
+
+
+def _flatten(script: Script, site: Site) -> None:
+    source = script._file(site.file).source
+    scope = Scope(source, source.function(site))
+    calls: dict[str, ast.Call] = {}
+    for node in ast.walk(scope.function):
+        if isinstance(node, ast.Call) and scope.made_by(node.func) in RECURRENT:
+            calls.setdefault(ast.unparse(node.func), node)
+    if not calls:
+        raise CannotRewrite("its recurrent layers are not called by a plain name")
+    if "flatten_parameters" in source.text_of(scope.function):
+        raise CannotRewrite("it calls flatten_parameters itself")
+    for name, call in calls.items():
+        script.insert_before(source.site(call, site), f"{name}.flatten_parameters()")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, SITE, probe
-from trainperf.fixes.common.seen import seen
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved
 from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
@@ -23,7 +23,7 @@ DEAR = split(forward=0.030, backward=0.040, optimizer=0.027, rest=0.002)
 NOT_SPLIT = Missing("not split")
 
 DEFAULTS: dict[str, object] = {"fused": None, "foreach": None}
-"""What a constructor of `torch.optim` leaves to PyTorch."""
+"""Arguments whose default leaves the choice to PyTorch."""
 
 PART = "at most the whole of the optimizer's part of the step"
 UPDATE = f"the optimizer's update, {PROBED}"
@@ -130,6 +130,19 @@ class FusedOptimizer(Fix):
             before="optimizer = ▸AdamW(groups, lr=rate, **extra)◂\n",
             after='optimizer = AdamW(groups, lr=rate, **{**extra, "fused": True})\n',
         ),
+        Example(  # by a choice of which both become the same
+            before="extra = dict(fused=True) if cuda else dict()\n"
+            "optimizer = ▸AdamW(groups, lr=rate, **extra)◂\n",
+            after="extra = dict(fused=True)\noptimizer = AdamW(groups, lr=rate, **extra)\n",
+            data={"arguments": {"fused": None, "foreach": None}},
+        ),
+        Example(  # by a class of settings
+            before="class Config:\n    fused = False\n\n\n"
+            "optimizer = ▸AdamW(groups, lr=Config.lr, fused=Config.fused)◂\n",
+            after="class Config:\n    fused = True\n\n\n"
+            "optimizer = AdamW(groups, lr=Config.lr, fused=Config.fused)\n",
+            data={"arguments": {"fused": False, "foreach": None}},
+        ),
         Example(  # two that cannot be seen
             before="optimizer = ▸AdamW(groups, **one, **two)◂\n",
             after="optimizer = AdamW(groups, **one, **two)\n",
@@ -204,7 +217,7 @@ def _seen(evidence: Evidence, slow: list[TorchOptimizer]) -> dict[str, Any]:
     """What the edit must know of the run: what all these optimizers were given."""
     given = [{"fused": one.fused, "foreach": one.foreach} for one in slow]
     same = {name: value for name, value in given[0].items() if all(e[name] == value for e in given)}
-    return seen(evidence, **same)
+    return seen_in_call(evidence, **same)
 
 
 def _unfused(evidence: Evidence) -> list[TorchOptimizer]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, SITE
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.torch_step._copies import EXAMPLES, made_there, pins
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, StepPart
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
 
 LEAST_SHARE = 0.10
 """Share of a step in copies below which they are no subject."""
@@ -41,7 +46,7 @@ class Transfers(Fix):
     once, before the loop, or is a buffer of the model.
 
     ## When not to
-    - Random numbers made on the GPU come from another stream.
+    - Random numbers made on the GPU come from another stream: no edit is written for them.
     - Data that fits into the GPU's memory can be moved there once; else pin it and copy
       with `non_blocking=True`.
     - Copies on a stream of their own that the step never waits for cost it nothing.
@@ -51,6 +56,7 @@ class Transfers(Fix):
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 
+    examples = EXAMPLES
     silent = [
         torch_evidence(device=GPU),
         # no GPU
@@ -95,4 +101,10 @@ class Transfers(Fix):
             where=(part.where,) if part.where else (),
             advice="Build tensors with `device=`; move what never changes once, before the loop.",
             snippet="mask = torch.ones(length, length, device=device).tril()",
+            data={"pinned": pins(evidence.torch.loaders)},
         )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Make what is made and moved on the device; copy pinned batches without a wait."""
+        for site in finding.where:
+            made_there(script, site, finding.data["pinned"])

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GPU, SITE
+from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -132,6 +134,7 @@ class SetToNone(Fix):
             where=where,
             advice="Call `zero_grad()` without `set_to_none=False`.",
             snippet="optimizer.zero_grad(set_to_none=True)",
+            data=seen_in_call(evidence, set_to_none=False),
             rewritable=len(where) == len(filled) and all(site.exact for site in where),
         )
 
@@ -139,12 +142,13 @@ class SetToNone(Fix):
         """Take `set_to_none=False` out of each call."""
         for site in dict.fromkeys(finding.where):
             given = script.argument(site, 0, "set_to_none")
-            if given is None or script.expression(given) != "False":
-                raise CannotRewrite("set_to_none is chosen elsewhere")
-            if "set_to_none" in script.call_keywords(site):
+            if given is None:
+                raise CannotRewrite("set_to_none is not written out")
+            if script.call_keywords(site).get("set_to_none") == "False":
                 script.remove_keyword(site, "set_to_none")
             else:
-                script.replace_argument(site, 0, "True")
+                found = Seen.of(finding.data, "set_to_none", {})
+                set_argument(script, site, Wanted("set_to_none", "True", position=0), found)
 
 
 def _filled(evidence: Evidence) -> list[TorchOptimizer]:

@@ -28,7 +28,7 @@ _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the service said; `reason` is why there is no type, "" if there is one."""
+    """The answer of the service; `reason` is why there is no type, "" if there is one."""
 
     type: str = ""
     region: str | None = None

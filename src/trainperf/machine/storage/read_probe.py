@@ -36,7 +36,7 @@ STUCK_S = 8.0
 
 @dataclass(frozen=True)
 class Probed:
-    """What reading the sample took; rates in bytes per second, times in seconds.
+    """The cost of reading the sample; rates in bytes per second, times in seconds.
 
     `reason` says why there is no cold rate.
     """
@@ -55,7 +55,7 @@ class Probed:
 
 
 class _Cache:
-    """What the kernel held of each piece before; drops pieces one by one as they are read."""
+    """The page cache of each piece as it was before; drops pieces one by one as they are read."""
 
     def __init__(self) -> None:
         self.held: dict[Piece, float] = {}

@@ -20,7 +20,7 @@ leaves a region for another costs less, what stays in it nothing."""
 
 @dataclass(frozen=True)
 class Limits:
-    """What all buckets together may take; seconds of wall time."""
+    """The most that all buckets together may take; seconds of wall time."""
 
     requests: int = 40
     bytes: int = 64 * 1024**2

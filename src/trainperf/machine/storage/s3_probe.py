@@ -57,7 +57,7 @@ def probe(
 
 @dataclass
 class _Found:
-    """What is known so far: the thread that asks may not come back."""
+    """The answers so far: the thread that asks may not come back."""
 
     region: str | None = None
     latencies: list[float] = field(default_factory=list)

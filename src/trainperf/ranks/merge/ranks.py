@@ -30,7 +30,7 @@ LAST = 1500
 
 @dataclass
 class Ranks:
-    """What is known of the ranks so far, and the one recording that is kept whole.
+    """The ranks known so far, and the one recording that is kept whole.
 
     `size` is the number of processes that train, which is more than that of the
     records where one trainperf observes all of a host. `failed` is the rank that made the

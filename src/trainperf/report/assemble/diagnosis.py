@@ -123,7 +123,7 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
         cwd=run.cwd,
         ending=recording.ending,
         framework=framework_seen(recording),
-        device=Device("CPU", machine.cpu_model, 1),
+        device=Device("", "", 0),
         machine=machine,
         loop=None,
         verdict=Verdict("none", text[0].upper() + text[1:]),

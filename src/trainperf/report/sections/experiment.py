@@ -1,11 +1,11 @@
-"""What would change the experiment: measured like the rest, and kept apart from it."""
+"""Changes of the experiment: measured like the rest, and kept apart from it."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
-from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay
+from trainperf.model import Diagnosis, ExperimentChange, ExperimentWay, Outcome
 from trainperf.model import words as units
 from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
 from trainperf.report.places import places
@@ -43,6 +43,13 @@ def rates(change: ExperimentChange) -> Iterator[tuple[str, str, str]]:
         yield way.variant or CHANGED, after(change, way), figure
 
 
+def failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    """Say of each way that could not be run why: the memory that it needs is not there, mostly."""
+    for trial in diagnosis.trials:
+        if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
+            yield f"{trial.variant or CHANGED} failed: {trial.why}."
+
+
 def after(change: ExperimentChange, way: ExperimentWay) -> str:
     """The work per second that a way gives, with its interval."""
     least, most = (units.number(one) for one in (way.after_low_per_s, way.after_high_per_s))
@@ -72,6 +79,8 @@ def _write(diagnosis: Diagnosis, page: Page, saved: str, full: bool) -> None:
         page.add(Apart(places(finding.where, diagnosis.cwd), finding.id, QUIET, 2))
         page.gap()
         page.table([list(row) for row in rates(change)], elastic=(0,), indent=4)
+        for text in failed(change, diagnosis):
+            page.prose(text, indent=4)
         if full and finding.text:
             page.gap()
             page.paragraphs(finding.text, indent=2)

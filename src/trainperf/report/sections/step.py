@@ -206,6 +206,8 @@ def device_line(device: Device, machine: Machine) -> str:
     if device.kind == "GPU":
         times = f"{device.count} × " if device.count > 1 else ""
         return f"{times}{device.name}, {cores}"
+    if not device.kind:
+        return f"not known; the machine has {', '.join(filter(None, (machine.cpu_model, cores)))}"
     return f"CPU only: {device.name}, {cores}" if device.name else f"CPU only: {cores}"
 
 

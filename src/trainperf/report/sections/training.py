@@ -27,7 +27,7 @@ def training(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.heading(HEADING)
     page.prose(_configured(whole), indent=2)
-    _bars(whole, page)
+    _bars(whole, _with(diagnosis), page)
     page.prose(_basis(whole), indent=2)
     _ledger(whole, page)
 
@@ -67,14 +67,19 @@ def _configured(whole: Training) -> str:
     return f"As it is configured: {length.text}{may}."
 
 
-def _bars(whole: Training, page: Page) -> None:
+def _with(diagnosis: Diagnosis) -> str:
+    one = diagnosis.stack is not None and len(diagnosis.stack.fixes) == 1
+    return "with the change" if one else "with the changes"
+
+
+def _bars(whole: Training, changed: str, page: Page) -> None:
     rows: list[list[Words | str]] = [["the script as it is", clock(whole.seconds_now or 0.0)]]
     lengths: list[tuple[float, str] | None] = [(1.0, DATA)]
     if whole.seconds_after is not None and whole.seconds_now:
         figure = clock(whole.seconds_after)
         if whole.low is not None and whole.high is not None:
             figure += f" ({clock(whole.low)} to {clock(whole.high)})"
-        rows.append(["with the changes", figure])
+        rows.append([changed, figure])
         lengths.append((min(1.0, whole.seconds_after / whole.seconds_now), GOOD))
     page.table(rows, elastic=(0,), lengths=lengths)
 

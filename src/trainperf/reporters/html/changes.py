@@ -157,14 +157,15 @@ def _card(
 def _experiment(change: ExperimentChange, diagnosis: Diagnosis, saved: str, on: Scale) -> Card:
     """One that makes another experiment: its work per second, and the command that makes it."""
     (_, before, _), *after = experiment.rates(change)
-    rates = tuple(prose(f"{name}: {before} → {rate}, {figure}") for name, rate, figure in after)
+    rates = [f"{name}: {before} → {rate}, {figure}" for name, rate, figure in after]
+    told = (*rates, *experiment.failed(change, diagnosis))
     way, control = change.ways[0], diagnosis.control
     floor = None if control is None else control.floor
     card = _described(change.finding, diagnosis)
     return replace(
         card,
         badge=Badge("losses differ" if change.losses_differ else "another experiment", "warn"),
-        worth=rates,
+        worth=tuple(prose(one, 600) for one in told),
         plot=interval(on, way.speedup, way.low, way.high, bound=None, floor=floor),
         text=[*card.text, *paragraphs(change.why)],
         command=Markup.escape(plain(experiment.command(change, saved)[0])),

@@ -17,6 +17,7 @@ from trainperf.report.places import place
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import closing, experiment, parts
 from trainperf.report.sections.money import dollars
+from trainperf.report.sections.training import clock
 from trainperf.report.whole import document
 from trainperf.reporters.html import step, surroundings, timeline
 from trainperf.reporters.html.changes import changes
@@ -61,7 +62,17 @@ PLACED = {
     *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
-    *("experiment", "practices", "not_measured", "notes", "ignored", "next", "money", "spent"),
+    *(
+        "training",
+        "experiment",
+        "practices",
+        "not_measured",
+        "notes",
+        "ignored",
+        "next",
+        "money",
+        "spent",
+    ),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -71,6 +82,7 @@ CONTENTS = (
     ("changes", "What to change", lambda page: page["advised"]),
     ("trials", "Tried", lambda page: page["changes"].tried),
     ("together", "Together", lambda page: page["together"]),
+    ("training", "The whole training", lambda page: page["training"]),
     ("patch", "The patch", lambda page: page["patch"]),
     ("experiment", "Another experiment", lambda page: page["changes"].experiments),
     ("next", "Next", lambda page: page["next"]),
@@ -122,6 +134,7 @@ def _context(diagnosis: Diagnosis, whole: Document, saved: str) -> dict[str, Any
         "none_known": None if diagnosis.findings else view(whole, "findings", "remains"),
         "remains": view(whole, "remains") if diagnosis.findings else None,
         "together": together(diagnosis),
+        "training": view(whole, "training", bars=True),
         "patch": _patch(diagnosis),
         "input": _sections(whole, "stages"),
         "job": _sections(whole, "ranks", "exchange", "scaling"),
@@ -165,7 +178,7 @@ def _state(diagnosis: Diagnosis) -> str:
 
 def _tiles(diagnosis: Diagnosis) -> list[Tile]:
     times, stack, cost = diagnosis.times, diagnosis.stack, diagnosis.cost
-    tiles = []
+    whole, tiles = diagnosis.training, []
     if times.real_s is not None:
         noise = "" if times.noise is None else f"± {units.share(times.noise)}"
         tiles.append(Tile("One step", units.seconds(times.real_s), noise))
@@ -180,7 +193,10 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         many = len(stack.fixes)
         words = "With the change" if many == 1 else f"With the {many} changes"
         value, _, rest = units.measured(stack.speedup, stack.low, stack.high).partition(" ")
-        tiles.append(Tile(words, value, f"as fast {rest}"))
+        tiles.append(Tile(words, value, f"as fast {rest}, a step"))
+    if whole is not None and whole.seconds_now is not None:
+        after = "" if whole.seconds_after is None else f"→ {clock(whole.seconds_after)}"
+        tiles.append(Tile("The whole training", clock(whole.seconds_now), after))
     if cost is not None and cost.epoch_before is not None:
         after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
         then = f"→ {after} {together_with(stack)}" if after else ""

@@ -5,7 +5,7 @@ Bars, trials, commands and code are left out here: a page draws its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -21,6 +21,7 @@ from trainperf.report.document import (
     plain_text,
 )
 from trainperf.report.plain import plain
+from trainperf.reporters.html.drawing import percent
 from trainperf.reporters.html.markup import LONGEST_CELL, prose, styled
 
 EMPTY = Markup("")
@@ -36,8 +37,9 @@ LINES = 20
 class Shown:
     """One thing that a section shows.
 
-    `kind` is "prose", "fact" (with a label), "item", "table" or "output". Of a table,
-    `rows` are the cells, `head` their headings and `right` the columns of numbers.
+    `kind` is "prose", "fact" (with a label), "item", "table", "bars" or "output". Of a table,
+    `rows` are the cells, `head` their headings and `right` the columns of numbers; of bars,
+    `drawn` are the width and the tone of each row's.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Shown:
     head: tuple[str, ...] = ()
     rows: tuple[tuple[Markup, ...], ...] = ()
     right: tuple[int, ...] = ()
+    drawn: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,13 @@ class View:
         return tuple(block for block in self.blocks if block.kind == "fact")
 
 
-def view(document: Document, *names: str) -> View | None:
-    """Some sections of a report under the first heading; None if none is there."""
+def view(document: Document, *names: str, bars: bool = False) -> View | None:
+    """Some sections of a report under the first heading; None if none is there.
+
+    Tables with bars are left out, as most of them are drawn in a way of their own, but for `bars`.
+    """
     found = [one for name in names if (one := document.section(name)) is not None]
-    blocks = [shown for one in found for block in one.blocks for shown in _shown(block)]
+    blocks = [shown for one in found for block in one.blocks for shown in _shown(block, bars)]
     if not blocks:
         return None
     return View(next((one.heading for one in found if one.heading), ""), tuple(blocks))
@@ -75,7 +81,7 @@ def shown(blocks: list[Block]) -> tuple[Shown, ...]:
     return tuple(one for block in blocks for one in _shown(block))
 
 
-def _shown(block: Block) -> list[Shown]:
+def _shown(block: Block, bars: bool = False) -> list[Shown]:
     match block:
         case Prose(words, _, first):
             label = plain_text(first).strip()
@@ -93,7 +99,16 @@ def _shown(block: Block) -> list[Shown]:
             return [Shown("output", Markup.escape(kept))]
         case Table() if not block.lengths:
             return [_table(block)]
+        case Table() if bars:
+            drawn = [
+                ("", "") if one is None else (percent(one[0]), one[1]) for one in block.lengths
+            ]
+            return [replace(_table(block), kind="bars", drawn=tuple(drawn))]
     return []
+
+
+def _bar(share: float, tone: str) -> tuple[str, str]:
+    return percent(share), tone
 
 
 def _table(table: Table) -> Shown:

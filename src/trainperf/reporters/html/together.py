@@ -37,7 +37,7 @@ class Versus:
 
 @dataclass(frozen=True)
 class Together:
-    """What the reader gets by making the kept changes."""
+    """The gain of the kept changes together."""
 
     title: str
     figure: str

@@ -185,11 +185,12 @@ def _experiments(diagnosis: Diagnosis, root: str) -> Iterator[str]:
     for change in changes:
         yield folded(
             f"{_as_html(change.finding.id)}: what it changes, and the edit",
-            "\n\n".join(_experiment(change)),
+            "\n\n".join(_experiment(change, diagnosis)),
         )
 
 
-def _experiment(change: ExperimentChange) -> Iterator[str]:
+def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    yield from map(inline, experiment.failed(change, diagnosis))
     yield paragraphs(change.finding.text)
     yield paragraphs(change.why)
     yield paragraphs(change.finding.advice)

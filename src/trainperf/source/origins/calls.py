@@ -52,6 +52,8 @@ def live(
             found += _told(trace.of_entry(state, name), name, ran)
         elif state.open is not None:
             raise _no(state.open, name)
+        elif name not in ran.arguments:
+            raise CannotRewrite(f"the run did not tell what {name} was")
         else:
             found.append(Left(_likeliest(state)))
     if not found:

@@ -1,4 +1,4 @@
-"""What a class of the user's, or an object made of it, holds by its source."""
+"""Attributes of a class of the user's, or of an object made of it, by its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainperf.source.origins.values import File, Held, Node, Unknown, Value, la
 from trainperf.source.scopes import FUNCTIONS
 
 FIELDS = ("field", "Field", "Factory", "attrib", "ib")
-"""What declares a field: `dataclasses`, `pydantic`, `attrs`."""
+"""Functions that declare a field: of `dataclasses`, `pydantic`, `attrs`."""
 
 Entries = dict[str, tuple[Node | Value, ...]]
 

@@ -12,7 +12,7 @@ from trainperf.source.origins.values import File, Held, Node, Unknown, Value, la
 from trainperf.source.scopes import FUNCTIONS, Scope
 
 MAKERS = ("dict", "SimpleNamespace", "Namespace", "EasyDict", "ConfigDict", "Munch")
-"""What holds the keywords that it is given."""
+"""Makers of an object that holds the keywords given to them."""
 
 MOST = 32
 """A dictionary that may be in more states than this is worked out."""

@@ -9,8 +9,8 @@ from trainperf.source.origins.values import File, Held, Origin, Unknown, Value, 
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool", "float", "str")
-"""What an option's `type=` may be: argparse converts no default that is not a string, but
-another function of the user's may refuse the number."""
+"""Values of an option's `type=` that are known: argparse converts no default that is not a string,
+but another function of the user's may refuse the number."""
 
 
 def parsed(files: tuple[File, ...]) -> Held | None:

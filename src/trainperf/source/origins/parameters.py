@@ -1,4 +1,4 @@
-"""What a function's parameter may be: what its callers pass, or its default."""
+"""The values of a function's parameter: those that its callers pass, or its default."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ def _keywords(trace: Tracing, file: File, function: Function) -> list[Held]:
     spec = function.args
     own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
     found: list[Held] = []
+    several = _takers(file, function) > 1
+    more = Unknown("keywords are handed on to several calls") if several else None
     for at, call in callers(trace.project, file, function):
-        states: tuple[Held, ...] = (Held(displays=((at, call),)),)
+        states: tuple[Held, ...] = (Held({}, more, ((at, call),)),)
         for each in call.keywords:
             if each.arg is None:
                 states = merged(states, trace.objects(at, each.value))
@@ -69,6 +71,13 @@ def _keywords(trace: Tracing, file: File, function: Function) -> list[Held]:
                 states = merged(states, (one,))
         found += states
     return found or [Held(open=Unknown(f"nothing in these files calls {function.name}"))]
+
+
+def _takers(file: File, function: Function) -> int:
+    """How often the `**keywords` of a function are read."""
+    name = function.args.kwarg.arg if function.args.kwarg else ""
+    reads = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    return sum(each.id == name for each in reads)
 
 
 def passed(trace: Tracing, file: File, parameter: ast.arg) -> list[Node | Value]:

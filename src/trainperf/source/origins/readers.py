@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainperf.errors import CannotRewrite
 from trainperf.source.origins.dictionaries import MAKERS
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, last_name
+from trainperf.source.origins.values import File, last_name, literal
 
 SAYS = ("print", "info", "debug", "warning", "log", "write", "format", "pprint")
 """Calls that only tell a value."""
@@ -25,38 +25,68 @@ def check(project: Project, file: File, node: ast.expr, called: str, name: str) 
     `called` is the last name of the function or class whose argument `name` it is. What is
     the user's knob, an option or an attribute, may be changed whoever reads it.
     """
-    variable = _variable(file, node)
-    if variable is not None:
-        _check(project, file, variable, called, name, DEEPEST)
+    target, keys = _target(file, node)
+    if isinstance(target, ast.Name):
+        _check(project, file, target, (called, name, keys), DEEPEST)
 
 
-def _variable(file: File, node: ast.AST) -> ast.Name | None:
-    """Return the variable that a literal is assigned to, whatever it stands in on the way."""
+def check_taker(project: Project, file: File, display: ast.expr, called: str) -> None:
+    """Refuse to name a further argument in what an attribute holds, if others take it as well."""
+    target, _ = _target(file, display)
+    if not isinstance(target, ast.Attribute):
+        return
+    for each in project.holding(f".{target.attr}"):
+        for node in each.module.nodes:
+            if not isinstance(node, ast.Attribute) or node.attr != target.attr:
+                continue
+            around = each.module.parent(node)
+            call = each.module.parent(around) if isinstance(around, ast.keyword) else None
+            ours = isinstance(call, ast.Call) and last_name(call.func) == called
+            if isinstance(node.ctx, ast.Load) and not ours:
+                raise CannotRewrite(f"{target.attr} is read by other code as well")
+
+
+def variable(file: File, node: ast.expr) -> str:
+    """Return the name of the variable that a literal is assigned to, "" for none."""
+    target, keys = _target(file, node)
+    return target.id if isinstance(target, ast.Name) and not keys else ""
+
+
+About = tuple[str, str, frozenset[str]]
+"""What is called, its argument, and the keys under which the literal stands."""
+
+
+def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]:
+    """Return what a literal is assigned to, and the keys under which it stands in that."""
+    inner, keys = node, set()
     for each in file.module.around(node):
+        if isinstance(each, ast.keyword) and each.arg:
+            keys.add(each.arg)
+        if isinstance(each, ast.Dict) and inner in each.values:
+            key = each.keys[each.values.index(inner)]
+            keys.add(str(getattr(key, "value", "")))
         if isinstance(each, ast.Assign | ast.AnnAssign):
-            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            first = each.targets[0] if isinstance(each, ast.Assign) else each.target
             own = isinstance(file.module.parent(each), ast.ClassDef)
-            first = targets[0]
-            return first if isinstance(first, ast.Name) and not own else None
+            return (None if own else first), frozenset(keys)
         if isinstance(each, ast.stmt | ast.arguments | ast.Lambda):
-            return None
+            break
         if isinstance(each, ast.Call) and last_name(each.func) not in MAKERS:
-            return None
-    return None
+            break
+        inner = each
+    return None, frozenset()
 
 
-def _check(
-    project: Project, file: File, variable: ast.Name, called: str, name: str, depth: int
-) -> None:
+def _check(project: Project, file: File, variable: ast.Name, about: About, depth: int) -> None:
     for at, node in _loads(project, file, variable):
         statement = next(e for e in at.module.around(node) if isinstance(e, ast.stmt))
-        if _about(project, at, node, called, name):
+        if _about(project, at, node, about):
             continue
         further = _handed_on(at, node, statement)
         if further is None or depth == 0:
             raise CannotRewrite(f"{variable.id} is read by other code as well")
         if further.id != variable.id:
-            _check(project, at, further, called, name, depth - 1)
+            _check(project, at, further, about, depth - 1)
 
 
 def _loads(project: Project, file: File, variable: ast.Name) -> Iterator[tuple[File, ast.Name]]:
@@ -78,8 +108,14 @@ def _loads(project: Project, file: File, variable: ast.Name) -> Iterator[tuple[F
                         yield other, node
 
 
-def _about(project: Project, file: File, node: ast.Name, called: str, name: str) -> bool:
+def _about(project: Project, file: File, node: ast.Name, about: About) -> bool:
     """Whether a read is of no matter, or about the very argument that is to change."""
+    called, name, keys = about
+    around = file.module.parent(node)
+    if isinstance(around, ast.Subscript) and around.value is node and keys:
+        key = literal(around.slice)
+        if key is not None and key[0] not in keys:
+            return True  # another entry
     inner: ast.AST = node
     for each in file.module.around(node):
         if isinstance(each, ast.Compare):
@@ -128,9 +164,13 @@ def _handed_on(file: File, node: ast.Name, statement: ast.stmt) -> ast.Name | No
 def _whole(file: File, node: ast.Name) -> bool:
     """Whether nothing but displays, choices and copies stand between a name and its statement."""
     passes = (ast.IfExp, ast.Dict, ast.BinOp, ast.keyword)
+    inner: ast.AST = node
     for each in file.module.around(node):
         if isinstance(each, ast.stmt):
             return True
+        if isinstance(each, ast.IfExp) and inner is each.test:
+            return False
+        inner = each
         copies = isinstance(each, ast.Call) and last_name(each.func) in ("dict", "copy", "int")
         handed = isinstance(each, ast.Attribute) and each.attr == "copy"
         if not (isinstance(each, passes) or copies or handed):

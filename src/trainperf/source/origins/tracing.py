@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainperf.source.origins import dictionaries, parameters
 from trainperf.source.origins.classes import held
+from trainperf.source.origins.names import Names
 from trainperf.source.origins.options import PARSES, parsed
 from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
@@ -23,7 +26,7 @@ from trainperf.source.origins.values import (
     literal,
     unknown,
 )
-from trainperf.source.scopes import FUNCTIONS, Binding
+from trainperf.source.scopes import FUNCTIONS
 
 DEEPEST = 24
 """So many steps are followed, from names to values to names."""
@@ -31,26 +34,26 @@ DEEPEST = 24
 CONVERTS = ("int", "bool")
 ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 OF_FILES = ("safe_load", "load", "full_load", "loads", "from_file", "from_yaml", "load_config")
-"""What reads a configuration from a file that is no source, by its last name."""
+"""Functions that read a configuration from a file that is no source, by their last names."""
 
 OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
 
 BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "Munch", "Box",
         "edict", "dotdict", "OmegaConf.create", "create", "dict")  # fmt: skip
-"""What makes an object of the keywords, or the dictionary, that it is given."""
+"""Makers of an object from the keywords, or the dictionary, that they are given."""
 
 OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
-"""What makes an object of a dataclass from the command line: `tyro`, `simple_parsing`, …"""
+"""Makers of a dataclass's object from the command line: `tyro`, `simple_parsing`, …"""
 
 
-class Tracer:
+class Tracer(Names):
     """Follows expressions of a project.
 
     What cannot be told is an `Unknown` among the values, never left out.
     """
 
     def __init__(self, project: Project) -> None:
-        self.project = project
+        super().__init__(project)
         self._open: list[int] = []
 
     # ------------------------------------------------------------------ values
@@ -72,7 +75,10 @@ class Tracer:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown("a variable of the environment sets it", elsewhere=True),)
         if isinstance(node, ast.IfExp):
-            return (*self.values(file, node.body), *self.values(file, node.orelse))
+            found: list[Value] = []
+            for branch in _branches(node):
+                found += self.values(file, branch)
+            return found
         if isinstance(node, ast.Name):
             return self._name(file, node)
         if isinstance(node, ast.Attribute):
@@ -93,7 +99,7 @@ class Tracer:
 
     def _name(self, file: File, node: ast.Name) -> Sequence[Value]:
         found: list[Value] = []
-        for each in self._bindings(file, node):
+        for each in self.bindings(file, node):
             if isinstance(each, Unknown):
                 found.append(each)
             elif isinstance(each[1], ast.arg):
@@ -101,73 +107,6 @@ class Tracer:
             else:
                 found += self.values(*each)  # type: ignore[arg-type]
         return found
-
-    def _bindings(
-        self, file: File, node: ast.Name
-    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
-        """Yield what a name is bound to, in this file or one that it is imported from."""
-        bindings = file.module.bindings(node)
-        if bindings is None:
-            yield from self._starred(file, node.id)
-            return
-        yield from self._bound(file, node.id, bindings)
-        if bindings is file.module.top.bindings.get(node.id) and "*" in file.module.top.bindings:
-            yield Unknown(f"{node.id} may be imported with *")
-
-    def _bound(
-        self, file: File, name: str, bindings: Sequence[Binding]
-    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
-        for each in bindings:
-            plain = isinstance(each.node, ast.Assign) and len(each.node.targets) > 1
-            if each.kind == "import":
-                yield from self._imported(file, each.origin, name)
-            elif each.kind == "parameter" and isinstance(each.node, ast.arg):
-                yield file, each.node
-            elif each.kind == "value" and each.value is not None and not plain:
-                if _mentions(each.value, name):
-                    yield Unknown(f"{name} is worked out from itself", derived=True)
-                else:
-                    yield file, each.value
-            elif isinstance(each.node, ast.Assign) and each.kind == "other":
-                yield self._unpacked(file, name, each.node)
-            else:
-                derived = isinstance(each.node, ast.AugAssign)
-                yield Unknown(f"{name} is worked out", derived=derived)
-
-    def _unpacked(self, file: File, name: str, node: ast.Assign) -> Unknown | Node:
-        """Return what a function gives a name that takes up a part of what it returns."""
-        (target, *_), call = node.targets, node.value
-        if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
-            return Unknown(f"{name} is worked out")
-        place = [last_name(each) for each in target.elts].index(name)
-        if last_name(call.func) == "parse_known_args" and place == 0:
-            return file, call
-        found = self.project.defined(file, call.func)
-        last = found[1].body[-1] if found is not None else None
-        parts = last.value if isinstance(last, ast.Return) else None
-        if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
-            return Unknown(f"{name} is worked out")
-        return found[0], parts.elts[place]
-
-    def _imported(
-        self, file: File, origin: str, name: str
-    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
-        bound = self.project.bound(origin, file.path)
-        if bound is None:
-            yield Unknown(f"{name} is imported from elsewhere")
-        else:
-            yield from self._bound(bound[0], bound[1], bound[0].top(bound[1]))
-
-    def _starred(
-        self, file: File, name: str
-    ) -> Iterator[Unknown | tuple[File, ast.expr | ast.arg]]:
-        stars = [each.origin for each in file.module.top.bindings.get("*", [])]
-        for star in stars:
-            bound = self.project.bound(f"{star[:-1]}{name}", file.path)
-            if bound is not None:
-                yield from self._bound(bound[0], bound[1], bound[0].top(bound[1]))
-                return
-        yield Unknown(f"{name} is bound nowhere in these files")
 
     # -------------------------------------------------------- attributes, entries
 
@@ -181,7 +120,7 @@ class Tracer:
         if bound is None:
             found += self._of(file, node.value, node.attr, None)
         else:
-            for one in self._bound(bound[0], bound[1], bound[0].top(bound[1])):
+            for one in self.bound(bound[0], bound[1], bound[0].top(bound[1])):
                 whole = isinstance(one, tuple) and isinstance(one[1], ast.expr)
                 found += self.values(*one) if whole else unknown("it is worked out")  # type: ignore
         if outside:  # what an object lacks at first is given to it there
@@ -291,7 +230,7 @@ class Tracer:
         if steps is not None:
             return steps
         found: list[Held] = []
-        for each in self._bindings(file, node):
+        for each in self.bindings(file, node):
             if isinstance(each, Unknown):
                 found.append(Held(open=replace(each, derived=False)))
             elif isinstance(each[1], ast.arg):
@@ -355,12 +294,21 @@ class Tracer:
         return replace(held, entries=entries)
 
 
+def _branches(node: ast.IfExp) -> tuple[ast.expr, ...]:
+    """Return the branches of a choice that may have run: not those of another system."""
+    test = node.test
+    asked = ast.unparse(test)
+    if isinstance(test, ast.Compare) and re.search(r"platform|os\.name", asked):
+        other = {"win32", "nt", "Windows"} - {sys.platform, os.name}
+        values = [literal(each) for each in test.comparators]
+        if len(values) == 1 and values[0] is not None and values[0][0] in other:
+            here = isinstance(test.ops[0], ast.NotEq)
+            return (node.body,) if here else (node.orelse,)
+    return node.body, node.orelse
+
+
 def _lacks(name: str) -> Unknown:
     return Unknown(f"nothing in these files gives {name}")
-
-
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 def _reads(node: ast.expr, name: str) -> bool:

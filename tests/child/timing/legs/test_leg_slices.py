@@ -242,3 +242,16 @@ def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):
         now[0] += seconds
         ended.append(plan.step_ended(seconds, usual))
     assert ended == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "written"),
+    [(None, False), ({"steps": 3}, False), ({"steps": 3, "written": True}, True)],
+)
+def test_epochs_end_by_themselves_only_where_turns_are_taken_as_they_are_written(
+    slices, epoch, written
+):
+    plan, *_ = slices()
+    other = leg.Slices(plan._training, {"warm_up_steps": 1, "warm_up_epochs": 0, "epoch": epoch})
+    assert (other.as_written, other.wants_more) == (written, not written)
+    other._words.close()

@@ -155,6 +155,22 @@ CASES = {
         "is_causal=bool(self.causal)",
         "self.causal = True",
     ),
+    "a triangle and its mask, both at times": Case(
+        """
+        n = q.shape[2]
+        scores = q @ k.transpose(2, 3) * 0.5
+
+        if not self.whole:
+            # only as far as it goes
+            hidden = self.hidden.bool()[:n, :n]
+            # hide it
+            scores.masked_fill_(hidden, -torch.inf)
+
+        weights = torch.softmax(scores, dim=-1)
+        return weights @ v""",
+        "is_causal=not self.whole",
+        'self.whole = False; self.register_buffer("hidden", torch.triu(torch.ones(9, 9), 1))',
+    ),
     "dimensions that move": Case(
         """
         q, k, v = (each.transpose(1, 2) for each in (q, k, v))

@@ -24,7 +24,7 @@ KEPT = 400
 
 
 class DeviceQueue:
-    """What steps left on the devices, from the marks at their ends."""
+    """The work that steps left on the devices, from the marks at their ends."""
 
     def __init__(self) -> None:
         self._added: list[tuple[int, float]] = []

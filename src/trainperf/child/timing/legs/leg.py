@@ -49,7 +49,6 @@ class Leg(Protocol):
 class Slices:
     """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
 
-    wants_more = True
     slow = False
     counts_only = True
     queues = False
@@ -68,7 +67,11 @@ class Slices:
         self._retries = 0
         self._work, self._shorter = 0, (0, 0)
         self.steps_per_call = 1
-        self.whole_epochs = bool(settings.get("epoch"))
+        epoch = settings.get("epoch") or {}
+        self.whole_epochs = bool(epoch)
+        self.as_written = bool(epoch.get("written"))
+        """Whether epochs end where they are written to, and what follows them counts."""
+        self.wants_more = not self.as_written
         self._epochs_before = 0
         self.epochs: Callable[[], int] = lambda: 0
         self.describe: Callable[[], None] = lambda: None

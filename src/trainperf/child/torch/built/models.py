@@ -11,6 +11,7 @@ import weakref
 from collections import Counter
 from typing import Any
 
+from ...process import frames
 from .. import batches
 from ..step import dispatch
 from . import attention
@@ -134,14 +135,37 @@ def model_facts(
         "channels_last": _channels_last(inner),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": attention.by_hand(inner),
+        "scattered": _scattered(inner) if _on_gpu(model) else [],
         "graph_calls": dispatch.forward_calls(model, args, kwargs) if seen else None,
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         "checkpointing": _checkpoints(loops, inner),
+        "checkpoints": list(loops.checkpoint_sites),
     }
 
 
 def _on_gpu(model: Any) -> bool:
     return any(one.device.type == "cuda" for one in model.parameters())
+
+
+def _scattered(model: Any) -> list[dict[str, Any]]:
+    """The heads of the user's `forward`s whose recurrent layers have weights that lie apart.
+
+    cuDNN copies them together in each call of such a layer.
+    """
+    found: dict[Any, dict[str, Any]] = {}
+    for module in model.modules():
+        code = getattr(getattr(type(module), "forward", None), "__code__", None)
+        if code is None or code in found or not frames.is_users(code.co_filename):
+            continue
+        if any(_apart(getattr(child, "_flat_weights", ())) for child in module.children()):
+            place = frames.definition(code)
+            found[code] = place | {"end_line": place["line"]}
+    return list(found.values())
+
+
+def _apart(weights: Any) -> bool:
+    """Whether tensors lie in several pieces of memory."""
+    return len({one.untyped_storage().data_ptr() for one in weights if one is not None}) > 1
 
 
 def _size(model: Any) -> int | None:

@@ -19,7 +19,7 @@ CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 
 
 class Place(NamedTuple):
-    """What `frames.site` reads of a frame, without what the frame would keep alive."""
+    """The parts of a frame that `frames.site` reads; the frame itself would keep objects alive."""
 
     f_code: Any
     f_lasti: int
@@ -98,6 +98,10 @@ def watch_optimizers(loops: Any, module: Any) -> None:
     module.Optimizer.__init__ = wrapper
 
 
+LOOKED_AT = 200
+"""Recomputed regions whose place is looked at: those of the first steps."""
+
+
 def watch_checkpointing(loops: Any, module: Any) -> None:
     """Count recomputed regions; `module` is `torch.utils.checkpoint`.
 
@@ -115,10 +119,19 @@ def _counted(loops: Any, original: Any) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         if not loops.process.off:
             loops.checkpointed += 1
+            if loops.checkpointed <= LOOKED_AT:
+                _note_place(loops.checkpoint_sites)
         return original(*args, **kwargs)
 
     counted._trainperf_original = original  # type: ignore[attr-defined]
     return counted
+
+
+def _note_place(found: list[dict[str, Any]]) -> None:
+    """Keep the call that is made, once for each place."""
+    here = frames.here()
+    if here is not None and here not in found:
+        found.append(here)
 
 
 def checkpoints(loops: Any) -> int:

@@ -28,7 +28,7 @@ FSDP_SETTINGS = (
 
 
 class Sharded:
-    """What FSDP was built from. `units` counts the modules it was given, `where` the last."""
+    """The modules that FSDP was given: `units` counts them, `where` is the place of the last."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

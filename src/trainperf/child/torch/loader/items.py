@@ -27,7 +27,7 @@ QUIET_S = 0.3
 
 
 class Spent(Exception):  # noqa: N818 - an outcome, not an error
-    """What can be gone through only once is being gone through by the user's loop."""
+    """An iterator that can be opened only once is in use by the user's loop."""
 
     @staticmethod
     def of(loader: Any) -> bool:

@@ -65,12 +65,18 @@ def sequence_ends(leaf: Any) -> list[int]:
         return []
     if leaf.is_floating_point() != (leaf.dim() == 3) or leaf.dtype == torch.bool:
         return []
-    with torch.no_grad():
-        values = leaf.detach().cpu()
-        features = values.dim() == 3
-        given = (values != 0).any(dim=2) if features else values != _last(values)
+    given, _ = given_steps(leaf)
     steps = torch.arange(1, given.shape[1] + 1)
     return [int(end) for end in (given * steps).max(dim=1).values]
+
+
+def given_steps(leaf: Any) -> tuple[Any, int]:
+    """Which steps of padded rows are no padding, and what the padding is."""
+    values = leaf.detach().cpu()
+    if values.dim() == 3:
+        return (values != 0).any(dim=2), 0
+    padding = int(_last(values))
+    return values != padding, padding
 
 
 def _last(rows: Any) -> Any:
@@ -92,7 +98,7 @@ def _place(batch: Any, leaf: Any) -> dict[str, Any]:
         for key, value in members
         if torch_batches.is_tensor(value) and value.shape[:2] == leaf.shape[:2]
     ]
-    value = 0 if leaf.is_floating_point() else int(_last(leaf.detach().cpu()))
+    _, value = given_steps(leaf)
     return {"kind": kind, "at": at, "along": along, "value": value, "features": leaf.dim() == 3}
 
 

@@ -18,7 +18,7 @@ LIVE = 16
 
 
 class Place:
-    """What is known of the loaders that one call of the user's built.
+    """The loaders that one call of the user's built.
 
     `direct` says that the call is that of the loader's class; a library built it
     otherwise, and the call (`trainer.fit(…)`) takes none of a loader's keywords.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...timing.budget import Budget
-from . import datasets, sharing, workers
+from . import datasets, lengths, sharing, workers
 from .items import Items, Spent, cores_used, own_threads, sampled
 from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
@@ -178,10 +178,19 @@ class _Taking:
                 times.append(time.monotonic() - began)
                 if times[0] > seconds:
                     break
+        self._lengths(data)
         warm = times[1:] or times  # the first may import or compile
         mean = sum(warm) / len(warm)
         size = value_bytes(self.batch)
         return self._timed(mean, size, pulled=len(times), first_s=times[0])
+
+    def _lengths(self, data: Any) -> None:
+        try:
+            self.facts["length"] = (
+                lengths.of_items(data, self.batch) if isinstance(data, list) and data else None
+            )
+        except Exception as error:
+            self.driver.process.failed("the lengths of items", error)
 
     def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
         if self.batch is None:

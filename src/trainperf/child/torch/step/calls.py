@@ -46,7 +46,7 @@ def site(place: Place | None) -> dict[str, Any] | None:
 
 
 class Key(NamedTuple):
-    """What calls are summed by; `of` is the id of the model or optimizer."""
+    """The key by which calls are summed; `of` is the id of the model or optimizer."""
 
     part: str
     what: str

@@ -18,7 +18,7 @@ OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class Patches:
-    """What was replaced; `aside` and `back` take all of it out for a moment."""
+    """The functions that were replaced; `remove` and `back` take all of them out for a moment."""
 
     def __init__(self) -> None:
         self._made: list[tuple[Any, str, bool, Any, Any]] = []

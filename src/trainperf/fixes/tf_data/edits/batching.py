@@ -42,13 +42,13 @@ MODEL = frozenset(
 """Methods of models, optimizers, metrics and variables: they stay in the loop."""
 
 WORK = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp)
-"""What an argument of the step has in it that is more than a name."""
+"""Parts of an argument of the step that make it more than a name."""
 
 SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", "datetime.")
 """Calls, by the start of their names, whose moment matters."""
 
 PARTS = ("batch_x", "batch_y", "batch_z", "batch_3", "batch_4", "batch_5", "batch_6")
-"""What the parts of a batch are called that have no name yet."""
+"""Names for parts of a batch that have none yet."""
 
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
 JUMPS = (ast.Break, ast.Continue)

@@ -24,8 +24,8 @@ WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", 
 BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
 WORKS = {"map", "flat_map", "interleave"}
 DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
-"""What gives the same elements in every epoch, if its function does. Not listed, so a
-cache never stands behind it: generators, `repeat`, and what draws random numbers."""
+"""Stages with the same elements in every epoch, if their function gives the same. Not listed, so
+a cache never stands behind it: generators, `repeat`, and what draws random numbers."""
 
 SAME_EACH_TIME = ("ReadFile", "Decode", "Resize", "Parse", "Extract", "AudioSpectrogram", "STFT")
 """Ops, by the start of their names, that cost and do the same to a file in every epoch."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 FOLDER = "cache_folder"
-"""What the temporary folder of a cache on disk is called; Python removes it at the end."""
+"""The name of a disk cache's temporary folder, which Python removes at the end."""
 
 SIZES = ("tensorflow.image.resize", "tensorflow.image.crop", "tensorflow.image.central_crop",
          "tensorflow.image.pad", "tensorflow.reshape")  # fmt: skip

@@ -21,7 +21,7 @@ from trainperf.source.statements import names
 
 LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Await, ast.Global, ast.Nonlocal)
 PARTS = ("made", "made_too", "made_third", "made_fourth")
-"""What the loop calls things that it put away without a name."""
+"""Names for things that the loop put away without one."""
 
 COLLECTS = ("append", "add", "extend")
 

@@ -22,7 +22,7 @@ Steps of 16 waits of 4 ms on two cores took 77 ms in turn, 36 ms with AUTOTUNE o
 """
 
 OPTIONS = "waiting"
-"""What the options of tf.data are called that give it the threads."""
+"""The name of the `tf.data.Options` that give it the threads."""
 
 
 def runs_serially(stage: Stage) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from trainperf.fixes.torch_step.attention._scope import last_name
 from trainperf.source.statements import dotted
 
-MODULES = ("torch", "F", "nn", "functional", "np", "math")
-"""What a function of PyTorch, NumPy or Python is called from, by its usual names."""
+MODULES = ("torch", "th", "F", "nn", "functional", "np", "math")
+"""Usual names of the modules of PyTorch, NumPy and Python whose functions are called."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class _Edit:
         self._check_names()
         text = self._text(arguments)
         kept = ast.parse(text, mode="eval")
-        gone = self.used | self._idle(names(kept))
+        gone = self._whole(self.used | self._idle(names(kept)))
         self.script.remove_statements([_place(self.scope, each, self.site) for each in gone])
         where = self.scope.source.site(self.found.product, self.site)
         self.script.replace_call(where, text, brackets=True)
@@ -237,6 +237,14 @@ class _Edit:
         if not rest:
             self.used.add(holder)
         return not rest
+
+    def _whole(self, gone: set[ast.stmt]) -> set[ast.stmt]:
+        """The same, an `if` in place of all that it holds."""
+        for statement in self.scope.places:
+            plain = isinstance(statement, ast.If) and not statement.orelse
+            if plain and all(each in gone for each in statement.body):  # type: ignore[attr-defined]
+                gone = (gone - set(statement.body)) | {statement}  # type: ignore[attr-defined]
+        return gone
 
     def _idle(self, kept: set[str]) -> set[ast.stmt]:
         """Plain statements that only gave names to what goes; `kept` are names still used."""

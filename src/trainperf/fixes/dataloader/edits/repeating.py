@@ -1,4 +1,4 @@
-"""What of a `__getitem__` gives the same in every epoch, as far as its source shows."""
+"""The part of a `__getitem__` that gives the same in every epoch, by its source."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ KNOWN = (
 )  # fmt: skip
 """Modules whose functions give the same for the same arguments, those named as random aside."""
 
+LOADS = re.compile(r"^(load|read|open|im_?read|decode|parse|tokeni[sz]e|pil)(_|$)|_loader$")
+"""Names of functions of other files of the user's that read what is there."""
+
 SAMPLERS = tuple(
     f"torch.utils.data.{name}"
     for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
@@ -37,8 +40,6 @@ SAMPLERS = tuple(
 
 HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
 """Names of what an object holds that may be called: it makes the same of the same."""
-
-CONSTRUCTS = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
 def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
@@ -83,7 +84,7 @@ def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
     if name is not None:
         plain = hasattr(builtins, name) and name != "input"
         known = any(name.startswith(f"{each}.") for each in KNOWN)
-        return plain or (known and ".random" not in name)
+        return plain or (known and ".random" not in name) or LOADS.search(last) is not None
     if not isinstance(call.func, ast.Attribute):
         return False
     if root(call.func) == "self" and isinstance(call.func.value, ast.Name):
@@ -155,13 +156,16 @@ def _raises(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise)
 
 
-def changing_attribute(modules: Iterable[Module], owner: ast.ClassDef, read: Iterable[str]) -> str:
+def changing_attribute(
+    modules: Iterable[Module], owner: ast.ClassDef | None, read: Iterable[str]
+) -> str:
     """Return an attribute of those read that is changed after the dataset was built, else ''.
 
     That is one which a method sets that not only the constructor calls, or other code does.
+    `owner` is the dataset's class, None where that is a library's.
     """
     wanted = set(read)
-    building = _building(owner)
+    building = set() if owner is None else _building(owner)
     for module in modules:
         for node in module.nodes:
             changed = _changed_attribute(node)

@@ -160,6 +160,53 @@ class Tones:
         "        start = random.randrange(100)\n        return self.waves[index][start:]\n",
         data=PART,
     ),
+    Example(  # a library's dataset
+        before="import torch\n\n"
+        "loader = ▸torch.utils.data.DataLoader(digits, 64, shuffle=True)◂\n"
+        "print(len(loader.dataset))\n",
+        after='''\
+import torch
+import functools
+import numbers
+
+def made_once(make):
+    """Keep in memory what `make` returned for an index when it was first asked for."""
+
+    @functools.wraps(make)
+    def kept(self, index):
+        if not isinstance(index, numbers.Integral):
+            return make(self, index)
+        made = self.__dict__.setdefault("_made_once", {})
+        if index not in made:
+            made[index] = make(self, index)
+        return made[index]
+
+    return kept
+
+
+class MadeOnce(torch.utils.data.Dataset):
+    """The items of a dataset, each made once."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __len__(self):
+        return len(self.dataset)
+
+    @made_once
+    def __getitem__(self, index):
+        return self.dataset[index]
+
+loader = torch.utils.data.DataLoader(MadeOnce(digits), 64, shuffle=True)
+print(len(loader.dataset))
+''',
+        data={**MEMORY, "wrapped": True},
+    ),
+    Example(  # what is asked of it would be missing
+        before="import torch\n\nloader = ▸DataLoader(digits, 64)◂\nn = loader.dataset.classes\n",
+        after="import torch\n\nloader = DataLoader(digits, 64)\nn = loader.dataset.classes\n",
+        data={**MEMORY, "wrapped": True},
+    ),
     Example(  # another item in each epoch
         before="""\
 import torch

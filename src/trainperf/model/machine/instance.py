@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What AWS offers under one name ("g5.xlarge"); None where it is not known.
+    """An instance type of AWS ("g5.xlarge"); None where a value is not known.
 
     `memory` and `gpu_memory` (of each GPU) are bytes. `network_bytes_s` is what lasts,
     `network_burst_bytes_s` what an "up to" type reaches for a while; `ebs_bytes_s` and
@@ -68,7 +68,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Price:
-    """What the machine costs: US dollars an hour for one host, and who says so."""
+    """The price of the machine: US dollars an hour for one host, and who says so."""
 
     per_hour: float
     source: str  # "--price-per-hour", "AWS price list, on demand, eu-west-1"
@@ -76,7 +76,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Cost:
-    """What training costs here, from the price and the times that were measured.
+    """The cost of training here, from the price and the times that were measured.
 
     US dollars, all hosts together. An epoch is its steps and what passes between two;
     None where the length of an epoch is not known: then a million samples are steps alone.

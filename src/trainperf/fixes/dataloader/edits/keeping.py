@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.words import size
-from trainperf.fixes.dataloader._item_source import (
+from trainperf.fixes.dataloader._edits import check_call
+from trainperf.fixes.dataloader._loader import ITEM, ranks
+from trainperf.fixes.dataloader.edits.repeating import (
     attributes_read,
     bound_names,
     changing_attribute,
     fixed_statements,
 )
-from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.torch_step._source import file_text, refuse_if_named
-from trainperf.model import Evidence, Site, is_taken
+from trainperf.model import Evidence, Loader, Site, is_taken
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, parameters
 
@@ -26,7 +27,7 @@ MOST = 0.5
 """Share of the memory, or of the disk, that is free, which kept items may take."""
 
 INSIDE = 4
-"""What an item begins with (a picture before it was cropped) may be so many times as large."""
+"""The start of an item (a picture before it was cropped) may be so many times as large."""
 
 DEFAULT_COLLATE = "default_collate"
 
@@ -70,6 +71,26 @@ def made_once(make):
     return kept
 '''
 
+WRAPPER = '''\
+
+
+class MadeOnce({torch}.utils.data.Dataset):
+    """The items of a dataset, each made once."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+{folder}
+    def __len__(self):
+        return len(self.dataset)
+
+    @made_once
+    def __getitem__(self, index):
+        return self.dataset[index]
+'''
+
+HELD = ("transform", "transforms", "target_transform", "data", "targets", "samples", "imgs")
+"""What datasets of libraries make their items from."""
+
 FOLDER = """\
 self.made_in = {tempfile}.mkdtemp(prefix="items-")
 {atexit}.register({shutil}.rmtree, self.made_in, ignore_errors=True)
@@ -83,10 +104,10 @@ def keepable(evidence: Evidence) -> dict[str, Any]:
     items came out the same when made again, `copied` that what takes them may write into them.
     """
     loader = evidence.torch.loader
-    place, held = loader.item, held_bytes(evidence)
-    if place is None or place.function.rpartition(".")[2] != "__getitem__" or loader.iterable:
+    held = held_bytes(evidence)
+    if loader.iterable or held is None or evidence.loop.epochs == 1:
         return {}
-    if held is None or evidence.loop.epochs == 1:
+    if edited_place(loader) is None:
         return {}
     room = evidence.facts.get("temporary_free")
     if loader.workers == 0 and held < MOST * evidence.machine.memory_available:
@@ -101,7 +122,20 @@ def keepable(evidence: Evidence) -> dict[str, Any]:
         "whole": bool(loader.repeats),
         "copied": not _collated_by_torch(evidence),
         "files": seen,
+        "wrapped": edited_place(loader) != loader.item,
     }
+
+
+def edited_place(loader: Loader) -> Site | None:
+    """Return where items are kept: the user's `__getitem__`, or the loader of a library's dataset.
+
+    A library's is put into another that keeps its items, where these came out the same when made
+    again. None where there is neither.
+    """
+    if loader.item is not None and loader.item.function.rpartition(".")[2] == "__getitem__":
+        return loader.item
+    exact = loader.where is not None and loader.where.exact
+    return loader.where if exact and loader.repeats else None
 
 
 def held_bytes(evidence: Evidence) -> float | None:
@@ -138,8 +172,12 @@ def _collated_by_torch(evidence: Evidence) -> bool:
 def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     """Have the `__getitem__` whose head is at `site` make each item once, or what it begins with.
 
-    Raises `CannotRewrite` where the source does not show that these stay the same.
+    Of a library's dataset, `site` is the call that builds the loader. Raises `CannotRewrite` where
+    the source does not show that these stay the same.
     """
+    if data.get("wrapped"):
+        _wrap_dataset(script, site, data)
+        return
     function = script.definition(site)
     module = Module(script.module(site.file), file_text(script, site.file))
     owner = _checked(module, function)
@@ -161,6 +199,22 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     else:
         _move(script, site, function, fixed)
     _add_helper(script, site.file, data["store"], data["copied"] or not data["whole"])
+
+
+def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
+    """Put the dataset of a loader into one that keeps its items."""
+    check_call(script, site)
+    for name in ("made_once", "MadeOnce", ".dataset."):
+        refuse_if_named(script, site.file, name)
+    module = Module(script.module(site.file), file_text(script, site.file))
+    changed = changing_attribute([module], None, HELD)
+    if changed:
+        raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
+    place = script.argument(site, 0, "dataset")
+    if place is None:
+        raise CannotRewrite("the call does not write out its dataset")
+    script.replace_call(place, f"MadeOnce({script.expression(place)})")
+    _add_helper(script, site.file, data["store"], data["copied"], wrapper=True)
 
 
 def _checked(module: Module, function: Function) -> ast.ClassDef:
@@ -196,15 +250,21 @@ def _move(script: Script, site: Site, function: Function, fixed: list[ast.stmt])
 def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
     for node in owner.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            modules = ("tempfile", "atexit", "shutil")
-            names = {each: script.module_name(site.file, each) for each in modules}
-            for line in FOLDER.format(**names).splitlines():
+            for line in _folder(script, site.file):
                 script.insert_first(_at(site, node), line)
             return
     raise CannotRewrite("its class has no __init__ that could say where items are kept")
 
 
-def _add_helper(script: Script, file: str, store: str, copied: bool) -> None:
+def _folder(script: Script, file: str) -> list[str]:
+    modules = ("tempfile", "atexit", "shutil")
+    names = {each: script.module_name(file, each) for each in modules}
+    return FOLDER.format(**names).splitlines()
+
+
+def _add_helper(
+    script: Script, file: str, store: str, copied: bool, *, wrapper: bool = False
+) -> None:
     modules = ["functools", "numbers"]
     if store == "files":
         modules += ["os", "pickle"]
@@ -213,7 +273,12 @@ def _add_helper(script: Script, file: str, store: str, copied: bool) -> None:
     names = {each: script.module_name(file, each) for each in modules}
     text = IN_FILES if store == "files" else IN_MEMORY
     returned = f"{names['copy']}.deepcopy(made[index])" if "copy" in names else "made[index]"
-    script.insert_after_imports(file, text.format(**names, returned=returned))
+    text = text.format(**names, returned=returned)
+    if wrapper:
+        lines = _folder(script, file) if store == "files" else []
+        folder = "".join(f"        {line}\n" for line in lines)
+        text += WRAPPER.format(torch=script.module_name(file, "torch"), folder=folder)
+    script.insert_after_imports(file, text)
 
 
 def _at(site: Site, node: ast.stmt) -> Site:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ContainerUse:
-    """What the control groups counted between the start and the end of the observed run.
+    """The counts of the control groups between the start and the end of the observed run.
 
     None where the kernel does not say. `throttled_share` is the share of the periods of
     the CPU quota in which the group was stopped for having used it up, `throttled_s` the

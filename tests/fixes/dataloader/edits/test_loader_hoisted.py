@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._hoist import build_before_loop
+from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
 from trainperf.model import Site
 
 torch = pytest.importorskip("torch")

@@ -13,8 +13,8 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.cases import GIB, machine, stage
 from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, starved
-from trainperf.fixes.dataloader._item_examples import MEMORY, PART
-from trainperf.fixes.dataloader._prepared import keep_items, keepable
+from trainperf.fixes.dataloader.edits.keeping import keep_items, keepable
+from trainperf.fixes.dataloader.examples.keeping import MEMORY, PART
 from trainperf.model import Loop
 
 DATASET = """\
@@ -134,6 +134,15 @@ def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
         value = self.transform(self.rows[index])
         return value
 """,
+        # functions of other files that may be random
+        """\
+        value = crops.cut(self.rows[index])
+        return value
+""",
+        """\
+        value = random_load_image(self.rows[index])
+        return value
+""",
         # nothing that costs comes ahead of it
         """\
         row = self.rows[index]
@@ -161,6 +170,36 @@ def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
 def test_what_may_be_random_is_left_alone(body: str) -> None:
     with pytest.raises(CannotRewrite, match="nothing costly"):
         edited(body, PART)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        value = load_image(self.rows[index])\n        return self.transform(value)\n",
+        "        value = self.loader(self.rows[index])\n        return self.transform(value)\n",
+        "        value = self.tokenizer(self.rows[index])\n        return mask(value)\n",
+        """\
+        if torch.is_tensor(index):
+            index = index.tolist()
+        with open(self.rows[index]) as file:
+            value = np.array(file.read())
+        if self.transform:
+            value = self.transform(value)
+        return value
+""",
+        """\
+        waves, rate = soundfile.read(self.rows[index])
+        start = random.randrange(len(waves))
+        return waves[start:], rate
+""",
+    ],
+)
+def test_what_reads_is_moved_ahead_of_what_may_be_random(body: str) -> None:
+    imports = "import torch\nimport soundfile\nfrom utils import load_image\n"
+    text = edited(body, PART, imports + DATASET)
+
+    assert "made_item(self, index)" in text
+    assert "made_once\ndef made_item" in text
 
 
 @pytest.mark.parametrize(
@@ -200,6 +239,47 @@ def test_other_forms_are_left_alone(source: str) -> None:
         edited("        return self.rows[index]\n", MEMORY, source)
 
 
+LIBRARY = """\
+import torch
+
+
+class Library:
+    def __init__(self):
+        self.made = []
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        self.made.append(index)
+        return torch.full((2,), index), index
+
+
+digits = Library()
+loader = ▸torch.utils.data.DataLoader({digits}, batch_size=2)◂
+"""
+
+
+@pytest.mark.parametrize("store", ["memory", "files"])
+def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> None:
+    text = edited("", {**MEMORY, "store": store, "wrapped": True}, LIBRARY.format(digits="digits"))
+    names: dict[str, Any] = {}
+    exec(compile(text, "train.py", "exec"), names)
+    first, second = ([[x.tolist() for x in one] for one in names["loader"]] for _ in range(2))
+
+    assert first == second
+    assert first[1] == [[[2, 2], [3, 3]], [2, 3]]
+    assert names["digits"].made == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "later", ["digits.transform = None\n", "loader.dataset.made\n", "class MadeOnce:\n    x = 1\n"]
+)
+def test_a_librarys_dataset_that_is_asked_for_more_is_left_alone(later: str) -> None:
+    with pytest.raises(CannotRewrite):
+        edited("", {**MEMORY, "wrapped": True}, LIBRARY.format(digits="digits") + later)
+
+
 def of_items(each: int, count: int, **fields: Any) -> Any:
     fields.setdefault("loop", Loop("iterator", input_kind="DataLoader"))
     stages = (stage("dataset item", 0.07, element_bytes=each, cardinality=count),)
@@ -228,14 +308,24 @@ def test_items_are_not_kept_where_that_is_of_no_use_or_does_not_fit() -> None:
         of_items(100_000, 10_000_000, facts=FREE),
         of_items(100_000, 10_000, loop=once),
         of_items(100_000, -1),  # endless
-        of_items(100_000, 10_000, loader=replace(REPEATS, item=None)),
+        # a library's dataset that may be random, or a loader that a library builds
+        of_items(100_000, 10_000, loader=replace(LOADER, item=None)),
+        of_items(100_000, 10_000, loader=replace(REPEATS, item=None, where=None)),
         of_items(100_000, 10_000, loader=replace(REPEATS, iterable=True)),
         of_items(
-            100_000, 10_000, loader=replace(REPEATS, item=replace(ITEM_SITE, function="__iter__"))
+            100_000,
+            10_000,
+            loader=replace(LOADER, item=replace(ITEM_SITE, function="__iter__")),
         ),
         starved(REPEATS),  # nobody knows how large they are
     ]
     assert [keepable(case) for case in cases] == [{}] * len(cases)
+
+
+def test_a_librarys_items_are_kept_where_the_loader_is_built() -> None:
+    found = keepable(of_items(100_000, 10_000, loader=replace(REPEATS, item=None)))
+    assert found["wrapped"]
+    assert not keepable(of_items(100_000, 10_000))["wrapped"]
 
 
 def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:

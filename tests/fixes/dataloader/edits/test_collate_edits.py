@@ -10,7 +10,7 @@ import pytest
 from rewriting import result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.fixes.dataloader._collate_edits import cut_to_longest
+from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.torch_padding import GLOBAL, TOKENS, TorchPadding
 from trainperf.model import Equivalence, PaddedPlace
 

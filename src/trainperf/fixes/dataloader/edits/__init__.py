@@ -1,0 +1,1 @@
+"""Edits of datasets, collate functions and loaders, as source."""

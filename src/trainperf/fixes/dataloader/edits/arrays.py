@@ -1,0 +1,162 @@
+"""Loops in Python over the elements of a batch become operations on arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.torch_step._source import file_text
+from trainperf.model import Site
+from trainperf.source.arguments import argument
+from trainperf.source.module import Module, inside
+from trainperf.source.statements import Function, dotted
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+TYPED = {
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+}
+"""Constructors that say their dtype: a list of Python's numbers has none of its own."""
+
+MADE = ("zeros", "ones", "full", "empty")
+
+EXACT_DTYPES = ("float32", "float", "float64", "double", "int64", "long", "int32", "int", "float16")
+
+
+def to_arrays(script: Script, site: Site) -> None:
+    """Rewrite what loops over elements in the function whose head is at `site`.
+
+    Lists that become tensors of a given dtype go through NumPy, and a row that is filled element
+    by element is assigned at once. Raises `CannotRewrite` where there is neither.
+    """
+    function = script.definition(site)
+    module = Module(script.module(site.file), file_text(script, site.file))
+    found = False
+    for call in _tensors_of_lists(module, function):
+        _through_numpy(script, site, module, call)
+        found = True
+    for loop in _filled_rows(module, function):
+        _assigned_at_once(script, site, module, loop)
+        found = True
+    if not found:
+        raise CannotRewrite("no loop over elements that is plainly an operation on arrays")
+
+
+# ----------------------------------------------------------------- lists that become tensors
+
+
+def _tensors_of_lists(module: Module, function: Function) -> Iterator[ast.Call]:
+    """Yield `torch.tensor([…], dtype=…)` and its like, of lists of lists or arrays."""
+    for node in inside(function):
+        if isinstance(node, ast.Call) and len(node.args) == 1 and _dtype(module, node):
+            values = module.value(node.args[0])
+            if isinstance(values, ast.ListComp | ast.List) and not _scalars(values):
+                yield node
+
+
+def _dtype(module: Module, call: ast.Call) -> str:
+    """The dtype that a call gives its tensor, as PyTorch names it; "" where it gives none."""
+    name = module.name(call.func) or ""
+    if name in TYPED and not call.keywords:
+        return TYPED[name]
+    given = argument(call, "dtype")
+    if name != "torch.tensor" or given is None or len(call.keywords) != 1:
+        return ""
+    dtype = (module.name(given) or "").removeprefix("torch.")
+    return dtype if dtype in EXACT_DTYPES else ""
+
+
+def _scalars(values: ast.ListComp | ast.List) -> bool:
+    """Whether each element is surely one number: there is nothing to gain."""
+    if isinstance(values, ast.List):
+        return bool(values.elts)  # an empty one is filled in a loop
+    element = values.elt
+    if isinstance(element, ast.Constant | ast.Compare):
+        return True
+    called = ast.unparse(element.func) if isinstance(element, ast.Call) else ""
+    return called in ("len", "int", "float", "bool", "max", "min", "sum")
+
+
+def _through_numpy(script: Script, site: Site, module: Module, call: ast.Call) -> None:
+    source = script._file(site.file).source
+    numpy = script.module_name(site.file, "numpy", site)
+    torch = script.module_name(site.file, "torch", site)
+    values = source.text_of(call.args[0])
+    dtype = f"{torch}.{_dtype(module, call)}"
+    text = f"{torch}.tensor({numpy}.array({values}), dtype={dtype})"
+    script.replace_call(source.site(call, site), text)
+
+
+# --------------------------------------------------------------- rows filled element by element
+
+
+def _filled_rows(module: Module, function: Function) -> Iterator[ast.For]:
+    """Yield `for j, x in enumerate(row): out[i, j] = x`, where `out` is an array made here."""
+    for node in inside(function):
+        if isinstance(node, ast.For) and _row(module, node) is not None:
+            yield node
+
+
+def _row(module: Module, loop: ast.For) -> tuple[ast.expr, ast.Subscript, str] | None:
+    """The row that a loop goes over, where it puts it, and what that is an array of."""
+    head, target = loop.iter, loop.target
+    if loop.orelse or len(loop.body) != 1 or not isinstance(loop.body[0], ast.Assign):
+        return None
+    if not isinstance(head, ast.Call) or dotted(head.func) != "enumerate" or len(head.args) != 1:
+        return None
+    if head.keywords or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+        return None
+    at, element = target.elts
+    statement = loop.body[0]
+    place = statement.targets[0]
+    plain = isinstance(at, ast.Name) and isinstance(element, ast.Name)
+    if not plain or len(statement.targets) != 1 or not isinstance(place, ast.Subscript):
+        return None
+    if ast.unparse(statement.value) != ast.unparse(element):
+        return None
+    if not isinstance(place.slice, ast.Tuple) or ast.unparse(place.slice.elts[-1]) != ast.unparse(
+        at
+    ):
+        return None
+    others = place.slice.elts[:-1]
+    if not all(isinstance(each, ast.Name | ast.Constant) for each in others):
+        return None
+    of = _made_of(module, place.value)
+    return (head.args[0], place, of) if of and _is_name(head.args[0]) else None
+
+
+def _is_name(node: ast.expr) -> bool:
+    return bool(dotted(node)) or (
+        isinstance(node, ast.Subscript)
+        and bool(dotted(node.value))
+        and isinstance(node.slice, ast.Constant | ast.Name)
+    )
+
+
+def _made_of(module: Module, node: ast.expr) -> str:
+    """The library of whose arrays a name is bound to one, once; "" where that is not plain."""
+    made = module.value(node) if isinstance(node, ast.Name) else None
+    name = (module.name(made.func) or "") if isinstance(made, ast.Call) else ""
+    library, _, function = name.rpartition(".")
+    return library if library in ("torch", "numpy") and function in MADE else ""
+
+
+def _assigned_at_once(script: Script, site: Site, module: Module, loop: ast.For) -> None:
+    found = _row(module, loop)
+    assert found is not None
+    row, place, of = found
+    text, out = ast.unparse(row), ast.unparse(place.value)
+    assert isinstance(place.slice, ast.Tuple)
+    index = ", ".join([*(ast.unparse(each) for each in place.slice.elts[:-1]), f":len({text})"])
+    value = text
+    if of == "torch":
+        torch = script.module_name(site.file, "torch", site)
+        value = f"{torch}.as_tensor({text}, dtype={out}.dtype)"
+    after = Site(site.file, loop.lineno, site.function)
+    script.replace_statement(after, f"{out}[{index}] = {value}")

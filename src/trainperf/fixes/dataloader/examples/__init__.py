@@ -1,0 +1,1 @@
+"""Source before and after the edits of loaders; some is left alone."""

@@ -1,0 +1,83 @@
+"""Collate functions before and after they go through arrays; some are left alone."""
+
+from __future__ import annotations
+
+from trainperf.fixes import Example
+
+
+def _alone(text: str) -> Example:
+    return Example(before=text, after=text.replace("▸", "").replace("◂", ""))
+
+
+EXAMPLES = [
+    Example(
+        before="""\
+import torch
+
+
+▸def collate(batch):◂
+    rows = torch.tensor([sample["row"] for sample in batch], dtype=torch.float32)
+    labels = torch.LongTensor([sample["tags"] for sample in batch])
+    return rows, labels
+""",
+        after="""\
+import torch
+import numpy as np
+
+
+def collate(batch):
+    rows = torch.tensor(np.array([sample["row"] for sample in batch]), dtype=torch.float32)
+    labels = torch.tensor(np.array([sample["tags"] for sample in batch]), dtype=torch.int64)
+    return rows, labels
+""",
+    ),
+    Example(  # rows filled element by element
+        before="""\
+import torch
+
+
+▸def collate(batch):◂
+    longest = max(len(tokens) for tokens, _ in batch)
+    out = torch.zeros(len(batch), longest, dtype=torch.long)
+    for i, (tokens, _) in enumerate(batch):
+        for j, token in enumerate(tokens):
+            out[i, j] = token
+    return out
+""",
+        after="""\
+import torch
+
+
+def collate(batch):
+    longest = max(len(tokens) for tokens, _ in batch)
+    out = torch.zeros(len(batch), longest, dtype=torch.long)
+    for i, (tokens, _) in enumerate(batch):
+        out[i, :len(tokens)] = torch.as_tensor(tokens, dtype=out.dtype)
+    return out
+""",
+    ),
+    # one number for each sample
+    _alone(
+        "import torch\n\n\n▸def collate(batch):◂\n"
+        "    return torch.tensor([len(one) for one in batch], dtype=torch.long)\n"
+    ),
+    # a list of Python's numbers would have another dtype
+    _alone(
+        "import torch\n\n\n▸def collate(batch):◂\n"
+        "    return torch.tensor([row for row, _ in batch])\n"
+    ),
+    # each element is worked on
+    _alone(
+        """\
+import torch
+
+
+▸def collate(batch):◂
+    out = torch.zeros(len(batch), 8)
+    for i, words in enumerate(batch):
+        for j, word in enumerate(words):
+            out[i, j] = weights[word]
+    return out
+"""
+    ),
+]

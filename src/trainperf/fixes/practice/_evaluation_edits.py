@@ -1,0 +1,178 @@
+"""Evaluations that come less often: by Keras's own argument, or where the source asks for them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example
+from trainperf.fixes.common.fit_source import fit_call
+from trainperf.source.arguments import keyword
+from trainperf.source.statements import Function
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+SELDOM = 5
+"""So many times less often an evaluation comes after the edit."""
+
+
+def validate_seldom(script: Script, site: Site, every: int) -> None:
+    """Have the `fit` at `site` validate after every so many epochs.
+
+    Raises `CannotRewrite` where anything in the file goes by the values of each epoch.
+    """
+    call = fit_call(script, site)
+    if keyword(call, "validation_freq") is not None:
+        raise CannotRewrite("`fit` is told how often it validates")
+    for node in ast.walk(script.module(site.file)):
+        named = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if named and "val_" in node.value:  # type: ignore[attr-defined]
+            raise CannotRewrite(
+                f"line {node.lineno} goes by the validation of each epoch"  # type: ignore[attr-defined]
+            )
+    script.set_keyword(site, "validation_freq", str(every))
+
+
+def evaluate_seldom(script: Script, site: Site) -> None:
+    """Have the evaluation that begins at `site` come in every fifth turn of what asks for it.
+
+    That is an `if step % N == 0` around it, or around the call of the function it stands in;
+    else a statement of its own in a loop over a range.
+    """
+    places = [site, *_calls(script, site)]
+    for place in places:
+        number = _interval(script, place)
+        if number is not None:
+            _multiply(script, site, number)
+            return
+    for place in places[1:]:
+        around = script.around(place)
+        if len(around) > 1 and isinstance(around[-1], ast.Expr):
+            _in_turns(script, place, around[-2], around[-1])
+            return
+    raise CannotRewrite("what asks for the evaluation is not to be seen, or its result is used")
+
+
+def _calls(script: Script, site: Site) -> list[Site]:
+    """Where the function that the evaluation stands in is called, if at one place of the file."""
+    within = [each for each in script.around(site) if isinstance(each, Function)]
+    if not within:
+        return []
+    name = within[-1].name
+    found = [
+        node
+        for node in ast.walk(script.module(site.file))
+        if isinstance(node, ast.Call) and _last_name(node.func) == name
+    ]
+    if len(found) != 1:
+        raise CannotRewrite(f"{name}() is called at {len(found)} places of the file")
+    return [script.site_of(site, found[0])]
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _interval(script: Script, place: Site) -> ast.expr | None:
+    """The number N of the innermost `if … % N == 0` around a place, within its function."""
+    for node in reversed(script.around(place)):
+        if isinstance(node, Function | ast.ClassDef):
+            return None
+        if not isinstance(node, ast.If) or _in_else(node, place):
+            continue
+        for each in ast.walk(node.test):
+            if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
+                return each.right
+    return None
+
+
+def _in_else(node: ast.If, place: Site) -> bool:
+    return bool(node.orelse) and place.line >= node.orelse[0].lineno
+
+
+def _multiply(script: Script, near: Site, number: ast.expr) -> None:
+    place = script.site_of(near, number)
+    if isinstance(number, ast.Constant) and isinstance(number.value, int):
+        script.replace_call(place, str(SELDOM * number.value))
+    else:
+        script.replace_call(place, f"({SELDOM} * {script.expression(place)})")
+
+
+def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) -> None:
+    """Put a statement of a loop over a range under a condition: every fifth turn, and the last."""
+    if not isinstance(loop, ast.For) or statement not in loop.body:
+        raise CannotRewrite("the evaluation does not stand in a loop over epochs")
+    count, call = loop.target, loop.iter
+    if not isinstance(call, ast.Call) or _last_name(call.func) not in ("range", "trange"):
+        raise CannotRewrite("the loop around the evaluation does not go over a range")
+    if not isinstance(count, ast.Name) or not 1 <= len(call.args) <= 2:
+        raise CannotRewrite("the loop around the evaluation does not count by one")
+    stop = call.args[-1]
+    one_more = isinstance(stop, ast.BinOp) and isinstance(stop.op, ast.Add)
+    if one_more and ast.unparse(stop.right) == "1":  # type: ignore[attr-defined]
+        last = f"{count.id} == {ast.unparse(stop.left)}"  # type: ignore[attr-defined]
+    else:
+        text = ast.unparse(stop)
+        last = f"{count.id} + 1 == {text}"
+    turn = f"{count.id} % {SELDOM} == 0" if len(call.args) > 1 else _every_fifth(count.id)
+    script.wrap_statements(place, place, f"if {turn} or {last}:")
+
+
+def _every_fifth(name: str) -> str:
+    return f"({name} + 1) % {SELDOM} == 0"
+
+
+def _untouched(source: str, **data: object) -> Example:
+    return Example(source, source.replace("▸", "").replace("◂", ""), dict(data))
+
+
+TESTED = "\n\ndef test(model, loader):\n    ▸model.eval()◂\n    show(model, loader)\n"
+PLAIN = TESTED.replace("▸", "").replace("◂", "")
+
+EXAMPLES = [
+    Example(
+        before="▸model.fit(ds, epochs=20, validation_data=held)◂\n",
+        after="model.fit(ds, epochs=20, validation_data=held, validation_freq=5)\n",
+        data={"validation_freq": 5},
+    ),
+    _untouched("▸model.fit(ds, validation_data=held, validation_freq=2)◂\n", validation_freq=5),
+    _untouched("▸model.fit(ds, **how)◂\n", validation_freq=5),
+    # the best of all epochs is kept, or each is drawn
+    _untouched(
+        'h = ▸model.fit(ds, validation_data=held)◂\nplot(h.history["val_loss"])\n',
+        validation_freq=5,
+    ),
+    Example(
+        before="for epoch in range(1, args.epochs + 1):\n    train(model)\n"
+        "    test(model, loader)\n    scheduler.step()\n" + TESTED,
+        after="for epoch in range(1, args.epochs + 1):\n    train(model)\n"
+        "    if epoch % 5 == 0 or epoch == args.epochs:\n        test(model, loader)\n"
+        "    scheduler.step()\n" + PLAIN,
+    ),
+    Example(
+        before="for t in range(epochs):\n    test(model, loader)\n" + TESTED,
+        after="for t in range(epochs):\n    if (t + 1) % 5 == 0 or t + 1 == epochs:\n"
+        "        test(model, loader)\n" + PLAIN,
+    ),
+    Example(
+        before="while True:\n    if step % 100 == 0 and master:\n        test(model, held)\n"
+        + TESTED,
+        after="while True:\n    if step % 500 == 0 and master:\n        test(model, held)\n"
+        + PLAIN,
+    ),
+    Example(
+        before="for x in data:\n    if step % args.every == 0:\n        ▸model.eval()◂\n",
+        after="for x in data:\n    if step % (5 * args.every) == 0:\n        model.eval()\n",
+    ),
+    # what it returns decides something
+    _untouched("for t in range(epochs):\n    best = min(best, test(model, loader))\n" + TESTED),
+    # nobody counts, or something else asks
+    _untouched("while True:\n    test(model, loader)\n" + TESTED),
+    _untouched("for name in names:\n    test(model, loader)\n" + TESTED),
+    _untouched("for t in range(0, 9, 2):\n    test(model, loader)\n" + TESTED),
+    _untouched("for t in range(9):\n    test(model, a)\n    test(model, b)\n" + TESTED),
+    _untouched("for x in data:\n    ▸model.eval()◂\n"),
+]

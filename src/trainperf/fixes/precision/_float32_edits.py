@@ -1,0 +1,155 @@
+"""Files that speak of float64, made to speak of float32."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes import Example
+from trainperf.fixes.torch_step._loop_source import innermost_loop, site_of
+from trainperf.source.statements import called, dotted
+
+if TYPE_CHECKING:
+    from trainperf.model import Site
+    from trainperf.rewrite import Script
+
+TYPES = {
+    "torch.float64": "torch.float32",
+    "torch.double": "torch.float32",
+    "torch.DoubleTensor": "torch.FloatTensor",
+    "np.float64": "np.float32",
+    "np.double": "np.float32",
+    "numpy.float64": "numpy.float32",
+}
+
+
+def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) -> None:
+    """Edit the files in which the model is built and the loop stands.
+
+    `batch` says what of a batch comes as float64 ("all", "first": what the model is given, or
+    ""): it is converted where nothing in the files makes it so. Raises `CannotRewrite` where
+    nothing there makes the model float64.
+    """
+    count = arrays = 0
+    for near in {site.file: site for site in (built, loop)}.values():
+        for node in ast.walk(script.module(near.file)):
+            name = dotted(node) if isinstance(node, ast.Attribute) else ""
+            if name in TYPES:
+                script.replace_call(site_of(script, node, near), TYPES[name])  # type: ignore[arg-type]
+                arrays += name.startswith("n") or not _sets_default(script, near, node)
+                count += 1
+            elif isinstance(node, ast.Call) and _doubles(node):
+                script.rename_call(site_of(script, node, near), "float")
+                arrays += not _of_model(script, near, node, built)
+                count += 1
+            elif isinstance(node, ast.Call) and _named_so(node):
+                text = site_of(script, node.args[0], near)
+                script.replace_call(text, '"float32"')
+                arrays, count = arrays + 1, count + 1
+    if not count:
+        raise CannotRewrite("nothing in the files of the model and the loop makes it float64")
+    if batch and not arrays:
+        _convert(script, loop, call, batch)
+
+
+def _doubles(node: ast.Call) -> bool:
+    return called(node) == "double" and isinstance(node.func, ast.Attribute) and not node.args
+
+
+def _named_so(node: ast.Call) -> bool:
+    """Whether it is `array.astype("float64")`."""
+    if called(node) != "astype" or len(node.args) != 1:
+        return False
+    given = node.args[0]
+    return isinstance(given, ast.Constant) and given.value in ("float64", "double")
+
+
+def _sets_default(script: Script, near: Site, node: ast.AST) -> bool:
+    """Whether a type stands in `torch.set_default_dtype(…)`."""
+    for each in ast.walk(script.module(near.file)):
+        if isinstance(each, ast.Call) and node in each.args:
+            return called(each) in ("set_default_dtype", "set_default_tensor_type")
+    return False
+
+
+def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
+    """Whether `x.double()` stands in the statement that builds the model, or by itself."""
+    statement = script.around(site_of(script, node, near))[-1]
+    if near.file == built.file and statement in script.around(built):
+        return True
+    return isinstance(statement, ast.Expr) and statement.value is node
+
+
+def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
+    """Make float32 of a batch that the loader gives as float64."""
+    if batch == "first":
+        script.wrap_argument(call, 0, "{}.float()")
+        return
+    node = innermost_loop(script, loop)
+    target = node.target if isinstance(node, ast.For) else None
+    names = list(target.elts) if isinstance(target, ast.Tuple) else [target]
+    if isinstance(node, ast.For) and called_enumerate(node) and len(names) == 2:
+        inner = names[1]
+        names = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+    if not names or not all(isinstance(each, ast.Name) for each in names):
+        raise CannotRewrite("the loop gives its batch no plain names")
+    texts = [each.id for each in names if isinstance(each, ast.Name)]
+    values = ", ".join(f"{each}.float()" for each in texts)
+    first = node.body[0]
+    place = site_of(script, node.iter, loop) if isinstance(node, ast.For) else loop
+    start = script._file(loop.file).source.span(first)[0]
+    col = start - script._file(loop.file).source.line_start(start)
+    at = type(place)(place.file, first.lineno, place.function, col)
+    script.insert_before(at, f"{', '.join(texts)} = {values}")
+
+
+def called_enumerate(node: ast.For) -> bool:
+    """Whether a loop goes over `enumerate(…)`."""
+    return isinstance(node.iter, ast.Call) and called(node.iter) == "enumerate"
+
+
+HEAD = "import numpy as np\nimport torch\n\n"
+LOOP = """\
+for x, y in ▸loader◂:
+    loss = criterion(▸model(x)◂, y)
+    loss.backward()
+"""
+
+
+def _of(before: str, after: str, batch: str = "", loop: tuple[str, str] = (LOOP, "")) -> Example:
+    plain = LOOP.replace("▸", "").replace("◂", "")
+    return Example(
+        HEAD + before + loop[0], HEAD + after + (loop[1] or plain), data={"batch": batch}
+    )
+
+
+CONVERTED = """\
+for x, y in loader:
+    x, y = x.float(), y.float()
+    loss = criterion(model(x), y)
+    loss.backward()
+"""
+
+EXAMPLES = [
+    _of(  # arrays of NumPy's usual type
+        "model = ▸Net()◂.double()\n",
+        "model = Net().float()\n",
+        "all",
+        (LOOP, CONVERTED),
+    ),
+    _of(  # whole numbers are what it is to tell
+        "torch.set_default_dtype(torch.float64)\nmodel = ▸Net()◂\n",
+        "torch.set_default_dtype(torch.float32)\nmodel = Net()\n",
+        "first",
+        (LOOP, LOOP.replace("▸", "").replace("◂", "").replace("model(x)", "model(x.float())")),
+    ),
+    _of(  # the arrays are made so as well
+        "model = ▸Net()◂\nmodel.double()\nx = x.astype(np.float64)\ny = y.astype('float64')\n",
+        'model = Net()\nmodel.float()\nx = x.astype(np.float32)\ny = y.astype("float32")\n',
+        "all",
+    ),
+    _of(  # nothing in this file makes it so
+        "model = ▸Net(settings)◂\n", "model = Net(settings)\n", "all"
+    ),
+]

@@ -1,0 +1,1 @@
+"""The machine that a script runs on: its box, container, instance, storage, clocks."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 
@@ -283,3 +283,32 @@ def test_where_the_run_saw_the_generator_counts() -> None:
         text, "table['samples']", {"generator": ["train.py", 4]}
     )
     assert "not seen" in refused(text, "table['samples']")
+
+
+MAIN = "from lib.data import batches\n\ntrain = batches(paths, 8)\n▸model.fit(train, epochs=3)◂\n"
+DATA = (
+    "from .images import load\n\n\n"
+    "def batches(paths, size):\n"
+    "    while True:\n"
+    "        for start in range(0, len(paths), size):\n"
+    "            yield [load(each) for each in paths[start : start + size]]\n"
+)
+
+
+def test_a_generator_of_another_file_is_taken_apart_there() -> None:
+    files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": "def load(p):\n    return p\n"}
+    script = project_of(files)
+
+    make_items_in_parallel(script, site_in(files), {"calls": 4})
+
+    (changed,) = script.sources().items()
+    assert changed[0] == "/project/lib/data.py"
+    assert "        yield from in_parallel(make, range(0, len(paths), size), calls=4)" in changed[1]
+
+
+def test_a_function_of_another_file_that_keeps_something_is_seen() -> None:
+    keeps = "seen = {}\n\n\ndef load(p):\n    seen[p] = open(p).read()\n    return seen[p]\n"
+    files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": keeps}
+
+    with pytest.raises(CannotRewrite, match="seen"):
+        make_items_in_parallel(project_of(files), site_in(files), {"calls": 4})

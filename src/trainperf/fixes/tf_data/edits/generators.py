@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.collected import first_part
-from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
 from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at
 from trainperf.model import Site
@@ -39,7 +39,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     """
     head = generator_at(script, site, data.get("generator"))
     function = script.definition(head)
-    module = Module(script.module(head.file), "")
+    module = parsed(script, head.file)
     arrays = rows(module, function)
     if arrays is not None and data.get("fits", True):
         call = call_at(script, module, site) if head.file == site.file else None
@@ -51,7 +51,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
 
 def make_apart(script: Script, head: Site, calls: int) -> None:
     """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
-    function, module = script.definition(head), Module(script.module(head.file), "")
+    function, module = script.definition(head), parsed(script, head.file)
     loop = _loop(function)
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")

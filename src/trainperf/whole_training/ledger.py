@@ -116,7 +116,7 @@ def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
 
 
 def _in_turns(turn: Outside, many: int) -> Iterator[Item]:
-    for one in turn.spent:
+    for one in turn.spent if many else ():
         name = SPENT_ON[one.what]
         if one.name and one.name not in name:
             name = f"{name} ({one.name})"

@@ -214,6 +214,7 @@ def test_loops_are_told_from_the_inner_to_the_outer_one_through_calls(module):
         ("if most and step >= most:\n    break", 90, None),
         ("if i >= most:\n    break", None, 100),
         ("if i == 20:\n    break", None, 20),
+        ("if step == 0 and loss:\n    break", None, None),
         ("if loss > most:\n    break", None, None),
         ("if step < most:\n    break", None, None),
         ("if step >= most:\n    print(step)", None, None),

@@ -209,9 +209,9 @@ def _distances(test: ast.expr, names: dict[str, Any], loop: Loop, ends: bool) ->
     for counter, limit in _compared(test, ends):
         grows = _growth(counter, loop)
         try:
-            if grows is not None:
-                far = _value(limit, names) - _value(counter, names)
-                found.append(max(0, math.ceil(far / grows)))
+            far = _value(limit, names) - _value(counter, names)
+            if grows is not None and far >= 0:  # what was passed has not ended it
+                found.append(math.ceil(far / grows))
         except UNKNOWN:
             continue
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from trainperf.model import Site
@@ -45,6 +45,22 @@ class Moving(Reading):
         loop = loops.at(file.source, site)
         edits = loops.part_into_function(file.source, loop, taken, names, results, call)
         self._edit(file, edits)
+
+    def counted_into_functions(
+        self,
+        site: Site,
+        taken: int,
+        names: tuple[str, str, str],
+        counters: Sequence[str],
+        call: str,
+    ) -> None:
+        """Turn the `while` loop at `site` into a generator of places and a function of one.
+
+        The generator `names[0]` yields the `counters` and does all but the first `taken`
+        statements; these go into `names[1]`, which takes `names[2]`. `call` follows.
+        """
+        file = self._file(site.file)
+        self._edit(file, loops.counted(file.source, site, taken, names, counters, call))
 
     def loop_part_into_generator(
         self, site: Site, part: loops.Part, name: str, results: Mapping[str, str], call: str

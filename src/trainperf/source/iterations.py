@@ -278,6 +278,9 @@ def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set
     if name in ("shuffle", "next") and node.args and not _is_made(module, node.args[0], own):
         return ast.unparse(node)
     local = function_of(module, function) if depth else None
+    imported = module.defined(function) if depth and local is None else None
+    if imported is not None:
+        module, local = imported[0], imported[1] if isinstance(imported[1], FUNCTIONS) else None
     if isinstance(local, FUNCTIONS) and id(local) not in seen:
         seen.add(id(local))
         inner = (made_here(local.body) | arguments(local)) - {"self", "cls"}

@@ -49,6 +49,11 @@ class Module:
         self._root = root
 
     @property
+    def path(self) -> Path | None:
+        """Where the file is, if that is known."""
+        return self._path
+
+    @property
     def top(self) -> Scope:
         """The scope of the file itself."""
         return self._tree.scopes[self._root]

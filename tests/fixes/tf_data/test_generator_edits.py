@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 
@@ -162,6 +162,20 @@ SAME = {
         "            yield list(batch)\n"
         "            batch.clear()\n"
     ),
+    "counted in a while loop, for ever": (
+        "def samples(size=6):\n"
+        "    while True:\n"
+        "        start = 0\n"
+        "        end = size\n"
+        "        while start < len(paths):  # all of them\n"
+        "            limit = min(end, len(paths))\n"
+        "            X = [load(each) for each in paths[start:limit]]\n"
+        "\n"
+        "            yield (X, limit)  # a batch\n"
+        "\n"
+        "            start += size\n"
+        "            end += size\n"
+    ),
     "yielded outside as well, and read in the next epoch": (
         "def samples():\n"
         "    image = 'none'\n"
@@ -225,7 +239,11 @@ ALONE = {
     "in a dictionary": "for p in paths:\n        cache[p] = load(p)\n        yield cache[p]\n",
     "two loops": "for p in paths:\n        yield load(p)\n    for p in paths:\n"
     "        yield load(p)\n",
-    "a while loop": "n = 0\n    while n < 5:\n        yield load(paths[n])\n        n += 1\n",
+    "counted by what is made": "n = 0\n    while n < 5:\n        x = load(paths[n])\n"
+    "        yield x\n        n = n + x\n",
+    "counted in between": "n = 0\n    while n < 5:\n        n += 1\n        yield load(paths[n])\n",
+    "counted under a condition": "n = 0\n    while n < 5:\n        if n == 3:\n"
+    "            break\n        yield load(paths[n])\n        n += 1\n",
     "seeded for each": "for p in paths:\n        random.seed(len(p))\n"
     "        yield load(p), random.random()\n",
     "features of a model": "for p in paths:\n        yield model.predict(load(p))\n",
@@ -283,3 +301,32 @@ def test_where_the_run_saw_the_generator_counts() -> None:
         text, "table['samples']", {"generator": ["train.py", 4]}
     )
     assert "not seen" in refused(text, "table['samples']")
+
+
+MAIN = "from lib.data import batches\n\ntrain = batches(paths, 8)\n▸model.fit(train, epochs=3)◂\n"
+DATA = (
+    "from .images import load\n\n\n"
+    "def batches(paths, size):\n"
+    "    while True:\n"
+    "        for start in range(0, len(paths), size):\n"
+    "            yield [load(each) for each in paths[start : start + size]]\n"
+)
+
+
+def test_a_generator_of_another_file_is_taken_apart_there() -> None:
+    files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": "def load(p):\n    return p\n"}
+    script = project_of(files)
+
+    make_items_in_parallel(script, site_in(files), {"calls": 4})
+
+    (changed,) = script.sources().items()
+    assert changed[0] == "/project/lib/data.py"
+    assert "        yield from in_parallel(make, range(0, len(paths), size), calls=4)" in changed[1]
+
+
+def test_a_function_of_another_file_that_keeps_something_is_seen() -> None:
+    keeps = "seen = {}\n\n\ndef load(p):\n    seen[p] = open(p).read()\n    return seen[p]\n"
+    files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": keeps}
+
+    with pytest.raises(CannotRewrite, match="seen"):
+        make_items_in_parallel(project_of(files), site_in(files), {"calls": 4})

@@ -54,9 +54,19 @@ def to_try(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage, .
         if stage.by_user
         and stage.where is not None
         and suits(stage)
-        and (not is_taken(stage.seconds_per_step_) or share(evidence, stage) >= REAL_SHARE)
+        and (not is_taken(stage.seconds_per_step_) or _share_of_work(evidence, stage) >= REAL_SHARE)
     ]
     return tuple(sorted(found, key=_unknown_first))
+
+
+def _share_of_work(evidence: Evidence, stage: Stage) -> float:
+    """The share that `stage` has of what the stages make: a prefetch makes nothing itself.
+
+    Where it comes out dear, a neighbour had the cores while it was timed.
+    """
+    made = [one for one in evidence.stages if one.op != "prefetch"]
+    whole = sum(one.seconds_per_step for one in made if is_taken(one.seconds_per_step_))
+    return stage.seconds_per_step / whole if whole > 0 else 0.0
 
 
 def _unknown_first(stage: Stage) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
-from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of
 from trainperf.source.iterations import (
@@ -75,7 +75,7 @@ def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
     With more `calls`, so many threads make a batch each. Raises `CannotRewrite` where a batch
     may depend on what the step before did, or then on the batch before.
     """
-    module = Module(script.module(site.file), "")
+    module = parsed(script, site.file)
     node, statement = _loop(script, site)
     generator = _generator_call(module, node.iter)
     if generator is not None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.collected import first_part
-from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.counted import make_counted
+from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
 from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at
 from trainperf.model import Site
@@ -39,7 +40,7 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     """
     head = generator_at(script, site, data.get("generator"))
     function = script.definition(head)
-    module = Module(script.module(head.file), "")
+    module = parsed(script, head.file)
     arrays = rows(module, function)
     if arrays is not None and data.get("fits", True):
         call = call_at(script, module, site) if head.file == site.file else None
@@ -51,8 +52,11 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
 
 def make_apart(script: Script, head: Site, calls: int) -> None:
     """Let threads make the items of the generator whose `def` is at `head`, `calls` at once."""
-    function, module = script.definition(head), Module(script.module(head.file), "")
+    function, module = script.definition(head), parsed(script, head.file)
     loop = _loop(function)
+    if isinstance(loop, ast.While):
+        make_counted(script, Site(head.file, loop.lineno), module, function, calls)
+        return
     name = free_name(script, head.file, "make", "make_item")
     item = free_name(script, head.file, "item", "each_item")
     at = Site(head.file, loop.lineno)
@@ -76,7 +80,7 @@ def make_apart(script: Script, head: Site, calls: int) -> None:
 # ------------------------------------------------------------- whether it can be taken apart
 
 
-def _loop(function: Function) -> ast.For:
+def _loop(function: Function) -> ast.For | ast.While:
     """The innermost loop around all that is yielded, which makes what it yields."""
     if isinstance(function, ast.AsyncFunctionDef):
         raise CannotRewrite("the generator is asynchronous")
@@ -88,9 +92,7 @@ def _loop(function: Function) -> ast.For:
     inner = [each for each in loops if not _inside(each, loops)]
     if len(inner) != 1:
         raise CannotRewrite("the generator yields in more than one loop, or in none")
-    loop = inner[0]
-    if isinstance(loop, ast.While):
-        raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
+    loop: ast.For | ast.While = inner[0]
     if not any(isinstance(each, ast.Call) for each in of_this_function(loop.body)):
         raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
     return loop

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.edits.mapped import call_at
+from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.model import Site
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import of_this_function
@@ -25,6 +25,10 @@ DEEP = 4
 """How many names, calls and lambdas lead from the call to the generator."""
 
 
+Found = tuple[Module, Function]
+"""A function with the file that it stands in."""
+
+
 def generator_at(script: Script, site: Site, seen: object) -> Site:
     """Return where the generator's `def` stands: as the run saw it, or as the source says."""
     if isinstance(seen, list | tuple) and len(seen) == 2:
@@ -34,18 +38,18 @@ def generator_at(script: Script, site: Site, seen: object) -> Site:
                 return head
         except CannotRewrite:
             pass  # a lambda around it
-    module = Module(script.module(site.file), "")
+    module = parsed(script, site.file)
     call = call_at(script, module, site)
     called = ast.unparse(call.func).rpartition(".")[2]
     given = argument(call, GIVEN[called], 0) if called in GIVEN else None
     found = None if given is None else _definition(module, given, DEEP)
-    if found is None or not _yields(found):
+    if found is None or not _yields(found[1]):
         raise CannotRewrite("where the generator is defined is not seen")
-    return Site(site.file, found.lineno)
+    return Site(site.file if found[0] is module else str(found[0].path), found[1].lineno)
 
 
-def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:
-    """Follow names, calls, lambdas and `functools.partial` to a function of the file."""
+def _definition(module: Module, node: ast.expr, deep: int) -> Found | None:
+    """Follow names, calls, lambdas and `functools.partial` to a function of the user's files."""
     if not deep:
         return None
     node = module.value(node)
@@ -55,22 +59,24 @@ def _definition(module: Module, node: ast.expr, deep: int) -> Function | None:
         if module.name(node.func) == "functools.partial" and node.args:
             return _definition(module, node.args[0], deep - 1)
         return _definition(module, node.func, deep - 1)
-    if isinstance(node, ast.Attribute):
-        return _method(module, node)
-    found = module.definition(node)
-    if isinstance(found, ast.ClassDef):
-        return next((each for each in _methods(found) if each.name == "__call__"), None)
-    if isinstance(found, FUNCTIONS) and not _yields(found):
-        returned = [each.value for each in ast.walk(found) if isinstance(each, ast.Return)]
-        inner = returned[0] if len(returned) == 1 else None
-        return None if inner is None else _definition(module, inner, deep - 1)
-    return found
+    found = module.defined(node)
+    if found is None:
+        return _method(module, node) if isinstance(node, ast.Attribute) else None
+    owner, target = found
+    if isinstance(target, ast.ClassDef):
+        calls = [each for each in _methods(target) if each.name == "__call__"]
+        return (owner, calls[0]) if calls else None
+    if _yields(target):
+        return owner, target
+    returned = [each.value for each in ast.walk(target) if isinstance(each, ast.Return)]
+    inner = returned[0] if len(returned) == 1 else None
+    return None if inner is None else _definition(owner, inner, deep - 1)
 
 
-def _method(module: Module, node: ast.Attribute) -> Function | None:
+def _method(module: Module, node: ast.Attribute) -> Found | None:
     """The only method of this name in the file, whatever it is called on."""
     found = [one for each in module.classes for one in _methods(each) if one.name == node.attr]
-    return found[0] if len(found) == 1 else None
+    return (module, found[0]) if len(found) == 1 else None
 
 
 def _methods(node: ast.ClassDef) -> Iterator[Function]:

@@ -223,6 +223,17 @@ def waits_at_most(evidence: Evidence) -> float | None:
     return bound
 
 
+def takes_nothing(evidence: Evidence, seconds: float | None) -> bool:
+    """Say whether a stage of so many seconds is surely too little of a step to be worth a word.
+
+    Its workers share it. False where it, or a step, was not timed.
+    """
+    if seconds is None or not is_taken(evidence.times.real_):
+        return False
+    each = seconds / max(1, evidence.torch.loader.workers)
+    return each < SMALLEST_GAIN * evidence.favourable().times.real
+
+
 def making_share(evidence: Evidence) -> float | None:
     """Return the share of time in which the training's own thread was seen to make a batch.
 

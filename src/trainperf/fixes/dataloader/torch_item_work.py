@@ -10,8 +10,15 @@ from trainperf.fixes.common.cases import stage
 from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
-from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
-from trainperf.fixes.dataloader._loader import COLLATE, ITEM, named, stage_seconds
+from trainperf.fixes.dataloader._input_cases import LOOP, WITH_WORKERS, made, starved
+from trainperf.fixes.dataloader._loader import (
+    COLLATE,
+    ITEM,
+    named,
+    stage_seconds,
+    takes_nothing,
+    waits_at_most,
+)
 from trainperf.fixes.dataloader.edits.keeping import (
     edited_place,
     keep_items,
@@ -19,6 +26,7 @@ from trainperf.fixes.dataloader.edits.keeping import (
     kept_said,
 )
 from trainperf.fixes.dataloader.examples.keeping import EXAMPLES
+from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import (
     Equivalence,
     Evidence,
@@ -27,6 +35,7 @@ from trainperf.model import (
     Loader,
     Missing,
     Site,
+    Stage,
     Torch,
 )
 
@@ -61,7 +70,14 @@ FUNCTIONS = (
     FunctionCost("main", "train.py", 21, 0.20, "main", 80),
 )
 
-SIZED = (stage("dataset item", 0.07, element_bytes=150_000, cardinality=10_000),)
+REPEATED = replace(LOADER, repeats=True)
+
+
+def _sized(seconds: float | None) -> tuple[Stage, ...]:
+    return (stage("dataset item", seconds, element_bytes=150_000, cardinality=10_000),)
+
+
+SIZED = _sized(0.07)
 
 
 class ItemWork(Fix):
@@ -124,6 +140,24 @@ class ItemWork(Fix):
         starved(replace(LOADER, repeats=True), stages=SIZED),
     ]
 
+    tries_not = [
+        # the step hides it, whatever the noise
+        starved(REPEATED, stages=SIZED, real=0.100, resident=0.102, input=0.003),
+        # of no known size, or not to be kept
+        starved(replace(LOADER, repeats=True), resident=None),
+        starved(replace(LOADER, item=None), stages=SIZED, resident=None),
+        # one epoch; next to nothing; collating takes longer
+        starved(REPEATED, stages=SIZED, resident=None, loop=replace(LOOP, epochs=1)),
+        starved(REPEATED, stages=_sized(0.0004), resident=None),
+        starved(REPEATED, stages=(*SIZED, stage("collate", 0.08)), resident=None),
+    ]
+    tries = [
+        starved(REPEATED, stages=SIZED, resident=None),
+        starved(stages=SIZED, resident=None),
+        starved(REPEATED, stages=_sized(None), real=None, resident=None, input=None),
+        starved(REPEATED, stages=SIZED, real=0.100, resident=0.097, input=0.020),
+    ]
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find items that the loop waits for, and the functions in them."""
         if not evidence.input_bound:
@@ -154,6 +188,29 @@ class ItemWork(Fix):
             data=kept,
             equivalence=Equivalence.EXACT if kept else None,
             rewritable=bool(kept),
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try to keep what can be kept, unless it surely takes next to nothing."""
+        kept, timed = keepable(evidence), stage_seconds(evidence)
+        items = timed.get(ITEM)
+        if not kept or takes_nothing(evidence, items):
+            return None
+        if items is not None and timed.get(COLLATE, 0.0) > items:
+            return None
+        place, bound = edited_place(evidence.torch.loader), waits_at_most(evidence)
+        return self.finding(
+            title="Each sample is made again in every epoch",
+            text=f"{named(evidence.torch.loader)} makes each of its items again in every epoch."
+            f"{kept_said(evidence, kept)}",
+            bound=bound,
+            bound_basis=UNTRIED if bound is None else "no step waits for its batch",
+            where=() if place is None else (place,),
+            advice=KEEP_ADVICE,
+            snippet=KEPT,
+            data=kept,
+            equivalence=Equivalence.EXACT,
+            rewritable=place is not None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -12,7 +12,7 @@ from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
-from trainperf.fixes.torch_step._step import compute_seconds
+from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, PaddedPlace, Padding
 
 if TYPE_CHECKING:
@@ -79,28 +79,49 @@ class TorchPadding(Fix):
         # its parts were not timed
         torch_evidence(padding=GLOBAL, split=Missing("they do not add up")),
     ]
+    tries_not = [
+        torch_evidence(padding=Padding(80, 100, 85, 640, longest_length=99), resident=None),
+        torch_evidence(padding=replace(GLOBAL, place=TOKENS, sequences=12), resident=None),
+        # where the sequences are is not known
+        torch_evidence(padding=GLOBAL, resident=None, split=Missing("not timed")),
+    ]
+    tries = [
+        torch_evidence(
+            padding=replace(GLOBAL, place=TOKENS), resident=None, split=Missing("not timed")
+        ),
+    ]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, in a step that the model fills."""
         padding = evidence.padding
-        if padding is None or padding.sequences < ENOUGH or padding.padded_length <= 0:
+        if padding is None or not _mostly_padding(padding):
             return None
-        longest = padding.longest_length or padding.bucketed_length
-        if longest >= MOSTLY_DATA * padding.padded_length:
-            return None
-        saved = model_seconds(evidence) * (1 - longest / padding.padded_length)
+        saved = model_seconds(evidence) * (1 - _longest(padding) / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
-        if not worth(evidence, bound):
-            return None
+        return self._finding(evidence, padding, bound) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the step was not timed: the lengths were counted."""
+        try:
+            return self.detect(evidence.favourable())
+        except NotMeasured:
+            padding = evidence.padding
+            if padding is None or not _mostly_padding(padding):
+                return None
+            return self._finding(evidence, padding, None)
+
+    def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
         loader = evidence.torch.loader
         place = loader.where or evidence.loop.where
         known = loader.where is not None and loader.where.exact and padding.place is not None
         return self.finding(
             title="Most of each batch is padding",
-            text=_text(padding, longest, at(loader.where) if loader.where else ""),
+            text=_text(padding, _longest(padding), at(loader.where) if loader.where else ""),
             bound=bound,
-            bound_basis="forward and backward follow the padded length",
+            bound_basis=UNTRIED
+            if bound is None
+            else "forward and backward follow the padded length",
             where=() if place is None else (place,),
             advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
@@ -112,6 +133,17 @@ class TorchPadding(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put a collate function around the loader's own that cuts the padding."""
         cut_to_longest(script, finding.where[0], finding.data["place"])
+
+
+def _longest(padding: Padding) -> float:
+    return padding.longest_length or padding.bucketed_length
+
+
+def _mostly_padding(padding: Padding) -> bool:
+    """Whether enough batches were seen, and padded far beyond their longest."""
+    if padding.sequences < ENOUGH or padding.padded_length <= 0:
+        return False
+    return _longest(padding) < MOSTLY_DATA * padding.padded_length
 
 
 def model_seconds(evidence: Evidence) -> float:

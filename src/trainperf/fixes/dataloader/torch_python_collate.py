@@ -11,9 +11,18 @@ from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.dataloader._input_cases import WITH_WORKERS, made, starved
-from trainperf.fixes.dataloader._loader import COLLATE, ITEM, collate_place, named, stage_seconds
+from trainperf.fixes.dataloader._loader import (
+    COLLATE,
+    ITEM,
+    collate_place,
+    named,
+    stage_seconds,
+    takes_nothing,
+    waits_at_most,
+)
 from trainperf.fixes.dataloader.edits.arrays import to_arrays
 from trainperf.fixes.dataloader.examples.arrays import EXAMPLES
+from trainperf.fixes.torch_step._step import UNTRIED
 from trainperf.model import Equivalence, Evidence, Finding, Function, Missing, Stage
 
 if TYPE_CHECKING:
@@ -78,6 +87,24 @@ class PythonCollate(Fix):
         starved(WITH_WORKERS, stages=_collating(0.300)),
     ]
 
+    tries_not = [
+        # the step hides it, whatever the noise
+        starved(stages=_collating(0.003), real=0.100, resident=0.102, input=0.003),
+        # items take longer; PyTorch collates, or a library
+        starved(stages=made(0.075, 0.005), resident=None),
+        starved(stages=made(0.005, 0.075), resident=None),
+        starved(stages=Missing("not timed"), resident=None),
+        # next to nothing
+        starved(stages=_collating(0.0004), resident=None),
+    ]
+    tries = [
+        starved(stages=_collating(0.079), resident=None),
+        starved(stages=_collating(None), resident=None),
+        starved(stages=_collating(0.020), real=0.100, resident=0.097, input=0.020),
+        starved(WITH_WORKERS, stages=_collating(0.300), input=None),
+        starved(stages=_collating(0.079), real=None, resident=None, input=None),
+    ]
+
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find collating that takes longer than the items, in a loop that waits for it."""
         if not evidence.input_bound:
@@ -108,6 +135,26 @@ class PythonCollate(Fix):
             advice="Collate with one array operation for the whole batch.",
             snippet=SNIPPET,
             rewritable=place is not None,
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the user has a collate function, unless it surely costs nothing."""
+        place, timed = collate_place(evidence), stage_seconds(evidence)
+        collate = timed.get(COLLATE)
+        if place is None or takes_nothing(evidence, collate):
+            return None
+        if collate is not None and collate <= timed.get(ITEM, 0.0):
+            return None
+        bound = waits_at_most(evidence)
+        return self.finding(
+            title="The collate function may work element by element",
+            text=f"{named(evidence.torch.loader)} is collated by `{place.function}` ({at(place)}).",
+            bound=bound,
+            bound_basis=UNTRIED if bound is None else "no step waits for its batch",
+            where=(place,),
+            advice="Collate with one array operation for the whole batch.",
+            snippet=SNIPPET,
+            rewritable=True,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -239,6 +239,27 @@ def epoch(loader):
 """,
         data={"edits": [DETACH], "loop": 0},
     ),
+    Example(  # a list that becomes its mean
+        before="""\
+for epoch in range(3):
+    losses = []
+    for x, y in ▸loader◂:
+        optimizer.step()
+        losses.append(▸loss.item()◂)
+    losses = np.average(losses)
+    print("mean {:.3f}".format(losses))
+""",
+        after="""\
+for epoch in range(3):
+    losses = []
+    for x, y in loader:
+        optimizer.step()
+        losses.append(loss.detach())
+    losses = np.average([float(each) for each in losses])
+    print("mean {:.3f}".format(losses))
+""",
+        data={"edits": [DETACH], "loop": 0},
+    ),
     *(  # lists that stay as they are
         Example(text, text.replace("▸", "").replace("◂", ""), {"edits": [DETACH], "loop": 0})
         for text in (
@@ -248,6 +269,11 @@ def epoch(loader):
             (
                 "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\n"
                 "    bar.set_postfix(loss=losses[-1])\n"
+            ),
+            # who knows which it is
+            (
+                "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\n"
+                "    if x.last:\n        losses = sum(losses)\n"
             ),
             # sorted in place
             "losses = []\nfor x in ▸loader◂:\n    losses.append(▸loss.item()◂)\nlosses.sort()\n",

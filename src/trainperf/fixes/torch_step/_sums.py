@@ -202,21 +202,15 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     assert isinstance(statement, ast.Expr)
     name = ast.unparse(statement.value.func.value)  # type: ignore[attr-defined]
     loop = source.innermost_loop(script, site)
-    scope = source.function_around(script, site) or script.module(site.file)
-    empty = [
-        node
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        and ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]) == name
-    ]
-    if not empty or any(ast.unparse(node.value or node) != "[]" for node in empty):
-        raise CannotRewrite(f"{name} is not an empty list of this function's to begin with")
+    end = _end_of_list(script, site, name)
     read = ast.unparse(_item_of(statement.value.args[0]) or statement)  # type: ignore[attr-defined]
     for node in ast.walk(loop):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == read:
             raise CannotRewrite(f"{read} is changed in line {node.lineno}")
     wrapped = []
     for use in _uses_of(script, site, name, statement):
+        if end is not None and use[0].lineno > end:
+            continue
         found = _as_numbers(use)
         if found is not None and _in_every_step(use, loop):
             raise CannotRewrite(f"{name} is read in every step, in line {use[0].lineno}")
@@ -226,6 +220,35 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     for (template, one), (node, parents) in wrapped:
         inner = parents[-1] if one else node
         script.wrap_call(source.site_of(script, inner, site), template)  # type: ignore[arg-type]
+
+
+def _end_of_list(script: Script, site: Site, name: str) -> int | None:
+    """The last line in which a name is the list, None if it is to the end of its scope.
+
+    Refuses a list that does not begin empty there, and one that becomes something else but
+    by `losses = np.mean(losses)` behind the loop, in the block in which it begins.
+    """
+    scope = source.function_around(script, site) or script.module(site.file)
+    bound = {
+        node: ast.unparse(node.value or node)
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]) == name
+    }
+    empty = [node for node, value in bound.items() if value == "[]"]
+    others = [node for node in bound if node not in empty]
+    if not empty or len(others) > 1 or (others and len(empty) > 1):
+        raise CannotRewrite(f"{name} is not an empty list of this function's to begin with")
+    if not others:
+        return None
+    around = script.around(site)
+    block = next(
+        (body for each in ast.walk(scope) if empty[0] in (body := getattr(each, "body", []))), []
+    )
+    held = [each for each in block if each in around]
+    if others[0] not in block or not held or others[0].lineno < (held[0].end_lineno or 0):
+        raise CannotRewrite(f"{name} becomes something else, in line {others[0].lineno}")
+    return others[0].end_lineno
 
 
 def _as_numbers(use: Use) -> tuple[str, bool] | None:

@@ -226,6 +226,27 @@ CASES = {
         mask="of samples",
         rank=3,
     ),
+    "values that come turned": Case(
+        """
+        k, v = k.transpose(1, 2), v.transpose(1, 2)
+        w_ = torch.bmm(q, k)
+        w_ = w_ * (int(4) ** (-0.5))
+        w_ = torch.nn.functional.softmax(w_, dim=2)
+        v = v.reshape(2, 4, 6)
+        w_ = w_.permute(0, 2, 1)
+        h_ = torch.bmm(v, w_)
+        return h_.reshape(2, 6, 4)""",
+        "v.transpose(-2, -1).unsqueeze(0), scale=int(4) ** (-0.5)",
+        rank=3,
+    ),
+    "values that come turned, in one": Case(
+        """
+        v = v.mT
+        attention = self.softmax(torch.matmul(q, k.mT))
+        return torch.matmul(v, attention.mT).mT""",
+        ".transpose(-2, -1).mT",
+        "self.softmax = nn.Softmax(dim=-1)",
+    ),
     "the keys turned before": Case(
         """
         k_t = k.transpose(2, 3)  # turned
@@ -246,6 +267,15 @@ CASES = {
         scores /= 2.0
         return torch.matmul(nn.Softmax(dim=-1)(scores), v)""",
         "k.transpose(-2, -1)",
+    ),
+    "softmax and dropout in a row": Case(
+        """
+        sim = torch.einsum("b h i d, b h j d -> b h i j", q, k)
+        sim = sim + mask
+        attn = self.attend(sim)
+        return torch.einsum("b h i j, b h j d -> b h i d", attn, v)""",
+        "dropout_p=self.attend[1].p if self.training else 0.0",
+        "self.attend = nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(0.0))",
     ),
     "dropout at times": Case(
         """

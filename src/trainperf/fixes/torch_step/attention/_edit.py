@@ -15,7 +15,7 @@ from trainperf.fixes.torch_step.attention._products import (
     untransposed,
     value_and_result,
 )
-from trainperf.fixes.torch_step.attention._reading import Chain, weights_of
+from trainperf.fixes.torch_step.attention._reading import Chain, turned_weights_of, weights_of
 from trainperf.fixes.torch_step.attention._scales import scale
 from trainperf.fixes.torch_step.attention._scope import Scope, last_name, plain_value
 from trainperf.rewrite.imports import imports, name_of
@@ -24,6 +24,8 @@ from trainperf.source.statements import names
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
+
+TURNED = ".transpose(-2, -1)"
 
 WIDTH = 100
 """Columns from which the call goes over several lines."""
@@ -64,17 +66,20 @@ def attentions(scope: Scope) -> list[Attention]:
             continue
         try:
             chain = weights_of(scope, made.left, at)
+            if chain is not None:
+                value, moved = value_and_result(made)
+            else:
+                chain = turned_weights_of(scope, made, at)
+                value, moved = Operand(made.left, TURNED), TURNED
             if chain is None:
                 continue
-            value, moved = value_and_result(made)
             found.append(Attention(node, at, chain, value, moved))  # type: ignore[arg-type]
         except CannotRewrite as error:
             refused = refused or error
-    if refused is not None:
-        raise refused
-    if not found:
-        raise CannotRewrite("its softmax is not one of scores that a product weights values with")
-    return found
+    if found:
+        return found
+    why = "its softmax is not one of scores that a product weights values with"
+    raise refused or CannotRewrite(why)
 
 
 class _Edit:

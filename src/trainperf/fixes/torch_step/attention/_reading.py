@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import Operation, operation, whole
-from trainperf.fixes.torch_step.attention._products import Product, product
+from trainperf.fixes.torch_step.attention._products import Product, product, untransposed
 from trainperf.fixes.torch_step.attention._ranks import rank_of
 from trainperf.fixes.torch_step.attention._scope import (
     Scope,
@@ -77,6 +77,23 @@ def weights_of(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
     """
     found = _chain(scope, node, at)
     return found if found is not None and found.soft else None
+
+
+def turned_weights_of(scope: Scope, made: Product, at: ast.stmt) -> Chain | None:
+    """The weights `w` of a product of values, (…, size, positions), and `w.transpose(-2, -1)`."""
+    node, since = made.right, at
+    named = node.id if isinstance(node, ast.Name) else ""
+    if named:
+        try:
+            held = scope.held(named, at)
+        except CannotRewrite:
+            return None
+        if held is None:
+            return None
+        node, since = held
+    turned = None if made.equation else untransposed(node)
+    chain = None if turned is None else weights_of(scope, turned[0], since)
+    return chain.by(since, named) if chain is not None and named else chain
 
 
 def _chain(scope: Scope, node: ast.expr, at: ast.stmt) -> Chain | None:
@@ -247,6 +264,8 @@ def _module(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:
         return None
     name = own_attribute(node.func)
     cls = scope.made_by(node.func) if name else last_name(node.func)
+    if cls == "Sequential" and name:
+        return _sequential(scope, node, name, at)
     if cls not in ("Softmax", "Dropout") and not isinstance(node.func, ast.Name):
         chain = _chain(scope, node.args[0], at) if name else None
         if chain is not None and chain.soft:
@@ -255,14 +274,29 @@ def _module(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:
     if cls == "Softmax":
         chain = _chain(scope, node.args[0], at)
         made = scope.attribute(name)[0][0] if name else node.func
-        assert isinstance(made, ast.Call)
-        dim = next((each.value for each in made.keywords if each.arg == "dim"), None)
-        dim = made.args[0] if made.args else dim
-        return None if chain is None else _softened(chain, dim, at)
+        return None if chain is None else _softened(chain, _dim(made), at)
     if cls == "Dropout" and name:
         chain = _chain(scope, node.args[0], at)
         return _with_dropout(chain, f"self.{name}.p", "self.training", (), at)
     return _parameter_dropout(scope, node, at)
+
+
+def _sequential(scope: Scope, node: ast.Call, name: str, at: ast.stmt) -> Chain | None:
+    """`self.attend(x)` of `nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(rate))`."""
+    made = [value for value, _ in scope.attribute(name)]
+    parts = made[0].args if len(made) == 1 and isinstance(made[0], ast.Call) else []
+    if [last_name(each) for each in parts] != ["Softmax", "Dropout"]:
+        return None
+    chain = _chain(scope, node.args[0], at)
+    soft = None if chain is None else _softened(chain, _dim(parts[0]), at)
+    return _with_dropout(soft, f"self.{name}[1].p", "self.training", (), at)
+
+
+def _dim(made: ast.expr) -> ast.expr | None:
+    """The dimension that `nn.Softmax(…)` is given."""
+    assert isinstance(made, ast.Call)
+    named = next((each.value for each in made.keywords if each.arg == "dim"), None)
+    return made.args[0] if made.args else named
 
 
 def _parameter_dropout(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:

@@ -56,6 +56,7 @@ class ScaledDotProductAttention(Fix):
     """
 
     category = "model"
+    usual = 1.25
     equivalence = Equivalence.NUMERICS
     framework = "torch"
 

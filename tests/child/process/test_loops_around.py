@@ -178,6 +178,8 @@ def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it
         trange, generator, data = range, Data, Data()
         class Table:
             shape = (100, 20)
+            def size(self, dimension):
+                return self.shape[dimension]
         table = Table()
         def train(epochs, rates=(1, 2, 3), config={{"epochs": 5}}):
             {header}

@@ -201,6 +201,16 @@ def test_where_steps_promise_more_nothing_waits_for_whole_turns():
     assert [(one.fix, one.reason) for one in found.skipped] == [("predict", MORE_IN_STEPS)]
 
 
+def test_slices_of_tensorflow_hold_whole_epochs_only_for_what_promises_most():
+    more = replace(STEPS, bound=3.0)
+    found = choose_slices([more, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
+    assert (found.chosen, found.costs.epoch) == ((more,), None)
+    assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_IN_STEPS)]
+    apart = replace(more, apart=True)
+    found = choose_slices([apart, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
+    assert (len(found.chosen), found.costs.epoch) == (2, EPOCH)
+
+
 def test_a_turn_that_is_too_long_is_named_with_the_budget_that_would_do():
     long = candidate("predict", replace(TURN, seconds=20.0))
     found = choose_slices([STEPS, long], LONG, COSTS, 60.0, 20.0, 1)

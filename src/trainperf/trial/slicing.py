@@ -70,6 +70,9 @@ def choose_slices(
     lost = [one for one in wanting if not one.in_steps]
     if ranks > 1:
         return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
+    if lost and evidence.torch_ is None and _promises_more(others, lost):
+        # Slices of whole epochs of tf.data vary several times as much: these would hide the others.
+        return Slicing(others, tuple(one.skipped(MORE_IN_STEPS) for one in lost), costs)
     step_s = epoch.seconds / epoch.steps
     whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
     few = min(FEW, len(chosen))
@@ -87,6 +90,12 @@ def choose_slices(
         reason += f"to compare whole ones would need --budget {needed:.0f}s"
     skipped = tuple(one.skipped(reason) for one in lost)
     return Slicing(others, skipped, costs, budget_needed_s=offered)
+
+
+def _promises_more(others: Sequence[Candidate], than: Sequence[Candidate]) -> bool:
+    """Whether one that leaves the experiment as it is may give more than any of some others."""
+    most = max(one.bound or math.inf for one in than)
+    return any((one.bound or 0.0) > most for one in others if not one.apart)
 
 
 def _in_turns(
@@ -107,11 +116,10 @@ def _in_turns(
     assert epoch is not None
     step_s = epoch.seconds / epoch.steps
     whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
-    promised = max(one.bound or math.inf for one in written)
     reason, needed = "", None
     if ranks > 1:
         reason = RANKS
-    elif any((one.bound or 0.0) > promised for one in rest):
+    elif _promises_more(rest, written):
         reason = MORE_IN_STEPS
     elif not affordable(whole, left, 1):
         needed = budget_needed(spent, whole, 1)

@@ -52,7 +52,7 @@ def _fits(loop: Loop, around: Sequence[Event]) -> Length | Missing:
 
 
 def _trained(loop: Loop, trainer: dict[str, Any]) -> Length | Missing:
-    """What a trainer of a library says: the earlier of its steps and its epochs."""
+    """The length that a library's trainer is given: the earlier of its steps and its epochs."""
     name, steps, epochs = str(trainer["name"]), trainer["steps"], trainer["epochs"]
     by_epochs = epochs * loop.epoch_steps if epochs and loop.epoch_steps else None
     known = [one for one in (steps, by_epochs) if one]

@@ -112,7 +112,7 @@ class ReportedOperator:
 
 @dataclass(frozen=True)
 class ReportedKernels:
-    """What the GPU did in the passes that were traced; all but the launches None if not known.
+    """The GPU in the passes that were traced; all but the launches None if not known.
 
     `busy_s` is the time of all kernels and copies, `gap_s` that in which none ran
     between the first of a pass and the last, `tensor_core_s` that of kernels whose names
@@ -129,7 +129,7 @@ class ReportedKernels:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """What the allocator of the framework counted on the GPU, in bytes; None: not known.
+    """Counts of the framework's allocator on the GPU, in bytes; None: not known.
 
     `allocated_peak` is what tensors held at most, `reserved_peak` what the allocator
     had taken for them, of `total`. `retries` is how often it had to free its cache and
@@ -145,7 +145,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What trainperf itself costs.
+    """The cost of trainperf itself.
 
     `per_step_s` is the time inside its own hooks for each step of the trials' unchanged
     script, `share` its part of the step; `observing_s` and `trying_s` are what the

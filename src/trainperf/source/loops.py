@@ -126,6 +126,9 @@ def starts_over(module: Module, loop: ast.AST) -> bool:
             if name.startswith(("torch.optim.", "torch.nn.")) and name[-1] != ".":
                 return not name.startswith(("torch.nn.utils", "torch.nn.functional"))
             own = node.func.id if isinstance(node.func, ast.Name) else ""
+            bound = (module.bindings(node.func) or []) if own else []
+            if any(each.kind in ("value", "parameter", "with", "loop") for each in bound):
+                continue  # a model that is called, not what makes one
             if any(word in own.lower() for word in ("optim", "model", "adam", "sgd")):
                 return True
     return False

@@ -58,7 +58,7 @@ SPINS = 1.5
 
 
 def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
-    """What the way in which all legs ran made of the unchanged script, where that is much."""
+    """A note where the way in which all legs ran made much of the unchanged script."""
     real = evidence.times.real_
     if step_s is None or not isinstance(real, Measure) or real.seconds < SPINS * step_s:
         return

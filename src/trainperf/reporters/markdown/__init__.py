@@ -166,7 +166,7 @@ def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
 
 
 def _experiments(diagnosis: Diagnosis, root: str) -> Iterator[str]:
-    """What would make another experiment of the script, with its work per second."""
+    """Changes that make another experiment of the script, with their work per second."""
     changes = diagnosis.experiment_changes
     if not changes:
         return

@@ -74,6 +74,18 @@ def test_every_epoch_reads_the_same_from_one_loader(before: str, inside: str) ->
     assert len(new[1]) == 1
 
 
+def test_a_model_that_is_called_in_the_loop_is_not_a_new_one() -> None:
+    inside = "    loader = ▸DataLoader(data, 2)◂\n    for batch in loader:\n        model(batch)\n"
+    _, new = edited("data = Rows(5)\nmodel = torch.numel\n", inside)
+    assert len(run(new)[0]) == 9
+
+
+def test_a_model_for_each_turn_has_a_loader_of_its_own() -> None:
+    inside = "    model = make_model()\n    loader = ▸DataLoader(data, 2)◂\n"
+    with pytest.raises(CannotRewrite, match="model of its own"):
+        edited("data = Rows(5)\n\n\ndef make_model():\n    return 1\n", inside)
+
+
 def test_a_sampler_that_draws_later_may_move_along() -> None:
     _, new = edited(
         "data = Rows(5)\n", "    loader = ▸DataLoader(data, 2, sampler=RandomSampler(data))◂\n"

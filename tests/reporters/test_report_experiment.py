@@ -91,8 +91,8 @@ def test_without_such_a_change_there_is_no_section() -> None:
 
 def test_the_last_line_has_no_figure_of_it() -> None:
     assert answer(only()) == (
-        "No edit that leaves the experiment as it is made it faster; one change that alters it "
-        "did, see above."
+        "No edit tried that leaves the experiment as it is made it faster; one change that alters "
+        "it did, see above."
     )
     assert answer(FOUND) == answer(replace(ALL_OUTCOMES, experiment_changes=()))
 

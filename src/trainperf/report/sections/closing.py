@@ -280,7 +280,7 @@ def _apart(diagnosis: Diagnosis) -> str:
     """Say that no other change was kept than those that are another experiment; no figure."""
     many = len({one.fix for one in diagnosis.trials if one.outcome is Outcome.CHANGES})
     others = "one change that alters it did" if many == 1 else f"{many} changes that alter it did"
-    return f"No edit that leaves the experiment as it is made it faster; {others}, see above."
+    return f"No edit tried that leaves the experiment as it is made it faster; {others}, see above."
 
 
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:

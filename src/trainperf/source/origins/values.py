@@ -35,7 +35,7 @@ class Origin:
     `options` are the names by which the command line may choose another (`--workers`, `-j`);
     `choices` are all values the option takes, None for any; `flag` is the call that adds an
     option which is only ever turned on. `caller` says that the literal is what a caller of a
-    function passes: every caller has its own. `name` is the variable it was read by, if any.
+    function passes: every caller has its own.
     """
 
     file: File

@@ -321,6 +321,18 @@ main(CFG)
 """,
         "{'workers': 2}",
     ),
+    "an option whose default the machine says": (
+        """\
+import argparse
+import os
+p = argparse.ArgumentParser()
+p.add_argument("--workers", type=int, default=os.cpu_count())
+p.set_defaults()
+args = p.parse_args()
+▸DataLoader('train', num_workers=args.workers)◂
+""",
+        "type=int, default=2)",
+    ),
     "a choice for another system": (
         """\
 import os

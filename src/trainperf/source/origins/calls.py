@@ -98,7 +98,7 @@ def _told(values: Sequence[Value], name: str, ran: Ran) -> list[Origin | Left]:
     if not found and len(values) == 1 and name in ran.arguments:
         (only,) = values
         if isinstance(only, Unknown) and only.node is not None:
-            return [Origin(*only.node, now)]
+            return [Origin(*only.node, now, only.options)]
     if not found and option and type(now) is not bool:
         raise Elsewhere(f"{option} sets {name}: change it in the command")
     if not found and known(values) == list(values):

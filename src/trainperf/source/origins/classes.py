@@ -25,7 +25,7 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     entries: Entries = {}
-    opened = _of_bases(project, wanted, entries)
+    _of_bases(project, wanted, entries)
     scope = file.module.opened(node)
     fields = []
     for each in node.body:
@@ -43,17 +43,17 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
             _set_on_self(file, name.removeprefix("self."), bindings, first, entries)
     if first is None:
         _given(calls, fields, entries)
-    return Held(entries, opened)
+    return Held(entries)
 
 
-def _of_bases(project: Project, wanted: Definition, entries: Entries) -> Unknown | None:
+def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:
+    """Put in what the classes hold that a class extends."""
     file, node = wanted
     assert isinstance(node, ast.ClassDef)
     for base in reversed(node.bases):
         found = project.defined(file, base)
         if found is not None and isinstance(found[1], ast.ClassDef) and found[1] is not node:
             entries.update(held(project, found, []).entries)
-    return None
 
 
 def _default(node: ast.expr) -> ast.expr | None:

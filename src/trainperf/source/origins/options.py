@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from trainperf.source.arguments import keyword
-from trainperf.source.origins.values import File, Held, Origin, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import (
+    File,
+    Held,
+    Origin,
+    Unknown,
+    Value,
+    asks_the_machine,
+    last_name,
+    literal,
+)
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool", "float", "str")
@@ -83,9 +93,12 @@ def _option(file: File, call: ast.Call, name: str) -> Value:
             return no
     elif action is not None and last_name(action) != "BooleanOptionalAction":
         return no
-    found = literal(default) if default is not None else None
-    if found is None or default is None:
+    if default is None:
         return no
+    found = literal(default)
+    if found is None:
+        own = asks_the_machine(file, default) and choices is None
+        return replace(no, node=(file, default)) if own else no
     if converts is not None and last_name(converts) not in CONVERTS and type(found[0]) is not bool:
         return no
     if isinstance(found[0], str) and converts is not None and last_name(converts) != "str":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from trainperf.source.origins.values import (
     Origin,
     Unknown,
     Value,
+    asks_the_machine,
     last_name,
     literal,
     unknown,
@@ -35,8 +35,6 @@ CONVERTS = ("int", "bool")
 ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 OF_FILES = ("safe_load", "load", "full_load", "loads", "from_file", "from_yaml", "load_config")
 """Functions that read a configuration from a file that is no source, by their last names."""
-
-OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
 
 BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "Munch", "Box",
         "edict", "dotdict", "OmegaConf.create", "create", "dict")  # fmt: skip
@@ -94,7 +92,7 @@ class Tracer(Names):
                 return self._entry(file, node.func.value, node.args[0], default)
             if called == "getattr" and len(node.args) in (2, 3):
                 return self._entry(file, node.args[0], node.args[1], (*node.args, None)[2])
-        own = (file, node) if _asks_the_machine(file, node) else None
+        own = (file, node) if asks_the_machine(file, node) else None
         return (Unknown(f"it is worked out: {ast.unparse(node)}", node=own),)
 
     def _name(self, file: File, node: ast.Name) -> Sequence[Value]:
@@ -313,13 +311,3 @@ def _lacks(name: str) -> Unknown:
 
 def _reads(node: ast.expr, name: str) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
-
-
-def _asks_the_machine(file: File, node: ast.expr) -> bool:
-    """Whether an expression hangs on nothing but the machine: `max(1, os.cpu_count() // 2)`."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            name = file.module.name(each) or ""
-            if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
-                return False
-    return True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainperf.source.module import Module
+
+OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
+"""Modules that tell of the machine: `os.cpu_count()`."""
 
 TYPES = (int, bool, float, str, type(None))
 """Of what literals are followed: those that can be compared with what the run had."""
@@ -35,7 +39,7 @@ class Origin:
     `options` are the names by which the command line may choose another (`--workers`, `-j`);
     `choices` are all values the option takes, None for any; `flag` is the call that adds an
     option which is only ever turned on. `caller` says that the literal is what a caller of a
-    function passes: every caller has its own. `name` is the variable it was read by, if any.
+    function passes: every caller has its own.
     """
 
     file: File
@@ -108,3 +112,13 @@ def unknown(reason: str) -> tuple[Unknown, ...]:
 def known(values: Sequence[Value]) -> list[Origin]:
     """Those of the values that are literals."""
     return [each for each in values if isinstance(each, Origin)]
+
+
+def asks_the_machine(file: File, node: ast.expr) -> bool:
+    """Whether an expression hangs on nothing but the machine: `max(1, os.cpu_count() // 2)`."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            name = file.module.name(each) or ""
+            if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
+                return False
+    return True

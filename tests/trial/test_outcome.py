@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,15 @@ def test_what_a_fix_costs_once_is_earned_back_by_what_it_saves_in_each_step():
 def test_a_start_like_the_unchanged_scripts_costs_nothing_once(own, first, spread):
     one = measured(ratio(1.9, 2.0, 2.1), first_step_s=own)
     assert break_even(one, baseline(first_step_s=first, spread=spread)) == (None, None)
+
+
+def test_a_cache_that_the_first_epoch_fills_costs_that_epoch_once():
+    unchanged = Start(10.0, None, ready_s=10.6, steps=6)  # steps of 0.1 s
+    filling = Start(10.0, None, ready_s=20.2, steps=102)  # an epoch of them, then 0.05 s each
+    one = replace(measured(ratio(1.9, 2.0, 2.1)), start=filling)
+    extra, steps = break_even(one, replace(baseline(), start=unchanged))
+    assert extra == pytest.approx(102 * 0.05)
+    assert steps == 102
 
 
 def test_what_saves_nothing_never_earns_its_cost_back():

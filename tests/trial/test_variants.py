@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.outcome import Baseline, Measured
+from trainperf.trial.outcome import Baseline, Measured, Start
 from trainperf.trial.parity import Band
 from trainperf.trial.variants import sort_out
 
@@ -31,6 +31,22 @@ def test_a_fix_with_one_way_is_judged_by_itself():
     assert found.best["b"].outcome is Outcome.NO_EFFECT
     assert [one.name for one in found.winners] == ["a"]
     assert (found.others, found.choices) == ((), {})
+
+
+def test_what_costs_more_once_than_the_training_saves_is_not_kept():
+    one, candidate = tried("a", 2.0)
+    slow = replace(one, start=Start(40.0))
+    beside = replace(BASELINE, start=Start(10.0))
+    for steps, outcome in [(100, Outcome.LOSES), (10_000, Outcome.KEPT), (None, Outcome.KEPT)]:
+        found = sort_out([slow], [candidate], beside, "late", steps)
+        assert found.best["a"].outcome is outcome
+        assert len(found.winners) == (outcome is Outcome.KEPT)
+    found = sort_out([slow], [candidate], beside, "late", 100)
+    even = found.best["a"].break_even_steps
+    assert found.best["a"].reason == (
+        f"the 30.0 s that it costs once are earned back after {even:,} steps, "
+        "and this training has 100"
+    )
 
 
 def test_the_fastest_way_wins_and_the_others_say_so():

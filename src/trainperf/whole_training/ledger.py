@@ -25,6 +25,8 @@ ONCE = "one-off cost"
 FIRST = "first step, with tracing"
 START = "start, to the first step"
 REST = "else between epochs"
+LEAST_S = 0.005
+"""What takes less in all has no line."""
 
 
 def ledger(evidence: Evidence) -> Training:
@@ -42,6 +44,7 @@ def ledger(evidence: Evidence) -> Training:
         Item("steps", STEPS, steps, steps * _step_s(evidence, real), where=evidence.loop.where),
         *_beside(evidence, length),
     )
+    items = tuple(one for one in items if one.part == "steps" or one.now_s >= LEAST_S)
     return Training(length, seconds_now=sum(one.now_s for one in items), items=items)
 
 
@@ -90,10 +93,11 @@ def _step_s(evidence: Evidence, real: Measure) -> float:
 def _start(startup: StartUp) -> Iterator[Item]:
     """What passes up to the first step, taken apart as far as it was seen."""
     setup, evaluated = startup.setup_s, startup.evaluation_s or 0.0
+    own = "set-up" if startup.first_step_s is not None else "set-up and first step"
     parts = {
         "imports": startup.imports_s,
         "evaluation before the training": evaluated or None,
-        "set-up": None if setup is None else max(0.0, setup - evaluated),
+        own: None if setup is None else max(0.0, setup - evaluated),
     }
     rest = startup.to_first_step_s
     for name, seconds in parts.items():

@@ -191,6 +191,14 @@ def reread(data: dict[str, object]) -> dict[str, object]:
 
 
 @every_fix
+def test_a_fix_without_an_edit_says_why(fix: Fix) -> None:
+    edits = fix.rewrites or fix.sets_environment
+    own = "without_edit" in vars(type(fix))
+    assert not (edits and own)
+    assert edits or own or fix.equivalence is Equivalence.ENVIRONMENT
+
+
+@every_fix
 def test_examples_come_with_a_rewrite_and_a_rewrite_with_examples(fix: Fix) -> None:
     assert fix.rewrites == bool(fix.examples)
     if fix.rewrites:

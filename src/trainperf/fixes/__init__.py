@@ -83,6 +83,8 @@ class Fix:
     """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     compiles: ClassVar[bool] = False
     """Whether a trial of it compiles, which may take minutes: no limit but the budget holds."""
+    without_edit: ClassVar[str] = "what is to be changed is not in the source"
+    """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
     try_before: ClassVar[tuple[str, ...]] = ()
     """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
 

@@ -19,14 +19,15 @@ same text.
 **Changes** says what a fix may do to training: *exact* keeps the numbers and the order
 of samples, *numerics* keeps the mathematics but not rounding, order or random stream,
 *semantics* changes the experiment, *environment* is outside the source. **Patch** says
-whether trainperf can write the edit itself, or only names variables to set.
+whether trainperf can write the edit itself, or only names variables to set; below the table
+stands why the others have none.
 """
 
 
 def catalogue_markdown() -> str:
     """Return the whole page: an index by category, then the text of every fix."""
     ordered = sorted(all_fixes(), key=lambda fix: (fix.category, fix.id))
-    parts = [INTRODUCTION, "\n".join(_index(ordered))]
+    parts = [INTRODUCTION, "\n".join(_index(ordered)), "\n".join(_without_edit(ordered))]
     parts += ["\n".join(_entry(fix)) for fix in ordered]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -38,6 +39,18 @@ def _index(fixes: list[Fix]) -> Iterator[str]:
         patch = "yes" if fix.rewrites else "variables" if fix.sets_environment else "–"
         name = f"[`{fix.id}`](#{fix.id})"
         yield f"| {name} | {fix.summary} | {fix.category} | {fix.equivalence.value} | {patch} |"
+
+
+def _without_edit(fixes: list[Fix]) -> Iterator[str]:
+    """Say why fixes have no edit, those with the same reason together."""
+    yield "## Without an edit, and why"
+    yield ""
+    reasons: dict[str, list[str]] = {}
+    for fix in fixes:
+        if not fix.rewrites and not fix.sets_environment:
+            reasons.setdefault(fix.without_edit, []).append(f"`{fix.id}`")
+    for reason, names in reasons.items():
+        yield f"- {', '.join(names)}: {reason}."
 
 
 def _entry(fix: Fix) -> Iterator[str]:

@@ -73,6 +73,9 @@ class OneGpuOfMany(Fix):
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
+    without_edit = (
+        "a strategy, or a launcher, changes how the script is started and its global batch"
+    )
     framework = "any"
 
     silent = [

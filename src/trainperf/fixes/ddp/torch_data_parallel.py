@@ -48,6 +48,9 @@ class DataParallel(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
+    without_edit = (
+        "one process for each GPU wants a launcher, a sampler and a rank in what is saved"
+    )
     framework = "torch"
 
     silent = [

@@ -44,6 +44,7 @@ class UnevenShards(Fix):
 
     category = "sync"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "which samples are left out or read twice is a choice"
     framework = "torch"
 
     silent = [

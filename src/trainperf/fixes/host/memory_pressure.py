@@ -31,6 +31,7 @@ class MemoryPressure(Fix):
     framework = "any"
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
+    without_edit = "what may be given up (workers, a buffer, a cache) is a choice"
 
     silent = [
         evidence(),

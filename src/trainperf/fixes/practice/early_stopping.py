@@ -33,6 +33,7 @@ class StopEarly(Fix):
 
     category = "practice"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "what is watched, and how long, is the experimenter's to say"
 
     silent = [
         evidence(),

@@ -46,6 +46,7 @@ class RaiseLearningRate(Fix):
 
     category = "practice"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "a learning rate is found by training, not by timing"
 
     silent = [
         evidence(),

@@ -67,6 +67,7 @@ class OwnFunction(Fix):
     category = "host"
     concerns = "own work"
     equivalence = Equivalence.NUMERICS
+    without_edit = "another algorithm, or a library's own function, has to be chosen"
     counted = True
     try_before = ("keras_callback_per_batch", "torch_step_logging", "torch_workers")
 

@@ -73,6 +73,7 @@ class NotWorthIt(Fix):
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "the script is started on fewer devices, which changes the global batch"
     framework = "any"
 
     silent = [

@@ -68,6 +68,7 @@ class FixTheStraggler(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
+    without_edit = "what the slowest rank lacks is in its host, its share of the data or its device"
     framework = "any"
 
     silent = [

@@ -34,6 +34,7 @@ class ReadInTheRegion(Fix):
 
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
+    without_edit = "the data, or the job, have to move"
     framework = "any"
 
     silent = [

@@ -50,6 +50,7 @@ class PackTheObjects(Fix):
 
     category = "storage"
     equivalence = Equivalence.NUMERICS
+    without_edit = "the objects have to be packed anew, and their reader with them"
     framework = "any"
 
     silent = [

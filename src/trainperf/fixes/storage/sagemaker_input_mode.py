@@ -59,6 +59,7 @@ class FitInputMode(Fix):
 
     category = "storage"
     equivalence = Equivalence.ENVIRONMENT
+    without_edit = "it is set where the job is started"
     framework = "any"
 
     silent = [

@@ -75,6 +75,7 @@ class PackSmallFiles(Fix):
 
     category = "storage"
     equivalence = Equivalence.NUMERICS
+    without_edit = "the data have to be packed anew, and their reader with them"
     framework = "any"
 
     silent = [

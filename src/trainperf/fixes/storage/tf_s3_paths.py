@@ -47,6 +47,7 @@ class StageFromS3(Fix):
     category = "storage"
     concerns = "access"
     equivalence = Equivalence.ENVIRONMENT
+    without_edit = "where the data would lie locally, and who copies them, is not known"
 
     silent = [
         evidence(),

@@ -43,6 +43,7 @@ class ScaledBatch(Fix):
 
     category = "sync"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "a global batch that grows with the replicas wants another learning rate"
 
     silent = [
         # the exchange is a small part of the step

@@ -40,6 +40,7 @@ class UseCudnn(Fix):
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
+    without_edit = "the arguments that keep cuDNN away are another model: its weights would not fit"
 
     silent = [
         evidence(),

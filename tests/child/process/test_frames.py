@@ -1,26 +1,10 @@
 """Where a call stands: these tests make files of the user's and run them."""
 
-import importlib.util
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from trainperf.child.process import frames
-
-
-@pytest.fixture
-def module(tmp_path):
-    def load(source, name="users_own"):
-        path = tmp_path / f"{name}.py"
-        path.write_text(textwrap.dedent(source), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(name, path)
-        made = importlib.util.module_from_spec(spec)
-        made.frames = frames
-        spec.loader.exec_module(made)
-        return made
-
-    return load
 
 
 def cut(module, site):

@@ -54,7 +54,8 @@ TORCH_PRECISION = (
 """The best fix of a language model in float32: bfloat16, where the CPU multiplies it."""
 
 CASES = [
-    Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 1, True),
+    # a cache of what it decodes, ahead of what it draws, is worth more, and takes a size
+    Said(EXAMPLES / "slow_images.py", "input", "tf_map_parallel", "files.map(load_image)", 2, True),
     Said(EXAMPLES / "generator.py", "input", "tf_generator", "from_generator("),
     # XLA, measured by a probe, is worth about as much and costs one keyword
     Said(EXAMPLES / "rnn_padded_text.py", "model", "tf_padding_buckets", "model.fit(", 3),

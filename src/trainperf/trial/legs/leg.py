@@ -222,8 +222,8 @@ class Leg:
         raise LegFailed("the slice left no measurement")
 
     def _run_turn(self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool]) -> bool:
-        assert self._words is not None
-        assert self._processes is not None
+        if self._words is None or self._processes is None:  # it was ended meanwhile
+            raise LegFailed(self.failure or ENDED)
         self.turn += 1
         self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
         self._words[words.TURN] = self.turn

@@ -25,9 +25,7 @@ class Calls:
         self._inside = False
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
 
-    def counting(
-        self, what: str, rows: Rows = lambda args, kwargs: None
-    ) -> Callable[[Any], Any]:
+    def counting(self, what: str, rows: Rows = lambda args, kwargs: None) -> Callable[[Any], Any]:
         """The maker of the wrapper of a method named `what` in the report."""
 
         def make(original: Any) -> Any:

@@ -303,7 +303,8 @@ class SideBySide:
             raise
         finally:
             self._slices += turns.base_slices
-        return [one for one in open_ if not one.failure and not over(one)]
+        # Who was over was ended, though the floor may rise above its gain since.
+        return [one for one in open_ if one.leg.alive and not over(one)]
 
     def baseline(self) -> Baseline:
         """What the unchanged script was measured to be.

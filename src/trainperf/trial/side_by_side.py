@@ -307,7 +307,7 @@ class SideBySide:
         return [one for one in open_ if one.leg.alive and not over(one)]
 
     def baseline(self) -> Baseline:
-        """What the unchanged script was measured to be.
+        """The unchanged script as it was measured.
 
         Raises `LegFailed` if it made no slice.
         """

@@ -120,7 +120,7 @@ def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
 
 
 def _own(one: ReportedRank) -> float:
-    """What a rank takes by itself, as far as it is known."""
+    """Seconds of a rank's own step, as far as they are known: ranks are sorted by it."""
     for value in (one.local_s, one.input_s, one.real_s):
         if value is not None:
             return value

@@ -84,4 +84,12 @@ def test_how_many_cores_are_busy_now() -> None:
         os._exit(0)
     found = contention.busy_cores(0.3)
     os.waitpid(child, 0)
+    assert found is not None
     assert found > 0.3
+
+
+def test_where_the_kernel_does_not_tell_that_is_no_idle_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contention, "core_times", lambda: None)
+    assert contention.busy_cores(0.0) is None

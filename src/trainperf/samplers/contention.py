@@ -93,14 +93,14 @@ def core_times() -> CoreTimes | None:
     return CoreTimes(float(busy), float(sum(getattr(one, "steal", 0.0) for one in mine)))
 
 
-def busy_cores(seconds: float) -> float:
+def busy_cores(seconds: float) -> float | None:
     """How many of the allowed cores are busy, or stolen, over the next so many seconds.
 
-    To be asked while nothing of ours runs. 0 where it is not told.
+    To be asked while nothing of ours runs. None where it is not told.
     """
     before, began = core_times(), time.monotonic()
     time.sleep(seconds)
     now, elapsed = core_times(), time.monotonic() - began
     if before is None or now is None:
-        return 0.0
+        return None
     return (now.busy_s - before.busy_s + now.stolen_s - before.stolen_s) / elapsed

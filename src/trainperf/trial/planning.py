@@ -65,7 +65,7 @@ class Subject:
     deadline: float
     sequential: bool = False
     allow_semantic: bool = False
-    neighbours_cores: float = 0.0
+    neighbours_cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -209,17 +209,17 @@ def may_spin(evidence: Evidence, environment: Mapping[str, str]) -> bool:
     return not given and environment.get("OMP_NUM_THREADS") != "1"
 
 
-def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bool:
+def spins(evidence: Evidence, environment: Mapping[str, str], busy: float | None) -> bool:
     """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
 
     They spin by default, for a step of the loop is short; beside busy neighbours the one they
     wait for does not run meanwhile. nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms
     where they slept, and no two steps alike. Nothing can be compared so. `busy` are the cores
-    that neighbours take now.
+    that neighbours take now, None if not known.
     """
     if not may_spin(evidence, environment):
         return False
-    if busy > NEIGHBOURS:
+    if busy is not None and busy > NEIGHBOURS:
         return True
     try:
         use = evidence.phase("real")

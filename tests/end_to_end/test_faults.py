@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left", "children_before")
 
 @pytest.fixture(scope="module")
 def children_before():
-    """What tests of other files left is theirs."""
+    """Processes that tests of other files left are theirs."""
     return set(psutil.Process().children(recursive=True))
 
 

@@ -25,7 +25,7 @@ OURS = re.compile(r"</?(?:details|summary|code|sub)>")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """What GitHub's parser would see."""
+    """The tokens that GitHub's parser would see."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for token in parser.parse(text):
         yield token

@@ -124,7 +124,7 @@ def test_how_often_a_line_is_reached_is_read_off_the_source(module):
 
 
 def described(found):
-    """What was found of each loop but its place: turns, left, each."""
+    """The numbers of each loop: turns, left, each."""
     return [(one["turns"], one["left"], one["each"]) for one in found]
 
 

@@ -113,7 +113,7 @@ def loops(watcher) -> Quiet:
 
 
 class Optimizer:
-    """What an update of weights is known by; stands for one of PyTorch's."""
+    """An object by which updates are known; stands for an optimizer of PyTorch's."""
 
     param_groups = ({"params": []},)
 
@@ -338,7 +338,7 @@ def test_a_loop_that_makes_its_own_batches_is_driven_by_its_updates(loops, watch
 
 
 def spoil(x: Any) -> float:
-    """What the first number of a tensor was, before the loop wrote over it."""
+    """The first number of a tensor, before the loop wrote over it."""
     seen = float(x[0, 0])
     x.mul_(0)
     return seen

@@ -27,7 +27,7 @@ def children_before():
     return set(psutil.Process().children(recursive=True))
 
 
-OURS = re.compile(r"Traceback|trainperf/(cli|session|launch|diagnose|evidence)")
+OURS = re.compile(r"Traceback|trainperf/(\w+/)*\w+\.py")
 
 
 def trainperf(cwd: Path, *words: str, env: dict[str, str] | None = None):

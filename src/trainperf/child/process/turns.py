@@ -6,6 +6,7 @@ import ast
 import math
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -58,7 +59,7 @@ def every() -> int | None:
     be worked out from the variables at hand; None without one.
     """
     for frame in _users_frames():
-        for branch in _around(frame, ast.If):
+        for branch in nodes_around(frame, ast.If):
             for node in ast.walk(branch.test):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                     try:
@@ -89,7 +90,7 @@ def around() -> list[dict[str, Any]]:
 def _loops() -> Iterator[tuple[Loop, FrameType]]:
     """The loops that hold the current lines of the user's frames, innermost first."""
     for frame in _users_frames():
-        for loop in _around(frame, (ast.For, ast.While)):
+        for loop in nodes_around(frame, (ast.For, ast.While)):
             yield loop, frame
 
 
@@ -101,19 +102,28 @@ def _users_frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _around(frame: FrameType, kinds: Any) -> list[Any]:
-    path = os.path.abspath(frame.f_code.co_filename)
-    try:
-        tree = ast.parse("".join(frames.lines_of(path)))
-    except SyntaxError:
-        return []
+def nodes_around(frame: Any, kinds: Any) -> list[Any]:
+    """The statements of some kinds that hold the line of a frame, or of a place in its code.
+
+    Within its function, innermost first.
+    """
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
     found = [
         node
-        for node in ast.walk(tree)
+        for node in nodes_of(os.path.abspath(frame.f_code.co_filename))
         if isinstance(node, kinds) and first <= node.lineno <= line <= (node.end_lineno or 0)
     ]
     return sorted(found, key=lambda node: -node.lineno)
+
+
+@lru_cache(maxsize=16)
+def nodes_of(path: str) -> tuple[Any, ...]:
+    """The expressions and statements of a file as it runs; none if it cannot be read."""
+    try:
+        tree = ast.parse("".join(frames.lines_of(path)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if hasattr(node, "lineno"))
 
 
 def _names(frame: FrameType) -> dict[str, Any]:

@@ -28,14 +28,13 @@ from trainperf.run.caches import filled
 from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
-from trainperf.trial.experiments import of_another
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
-from trainperf.trial.variants import sort_out
+from trainperf.trial.variants import of_another, sort_out
 
 Engine = SideBySide | OneAfterAnother
 

@@ -129,6 +129,33 @@ def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
     assert all(one.ratio.speedup > 1.5 for one in found)
 
 
+def test_who_was_decided_stays_so_though_more_pairs_of_others_raise_the_floor(
+    tmp_path, monkeypatch
+):
+    pairs = {}
+
+    def enough(contest, floor):
+        name = contest.leg.name
+        pairs[name] = len(contest.pairs)
+        if name == "a":
+            return pairs["a"] >= 3 and pairs.get("b", 0) < 5
+        return pairs[name] >= 5
+
+    monkeypatch.setattr("trainperf.trial.side_by_side.enough", enough)
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 50000))
+    run = base_run(script)
+    few = replace(bench(run, tmp_path), legs=4)
+    names = [changed(run, script, ENDING.format(0.008, 500000), name) for name in "abc"]
+    with SideBySide(few) as engine:
+        found = engine.compare(names, clock())
+    assert [(one.name, one.failure, len(one.pairs)) for one in found] == [
+        ("a", "", 3),
+        ("b", "", 5),
+        ("c", "", 5),
+    ]
+
+
 def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_path, monkeypatch):
     waves = []
     start = SideBySide._start

@@ -1,6 +1,6 @@
 """The whole script in turns, as it is and changed, by a starter that runs nothing."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -106,4 +106,13 @@ def test_the_runs_stand_in_place_of_the_ledger():
     whole = with_runs(KNOWN, PlainRuns((10.0, 4.0, 4.2, 10.4)))
     assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 10.2, 4.1)
     assert (whole.low, whole.high) == (4.0, 4.2)
-    assert with_runs(KNOWN, PlainRuns(reason="no time")) == KNOWN
+
+
+def test_a_ledger_that_no_runs_confirm_says_why():
+    assert with_runs(KNOWN, PlainRuns(reason="no time")) == replace(KNOWN, reason="no time")
+    assert with_runs(UNKNOWN, PlainRuns(reason="no time")) == UNKNOWN
+
+
+def test_runs_that_were_not_made_are_no_runs():
+    none = PlainRuns(reason="no time")
+    assert (none.before, none.after, none.slower) == ((), (), False)

@@ -159,7 +159,7 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
 
 
 def _name(choice: Mapping[str, Any]) -> str:
-    """What a way is called: by its values, but for what only says what a step then holds."""
+    """A way's name: its values, but for that which only says how much a step then holds."""
     named = {name: value for name, value in choice.items() if name != WORK} or choice
     return ", ".join(f"{name}={value}" for name, value in named.items())
 
@@ -198,7 +198,7 @@ def together(
 
 
 def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
-    """What changes most among some changes."""
+    """The equivalence of the change that changes most."""
     order = (
         Equivalence.SEMANTICS,
         Equivalence.NUMERICS,

@@ -42,8 +42,10 @@ Engine = SideBySide | OneAfterAnother
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
-    `sources` are the files that it changes, by path, as it leaves them.
+    """The outcome of all trials.
+
+    `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files
+    that it changes, by path, as it leaves them.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
@@ -227,13 +229,13 @@ def _stack(
 
 
 def _held_of(turn: Epoch, evidence: Evidence) -> float:
-    """What slices of whole turns hold besides training steps, for each epoch of a turn."""
+    """Seconds that slices of whole turns hold besides training steps, for each epoch of a turn."""
     epochs = turn.steps / (evidence.loop.epoch_steps or turn.steps)
     return max(0.0, turn.seconds - turn.steps * evidence.times.real) / max(1.0, epochs)
 
 
 def _once(stacked: Stacked, baseline: Baseline) -> float | None:
-    """What the stack costs once, compared with the unchanged script; 0 within starts' spread."""
+    """The one-off cost of the stack over the unchanged script's; 0 within the spread of starts."""
     if stacked.start is None or baseline.start is None or stacked.ratio is None:
         return None
     more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)

@@ -48,7 +48,7 @@ NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tried: the observed run, what was found in it, and how it may be tried.
+    """The subject of trials: the observed run, what was found in it, and how it may be tried.
 
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
@@ -253,7 +253,7 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
 def costs_of(
     subject: Subject, together: bool = True, apart: bool = False, two: bool = False
 ) -> Costs | str:
-    """What legs of this script take, from what its observed run took, or why nobody knows.
+    """The costs of this script's legs, from its observed run, or why they are not known.
 
     Legs whose threads spin start `apart`, as they would keep each other from the cores. On a
     device they import beside each other and then warm up one at a time; where there is room for

@@ -306,13 +306,15 @@ class SideBySide:
                 raise
         finally:
             self._slices += turns.base_slices
-        for one in open_:
-            if one.leg.ran_out and not over(one):
-                one.goes_on_with(self._leg(one.leg.name, one.leg.run, one.leg.work, one.leg.slow))
-        return [one for one in open_ if not one.failure and not over(one)]
+        again = [one for one in open_ if one.leg.ran_out and not over(one)]
+        # Who was over was ended, though the floor may rise above its gain since.
+        open_ = [one for one in open_ if one.leg.alive and not over(one)]
+        for one in again:
+            one.goes_on_with(self._leg(one.leg.name, one.leg.run, one.leg.work, one.leg.slow))
+        return [*open_, *again]
 
     def baseline(self) -> Baseline:
-        """What the unchanged script was measured to be.
+        """The unchanged script as it was measured.
 
         Raises `LegFailed` if it made no slice.
         """

@@ -18,7 +18,7 @@ APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` ma
 
 @dataclass(frozen=True)
 class SortedOut:
-    """What came of each fix alone.
+    """The trials of all fixes, each alone.
 
     `best` is the trial of each fix by its id, of several variants the best; `others` are
     those of the rest. `winners` are the kept ones as they go on the stack, and `choices`

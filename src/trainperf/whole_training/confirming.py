@@ -50,7 +50,7 @@ def _expected(before: Training, tried: Tried) -> Training:
 
 
 def _without(tried: Tried, runs: PlainRuns) -> Tried:
-    """What was tried with nothing kept: the patch did not stand the whole training."""
+    """The trials with nothing kept: the patch did not stand the whole training."""
     outcome, reason = Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
     if runs.slower:
         outcome = Outcome.LOSES

@@ -132,12 +132,18 @@ def record(driver: Any) -> None:
         ("flags", flags.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
-        ("padding", lambda driver: padding.record(driver, unpadded.of_driver)),
+        ("padding", _padding),
     ):
         try:
             part(driver)
         except Exception as error:
             driver.process.failed(f"facts about {what}", error)
+
+
+def _padding(driver: Any) -> None:
+    found = padding.padded(driver.recent_batches())
+    if found is not None:
+        driver.record.write("padding", **found, masked=unpadded.of_driver(driver))
 
 
 def _framework(driver: Any) -> None:

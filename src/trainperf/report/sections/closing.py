@@ -85,7 +85,7 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
 
 
 def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
-    """What the patch lacks, and why; without that which has a section of its own."""
+    """The fixes that the patch lacks, with the reason, but those in a section of their own."""
     skipped = diagnosis.patch.skipped if diagnosis.patch is not None else ()
     return tuple(one for one in skipped if one.what not in apart(diagnosis))
 

@@ -128,7 +128,7 @@ class Leg:
 
     @property
     def events(self) -> dict[int, list[Event]]:
-        """What its processes recorded until now, by process id."""
+        """The events of its processes until now, by process id."""
         return self._files.events
 
     @property

@@ -236,9 +236,16 @@ def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str
 def changed_by(statements: Iterable[ast.AST]) -> set[str]:
     """Return the names that some statements bind, fill or change in place."""
     statements = list(statements)
-    found = stored(statements)
+    nodes = (each for one in statements for each in ast.walk(one))
+    bound = stored(statements) | {root(target) for node in nodes for target in assigned(node)}
+    return (bound | changed_in_place(statements)) - {"", "self"}
+
+
+def changed_in_place(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names of what some statements fill, or change a part of."""
+    found: set[str] = set()
     for node in (each for one in statements for each in ast.walk(one)):
-        found |= {root(target) for target in assigned(node)}
+        found |= {root(each) for each in assigned(node) if not isinstance(each, ast.Name)}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
                 found.add(root(node.func.value))

@@ -14,10 +14,13 @@ from trainperf.fixes.dataloader.edits.repeating import repeats
 from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import function_of
+from trainperf.source.iterations import changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import walk
+from trainperf.source.statements import parameters, root, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -35,7 +38,9 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     """
     check_call(script, site)
     module = Module(script.module(site.file), file_text(script, site.file))
-    call = script._file(site.file).source.call(site)
+    call = script.call(site)
+    if isinstance(argument(call, "generator"), ast.Call):
+        raise CannotRewrite("each turn draws with a generator of its own")
     function = module.function(call)
     if module.loops(call):
         _move(script, site, module, call, workers)
@@ -100,13 +105,16 @@ def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: i
 
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader."""
-    targets = (
-        {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        if isinstance(statement, ast.Assign)
-        else set()
-    )
-    if isinstance(statement, ast.Assign) and not all(_plain(each) for each in statement.targets):
-        raise CannotRewrite("what it is assigned to is no plain name")
+    built, targets = [call], set()
+    if isinstance(statement, ast.Assign):
+        built = (
+            statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+        )
+        targets = {name for each in statement.targets for name in names_in(each)}
+        if not all(_plain(each) for each in statement.targets):
+            raise CannotRewrite("what it is assigned to is no plain name")
+        if call not in built:
+            raise CannotRewrite("what it is assigned to is not the loader itself")
     again = [
         node
         for node in walk(loop.body)
@@ -114,12 +122,14 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     ]
     if len(again) > len(targets):
         raise CannotRewrite("its name is given to something else in the loop")
-    changing = (assigned_in(module, loop) | used_in(loop)) & names_in(call)
+    read = {name for each in built for name in names_in(each)}
+    changing = (assigned_in(module, loop) | used_in(loop) | _changed_in_place(module, loop)) & read
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
-    own = (*call.args, *(each.value for each in call.keywords))
+    own = [*call.args, *(each.value for each in call.keywords)]
+    own += [each for each in built if each is not call]
     if not all(repeats(module, each) for each in own):
         raise CannotRewrite("what it is built from may be another each time")
     attributes = {
@@ -128,10 +138,23 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     }
     roots = {each.partition(".")[0] for each in attributes}
-    changed = roots & (names_in(call) - {"self"})
-    held = {ast.unparse(n) for n in ast.walk(call) if isinstance(n, ast.Attribute)} & attributes
+    changed = roots & (read - {"self"})
+    nodes = [node for each in built for node in ast.walk(each)]
+    held = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & attributes
     if changed or held:
         raise CannotRewrite(f"{min(changed | held)} changes in the loop")
+
+
+def _changed_in_place(module: Module, loop: Loop) -> set[str]:
+    """The names that a loop changes in place, by functions of this file that it gives them to."""
+    found = changed_in_place(loop.body)
+    for node in walk(loop.body):
+        function = function_of(module, node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(function, FUNCTIONS):
+            changed = changed_in_place(function.body)
+            pairs = zip(parameters(function), node.args, strict=False)
+            found |= {root(given) for name, given in pairs if name in changed}
+    return found
 
 
 def _plain(target: ast.expr) -> bool:

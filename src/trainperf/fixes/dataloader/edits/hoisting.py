@@ -123,7 +123,7 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if len(again) > len(targets):
         raise CannotRewrite("its name is given to something else in the loop")
     read = {name for each in built for name in names_in(each)}
-    changing = (assigned_in(module, loop) | used_in(loop) | _changed_in_place(module, loop)) & read
+    changing = (assigned_in(loop) | used_in(loop) | _changed_in_place(module, loop)) & read
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):

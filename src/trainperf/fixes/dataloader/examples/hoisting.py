@@ -145,6 +145,11 @@ for epoch in range(3):
         "import torch\n\nfor fold in range(3):\n    opt = torch.optim.SGD(net().parameters())\n"
         "    loader = ▸DataLoader(data)◂\n    train(loader)\n"
     ),
+    _alone(
+        "import torch\n\nfor fold in range(3):\n    opt = torch.optim.SGD(net().parameters())\n"
+        "    loader = ▸DataLoader(data, num_workers=2)◂\n    for x in loader:\n"
+        "        torch.nn.functional.cross_entropy(net(x), x).backward()\n"
+    ),
     # in a function that is called for each epoch, and ends with it
     _alone(
         "def train(data):\n    loader = ▸DataLoader(data)◂\n    for batch in loader:\n"

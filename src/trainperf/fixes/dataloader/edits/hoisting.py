@@ -52,7 +52,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
     for file in files:
         there = Module(script.module(file), file_text(script, file))
-        called = list(_calls(there, function))
+        called = list(calls_in_loops(there, function))
         if len(called) == 1:
             _move(script, replace(site, file=file), there, called[0], 0)
             if workers:
@@ -66,7 +66,7 @@ def _keep_workers(script: Script, site: Site) -> None:
         set_setting(script, site, "persistent_workers", "True", without_workers="False")
 
 
-def _calls(module: Module, function: Function) -> Iterator[ast.Call]:
+def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
     """Yield the calls of a function, by its name, within a loop."""
     for node in module.nodes:
         if isinstance(node, ast.Call) and module.loops(node):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, made_here, root
+from trainperf.source.statements import COLLECTS, assigned, made_here, parameters, root
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -251,6 +251,27 @@ def changed_in_place(statements: Iterable[ast.AST]) -> set[str]:
                 found.add(root(node.func.value))
             if node.func.attr == "shuffle":
                 found |= {root(each) for each in node.args}
+    return found - {"", "self"}
+
+
+def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int = DEPTH) -> set[str]:
+    """Return the names of what functions of the file change in place, or set, for their callers.
+
+    That is what `statements` give them, and what they know of the module.
+    """
+    found: set[str] = set()
+    for node in (each for one in statements for each in ast.walk(one)):
+        function = function_of(module, node.func) if isinstance(node, ast.Call) else None
+        if not depth or not isinstance(node, ast.Call) or not isinstance(function, FUNCTIONS):
+            continue
+        changed = changed_in_place(function.body)
+        changed |= changed_in_calls(module, function.body, depth - 1)
+        declared = (each.names for each in ast.walk(function) if isinstance(each, ast.Global))
+        found |= changed - stored(function.body) - arguments(function)
+        found |= {name for names in declared for name in names}
+        given = [name for name in parameters(function) if name not in ("self", "cls")]
+        pairs = zip(given, node.args, strict=False)
+        found |= {root(argument) for name, argument in pairs if name in changed}
     return found - {"", "self"}
 
 

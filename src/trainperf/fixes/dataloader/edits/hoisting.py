@@ -15,12 +15,11 @@ from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
-from trainperf.source.iterations import changed_in_place
+from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import parameters, root, walk
+from trainperf.source.statements import walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -123,7 +122,8 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if len(again) > len(targets):
         raise CannotRewrite("its name is given to something else in the loop")
     read = {name for each in built for name in names_in(each)}
-    changing = (assigned_in(loop) | used_in(loop) | _changed_in_place(module, loop)) & read
+    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
+    changing = (assigned_in(loop) | used_in(loop) | changed) & read
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):
@@ -138,23 +138,11 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     }
     roots = {each.partition(".")[0] for each in attributes}
-    changed = roots & (read - {"self"})
+    set_there = roots & (read - {"self"})
     nodes = [node for each in built for node in ast.walk(each)]
     held = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & attributes
-    if changed or held:
-        raise CannotRewrite(f"{min(changed | held)} changes in the loop")
-
-
-def _changed_in_place(module: Module, loop: Loop) -> set[str]:
-    """The names that a loop changes in place, by functions of this file that it gives them to."""
-    found = changed_in_place(loop.body)
-    for node in walk(loop.body):
-        function = function_of(module, node.func) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and isinstance(function, FUNCTIONS):
-            changed = changed_in_place(function.body)
-            pairs = zip(parameters(function), node.args, strict=False)
-            found |= {root(given) for name, given in pairs if name in changed}
-    return found
+    if set_there or held:
+        raise CannotRewrite(f"{min(set_there | held)} changes in the loop")
 
 
 def _plain(target: ast.expr) -> bool:

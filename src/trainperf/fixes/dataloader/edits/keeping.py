@@ -14,10 +14,10 @@ from trainperf.fixes.dataloader.edits.repeating import (
     changing_attribute,
     changing_name,
     fixed_statements,
-    reached,
 )
 from trainperf.fixes.torch_step._source import file_text, refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.source.bodies import reached
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, parameters, root
 

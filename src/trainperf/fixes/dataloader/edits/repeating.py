@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import STREAMS, loaded, stored
@@ -223,16 +223,3 @@ def changing_name(module: Module, body: Iterable[ast.AST]) -> str:
             if at_top and (turns or node.id in declared):
                 return node.id
     return ""
-
-
-def reached(module: Module, body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes of statements, those of functions and properties they use as well."""
-    seen: set[int] = set()
-    stack = list(body)
-    while stack:
-        for node in ast.walk(stack.pop()):
-            yield node
-            own = function_of(module, node) if isinstance(node, ast.Name | ast.Attribute) else None
-            if own is not None and id(own) not in seen:
-                seen.add(id(own))
-                stack.append(own)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, made_here, parameters, root
+from trainperf.source.statements import COLLECTS, assigned, dotted, made_here, parameters, root
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -34,6 +34,9 @@ ALONE_OF = ("matplotlib.", "pylab.", "tkinter.", "seaborn.")
 
 BORROWED = "tokenizer"
 """A part of the names of fast tokenizers, which refuse a second thread."""
+
+ONCE = ("enumerate", "filter", "iter", "map", "open", "reversed", "zip")
+"""Functions of Python whose result is gone through once."""
 
 DEPTH = 3
 """How many functions of the file are followed from a loop's body."""
@@ -102,6 +105,13 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
             yield child
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             yield from child.body
+
+
+def may_be_sequence(node: ast.expr) -> bool:
+    """Whether nothing tells that what an expression gives has no length or no order."""
+    once = isinstance(node, ast.Call) and dotted(node.func) in ONCE
+    unordered = ast.Dict | ast.DictComp | ast.Set | ast.SetComp | ast.GeneratorExp
+    return not once and not isinstance(node, unordered)
 
 
 # ------------------------------------------------------------------ names handed on

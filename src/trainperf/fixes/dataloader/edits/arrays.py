@@ -10,6 +10,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.source.arguments import argument
+from trainperf.source.iterations import may_be_sequence
 from trainperf.source.module import Module, inside, names_in
 from trainperf.source.statements import Function, dotted
 
@@ -127,17 +128,10 @@ def _row(module: Module, loop: ast.For) -> tuple[ast.expr, ast.Subscript, str] |
     others, row = place.slice.elts[:-1], head.args[0]
     if not all(isinstance(each, ast.Name | ast.Constant) for each in others):
         return None
-    if not _is_name(row) or not _has_length(module.value(row)) or _read_outside(module, loop):
+    if not _is_name(row) or not may_be_sequence(module.value(row)) or _read_outside(module, loop):
         return None
     of = _made_of(module, place.value, len(place.slice.elts))
     return (row, place, of) if of else None
-
-
-def _has_length(row: ast.expr) -> bool:
-    """Whether nothing tells that a row is gone through once, or has no order."""
-    once = isinstance(row, ast.Call) and dotted(row.func) in ("map", "filter", "zip", "iter")
-    unordered = ast.Dict | ast.DictComp | ast.Set | ast.SetComp | ast.GeneratorExp
-    return not once and not isinstance(row, unordered)
 
 
 def _read_outside(module: Module, loop: ast.For) -> bool:

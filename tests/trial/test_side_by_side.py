@@ -5,6 +5,7 @@ import pytest
 from legs import LOOP, base_run, bench, changed, clock, repeated, side_by_side, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import turns
+from trainperf.trial.legs import leg
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.side_by_side import SideBySide
@@ -18,6 +19,7 @@ ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", 0.1)
     monkeypatch.setattr(turns, "MIN_PAIRS", 100)  # nothing is decided before the end
+    monkeypatch.setattr(leg, "MANY_TURNS", 100)  # it is not worth another start
     script = written(tmp_path, ENDING.format(0.02, 70))
     run = base_run(script)
     half = changed(run, script, ENDING.format(0.01, 5000), "half")
@@ -28,9 +30,27 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
         assert one.failure == ""
         assert one.ratio.speedup > 1.4
         assert other.failure == "fails: ValueError: no"
-        with pytest.raises(LegFailed, match="its loop ended"):
+        with pytest.raises(LegFailed, match="ended before"):
             engine.compare([half], clock())
         assert engine.baseline().step_s == baseline.step_s
+
+
+@repeated
+def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.1)
+    monkeypatch.setattr(turns, "FAR", 100.0)  # fewer pairs than these decide nothing
+    monkeypatch.setattr(turns, "MIN_PAIRS", 24)
+    script = written(tmp_path, ENDING.format(0.02, 150))
+    run = base_run(script)
+    half = changed(run, script, ENDING.format(0.01, 150), "half")
+    with side_by_side(run, tmp_path) as engine:
+        (one,) = engine.compare([half], clock())
+        assert one.failure == ""
+        assert len(one.pairs) >= 24
+        assert one.ratio.speedup > 1.4
+        assert engine.legs >= 5  # the script, its control, the change; two of them again
+        (again,) = engine.compare([changed(run, script, ENDING.format(0.005, 150))], clock())
+        assert again.ratio.speedup > 2
 
 
 def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path):

@@ -84,15 +84,6 @@ class Moving(Reading):
         names_imported(f"{head}\n    {result}")  # refuses what is no statement
         self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
 
-    def insert_function(self, file: str, function: str) -> None:
-        """Put a function of its own below the imports at the top of `file`, once.
-
-        Its modules are asked for with `module_name` before.
-        """
-        names_imported(function)  # refuses what is no statement
-        found = self._file(file)
-        self._edit(found, extraction.below_imports(found.source, function))
-
     # -------------------------------------------------------------------- the works
 
     def _edit(self, file: EditedFile, edits: Iterable[Edit]) -> None:

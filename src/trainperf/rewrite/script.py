@@ -344,13 +344,14 @@ class Script(Moving):
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
 
     def insert_function(self, file: str, function: str) -> None:
-        """Put a function of its own below the imports at the top of `file`, once.
+        """Put a function, or a class, below the imports at the top of `file`, once.
 
         Its modules are asked for with `module_name` before.
         """
         names_imported(function)  # refuses what is no statement
         found = self._file(file)
-        self._edit(found, extraction.below_imports(found.source, function))
+        ready = imports.available_after(found.source, function, self._added_names(found))
+        self._edit(found, extraction.below_imports(found.source, function, ready))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.

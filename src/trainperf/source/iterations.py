@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, made_here, root
+from trainperf.source.statements import COLLECTS, assigned, dotted, made_here, parameters, root
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -34,6 +34,9 @@ ALONE_OF = ("matplotlib.", "pylab.", "tkinter.", "seaborn.")
 
 BORROWED = "tokenizer"
 """A part of the names of fast tokenizers, which refuse a second thread."""
+
+ONCE = ("enumerate", "filter", "iter", "map", "open", "reversed", "zip")
+"""Functions of Python whose result is gone through once."""
 
 DEPTH = 3
 """How many functions of the file are followed from a loop's body."""
@@ -102,6 +105,13 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
             yield child
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             yield from child.body
+
+
+def may_be_sequence(node: ast.expr) -> bool:
+    """Whether nothing tells that what an expression gives has no length or no order."""
+    once = isinstance(node, ast.Call) and dotted(node.func) in ONCE
+    unordered = ast.Dict | ast.DictComp | ast.Set | ast.SetComp | ast.GeneratorExp
+    return not once and not isinstance(node, unordered)
 
 
 # ------------------------------------------------------------------ names handed on
@@ -236,14 +246,42 @@ def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str
 def changed_by(statements: Iterable[ast.AST]) -> set[str]:
     """Return the names that some statements bind, fill or change in place."""
     statements = list(statements)
-    found = stored(statements)
+    nodes = (each for one in statements for each in ast.walk(one))
+    bound = stored(statements) | {root(target) for node in nodes for target in assigned(node)}
+    return (bound | changed_in_place(statements)) - {"", "self"}
+
+
+def changed_in_place(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names of what some statements fill, or change a part of."""
+    found: set[str] = set()
     for node in (each for one in statements for each in ast.walk(one)):
-        found |= {root(target) for target in assigned(node)}
+        found |= {root(each) for each in assigned(node) if not isinstance(each, ast.Name)}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
                 found.add(root(node.func.value))
             if node.func.attr == "shuffle":
                 found |= {root(each) for each in node.args}
+    return found - {"", "self"}
+
+
+def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int = DEPTH) -> set[str]:
+    """Return the names of what functions of the file change in place, or set, for their callers.
+
+    That is what `statements` give them, and what they know of the module.
+    """
+    found: set[str] = set()
+    for node in (each for one in statements for each in ast.walk(one)):
+        function = function_of(module, node.func) if isinstance(node, ast.Call) else None
+        if not depth or not isinstance(node, ast.Call) or not isinstance(function, FUNCTIONS):
+            continue
+        changed = changed_in_place(function.body)
+        changed |= changed_in_calls(module, function.body, depth - 1)
+        declared = (each.names for each in ast.walk(function) if isinstance(each, ast.Global))
+        found |= changed - stored(function.body) - arguments(function)
+        found |= {name for names in declared for name in names}
+        given = [name for name in parameters(function) if name not in ("self", "cls")]
+        pairs = zip(given, node.args, strict=False)
+        found |= {root(argument) for name, argument in pairs if name in changed}
     return found - {"", "self"}
 
 

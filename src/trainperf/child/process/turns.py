@@ -74,24 +74,54 @@ def around() -> list[dict[str, Any]]:
 
     `turns` is how many it makes in all, `left` how many it makes from now on, `each` at how
     many it is left in each of the turns of the loop around it; each is None where the source
-    does not tell. A turn that is under way counts as made.
+    does not tell. A turn that is under way counts as made. `sometimes` says that what stands in
+    it does so under a condition.
     """
     found = []
-    for loop, frame in _loops():
+    sometimes = False
+    for loop, frame in _holding((ast.For, ast.While, ast.If)):
+        if isinstance(loop, ast.If):
+            sometimes = True
+            continue
         names = _names(frame)
         text = frames.lines_of(os.path.abspath(frame.f_code.co_filename))[loop.lineno - 1]
         described = frames.definition(frame.f_code) | {"line": loop.lineno, "text": text.strip()}
         turns = _turns(loop, names) if isinstance(loop, ast.For) else None
         left, each = _until(loop, names)
-        found.append(described | {"turns": turns, "left": left, "each": each})
+        found.append(
+            described | {"turns": turns, "left": left, "each": each, "sometimes": sometimes}
+        )
+        sometimes = False
     return found
+
+
+def counter() -> int | None:
+    """The number of the turn that the innermost loop around the user's line is in.
+
+    None where that is no `for` over a `range` or an `enumerate` whose counter is at hand.
+    """
+    loop, frame = next(_loops(), (None, None))
+    if not isinstance(loop, ast.For) or frame is None:
+        return None
+    names = _names(frame)
+    try:
+        count = int(names[min(_handed_out(loop))])
+        turns = _range(_within(loop.iter, PROGRESS_BARS), names)
+        return count if turns is None else turns.index(count)
+    except UNKNOWN:
+        return None
 
 
 def _loops() -> Iterator[tuple[Loop, FrameType]]:
     """The loops that hold the current lines of the user's frames, innermost first."""
+    return _holding((ast.For, ast.While))
+
+
+def _holding(kinds: tuple[type[ast.stmt], ...]) -> Iterator[tuple[Any, FrameType]]:
+    """The statements of these kinds that hold the current lines, with their frames."""
     for frame in _users_frames():
-        for loop in nodes_around(frame, (ast.For, ast.While)):
-            yield loop, frame
+        for node in nodes_around(frame, kinds):
+            yield node, frame
 
 
 def _users_frames() -> Iterator[FrameType]:

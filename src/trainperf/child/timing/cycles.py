@@ -40,6 +40,7 @@ class Cycles:
         self._over = False
         self._began: float | None = None  # the end of `fit`
         self._gap: float | None = None  # from there to the next one
+        self._turn: int | None = None  # of the loop around `fit`, when it ended
         self._fit_at = 0.0
         self._fit_s: float | None = None
         self._tail: float | None = None
@@ -63,6 +64,7 @@ class Cycles:
         self._driver.record.write("phase", p="outside", b=0)
         self._stacks = StackSampler(INTERVAL_S)
         self._stacks.start()
+        self._turn = turns.counter()
         self._began = self._clock()
 
     def fit_begins(self) -> None:
@@ -71,7 +73,7 @@ class Cycles:
             return
         with self._lock:
             self._gap = self._clock() - self._began
-            self._found = self._parts()
+            self._found = self._parts() | {"turns": self._turns()}
         self._fit_at = self._clock()
 
     def step(self, same: bool) -> None:
@@ -91,6 +93,13 @@ class Cycles:
             self._finish()
 
     # ------------------------------------------------------------------ internal
+
+    def _turns(self) -> int | None:
+        """Turns of the loop around `fit` since it was left; None where they are not counted."""
+        now = turns.counter()
+        if now is None or self._turn is None or now <= self._turn:
+            return None
+        return now - self._turn
 
     def _parts(self) -> dict[str, Any]:
         stacks, self._stacks = self._stacks, None

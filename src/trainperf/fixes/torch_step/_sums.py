@@ -147,6 +147,8 @@ def _uses_of(script: Script, site: Site, name: str, adding: ast.stmt) -> list[Us
         calls = [each for each in inside if isinstance(each, ast.Call)]
         if any(called(each) not in OF_TENSORS for each in calls):
             raise CannotRewrite(f"{read.id} is used by a call within a text")
+        if any(isinstance(each, ast.FormattedValue) and each.conversion > 0 for each in inside):
+            raise CannotRewrite(f"{read.id} is shown within a text as Python writes it")
     return uses
 
 
@@ -264,6 +266,8 @@ def _as_numbers(use: Use) -> tuple[str, bool] | None:
         return None
     if isinstance(above, ast.Call) and called(above) == "len":
         return None
+    if isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load):
+        raise CannotRewrite(f"{name.id} is changed in line {name.lineno}")
     if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
         return "float({})", True
     return "[float(each) for each in {}]", False

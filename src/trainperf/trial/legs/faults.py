@@ -15,7 +15,7 @@ from trainperf.run.spawn import output_tail
 from trainperf.trial.legs.processes import signal_name
 from trainperf.trial.ranks import place
 
-ENDED = "its loop ended before it could be measured"
+ENDED = "ended before it could be measured"
 OUT_OF_MEMORY = re.compile(
     r"out ?of ?memory|MemoryError|Resource_?Exhausted|\bOOM\b|ALLOC_FAILED|SIGKILL"
     r"|(?:cannot|can't|could not|failed to|unable to) allocate|insufficient shared memory"

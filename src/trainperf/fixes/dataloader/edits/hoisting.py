@@ -14,6 +14,8 @@ from trainperf.fixes.dataloader.edits.repeating import repeats
 from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
+from trainperf.source.arguments import argument
+from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
@@ -35,7 +37,9 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     """
     check_call(script, site)
     module = Module(script.module(site.file), file_text(script, site.file))
-    call = script._file(site.file).source.call(site)
+    call = script.call(site)
+    if isinstance(argument(call, "generator"), ast.Call):
+        raise CannotRewrite("each turn draws with a generator of its own")
     function = module.function(call)
     if module.loops(call):
         _move(script, site, module, call, workers)
@@ -47,7 +51,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
     for file in files:
         there = Module(script.module(file), file_text(script, file))
-        called = list(_calls(there, function))
+        called = list(calls_in_loops(there, function))
         if len(called) == 1:
             _move(script, replace(site, file=file), there, called[0], 0)
             if workers:
@@ -61,7 +65,7 @@ def _keep_workers(script: Script, site: Site) -> None:
         set_setting(script, site, "persistent_workers", "True", without_workers="False")
 
 
-def _calls(module: Module, function: Function) -> Iterator[ast.Call]:
+def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
     """Yield the calls of a function, by its name, within a loop."""
     for node in module.nodes:
         if isinstance(node, ast.Call) and module.loops(node):
@@ -100,13 +104,16 @@ def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: i
 
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader."""
-    targets = (
-        {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        if isinstance(statement, ast.Assign)
-        else set()
-    )
-    if isinstance(statement, ast.Assign) and not all(_plain(each) for each in statement.targets):
-        raise CannotRewrite("what it is assigned to is no plain name")
+    built, targets = [call], set()
+    if isinstance(statement, ast.Assign):
+        built = (
+            statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+        )
+        targets = {name for each in statement.targets for name in names_in(each)}
+        if not all(_plain(each) for each in statement.targets):
+            raise CannotRewrite("what it is assigned to is no plain name")
+        if call not in built:
+            raise CannotRewrite("what it is assigned to is not the loader itself")
     again = [
         node
         for node in walk(loop.body)
@@ -114,12 +121,15 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     ]
     if len(again) > len(targets):
         raise CannotRewrite("its name is given to something else in the loop")
-    changing = (assigned_in(module, loop) | used_in(loop)) & names_in(call)
+    read = {name for each in built for name in names_in(each)}
+    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
+    changing = (assigned_in(loop) | used_in(loop) | changed) & read
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
-    own = (*call.args, *(each.value for each in call.keywords))
+    own = [*call.args, *(each.value for each in call.keywords)]
+    own += [each for each in built if each is not call]
     if not all(repeats(module, each) for each in own):
         raise CannotRewrite("what it is built from may be another each time")
     attributes = {
@@ -128,10 +138,11 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     }
     roots = {each.partition(".")[0] for each in attributes}
-    changed = roots & (names_in(call) - {"self"})
-    held = {ast.unparse(n) for n in ast.walk(call) if isinstance(n, ast.Attribute)} & attributes
-    if changed or held:
-        raise CannotRewrite(f"{min(changed | held)} changes in the loop")
+    set_there = roots & (read - {"self"})
+    nodes = [node for each in built for node in ast.walk(each)]
+    held = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & attributes
+    if set_there or held:
+        raise CannotRewrite(f"{min(set_there | held)} changes in the loop")
 
 
 def _plain(target: ast.expr) -> bool:

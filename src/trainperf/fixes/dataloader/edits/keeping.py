@@ -10,15 +10,16 @@ from trainperf.fixes.common.words import size
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.dataloader.edits.repeating import (
-    attributes_read,
     bound_names,
     changing_attribute,
+    changing_name,
     fixed_statements,
 )
 from trainperf.fixes.torch_step._source import file_text, refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.source.bodies import reached
 from trainperf.source.module import Module
-from trainperf.source.statements import Function, parameters
+from trainperf.source.statements import Function, parameters, root
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -186,10 +187,11 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     fixed = [] if data["whole"] else fixed_statements(module, function)
     if not data["whole"] and not fixed:
         raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
-    read = attributes_read(module, fixed or [function])
+    nodes = list(reached(module, fixed or [function]))
+    read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each) == "self"]
     others = [name for name in data["files"] if name != site.file]
     modules = [module, *(Module(script.module(name), "") for name in others)]
-    changed = changing_attribute(modules, owner, read)
+    changed = changing_attribute(modules, owner, read) or changing_name(module, nodes)
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
     if data["store"] == "files":
@@ -278,7 +280,7 @@ def _add_helper(
         lines = _folder(script, file) if store == "files" else []
         folder = "".join(f"        {line}\n" for line in lines)
         text += WRAPPER.format(torch=script.module_name(file, "torch"), folder=folder)
-    script.insert_after_imports(file, text)
+    script.insert_function(file, text)
 
 
 def _at(site: Site, node: ast.stmt) -> Site:

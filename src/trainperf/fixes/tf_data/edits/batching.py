@@ -14,11 +14,12 @@ from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.model import Site
-from trainperf.source.bodies import calls_in, function_of
+from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import (
     arguments,
     carried,
     changed_by,
+    changed_in_calls,
     changes_shared,
     loaded,
     of_this_function,
@@ -169,8 +170,8 @@ def _check_generator(
 ) -> None:
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
-    changed = changed_by(body)
-    for name in sorted((loaded(function.body) - own) | names(call)):
+    changed = changed_by(body) | changed_in_calls(module, body)
+    for name in sorted((_read(module, function.body) - own) | names(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
 
@@ -285,10 +286,19 @@ def _check(module: Module, loop: Loop) -> None:
     if ahead:
         raise CannotRewrite(f"the loop reads {sorted(ahead)[0]} before it makes it")
     changed = changed_by(others) - (own - stored(loop.leading))
-    for name in sorted(loaded([*loop.making, *loop.hoisted, loop.node.iter])):
+    changed |= changed_in_calls(module, others)
+    for name in sorted(_read(module, [*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
+
+
+def _read(module: Module, parts: Sequence[ast.AST]) -> set[str]:
+    """The names that some code reads, and those of the module that its functions read."""
+    found = [each for each in reached(module, parts) if isinstance(each, ast.Name)]
+    return loaded(parts) | {
+        each.id for each in found if module.bindings(each) is module.top.find(each.id)
+    }
 
 
 def _check_calls(
@@ -298,6 +308,10 @@ def _check_calls(
     hoisted: Sequence[ast.expr] = (),
 ) -> None:
     """Raise where what makes batches asks an object that the rest of the loop has to do with."""
+    touched = _touched(module, others)
+    for node in reached(module, making):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in touched:
+            raise CannotRewrite(f"batches are made with {ast.unparse(node)}, as is the rest")
     used = _expressions(others, hoisted)
     own = stored(making)
     for node in (each for one in making for each in ast.walk(one)):
@@ -318,6 +332,20 @@ def _check_calls(
         theirs = held in own or not held or _imported(module, asked)
         if not theirs and ast.unparse(asked) in used:
             raise CannotRewrite(f"batches are made with {ast.unparse(asked)}, as is the rest")
+
+
+def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
+    """What of an object its methods change, or call something of, that others call."""
+    here = {id(node) for each in others for node in ast.walk(each)}
+    found: set[str] = set()
+    for node in reached(module, others):
+        if id(node) in here:
+            continue
+        asked = [*assigned(node)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            asked.append(node.func.value)
+        found |= {ast.unparse(each) for each in asked if isinstance(each, ast.Attribute)}
+    return {each for each in found if each.startswith("self.")}
 
 
 def _kept(function: Function) -> set[str]:

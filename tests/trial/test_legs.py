@@ -197,7 +197,7 @@ def test_a_leg_that_was_ended_has_no_more_turns(tmp_path, failure):
         leg.start(guard)
         leg.failure = failure
         leg.end()
-    with pytest.raises(LegFailed, match=failure or "its loop ended"):
+    with pytest.raises(LegFailed, match=failure or "ended before"):
         leg.run_slice(4, 1, LONG_S, lambda: False)
 
 

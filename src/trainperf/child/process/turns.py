@@ -24,8 +24,9 @@ PLAIN = (list, tuple, range, dict, str, bytes, set, frozenset)
 
 LEAVES = (ast.Break, ast.Return)
 
-UNKNOWN = (TypeError, ValueError, KeyError, AttributeError, IndexError, ArithmeticError)
-"""Failures of an expression that cannot be worked out."""
+UNKNOWN = Exception
+"""Failures of an expression that cannot be worked out: its attributes may be properties of the
+user's, which raise whatever they like."""
 
 
 def another_turn() -> bool:
@@ -313,6 +314,8 @@ def _value(node: ast.expr, names: dict[str, Any]) -> int:
     """The integer that a plain expression stands for: names, attributes, sums, lengths."""
     if isinstance(node, ast.Constant):
         return int(str(node.value))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names)
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left, names), _value(node.right, names)
         return _computed(node.op, left, right)

@@ -409,3 +409,14 @@ def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
     monkeypatch.setattr("trainperf.child.timing.iterator_driver.RING_BYTES", 100)
     train(loops, DataLoader(Points(), batch_size=8))
     assert len(watcher.driver.recent_batches()) == 1
+
+
+def test_where_no_probe_is_made_the_trace_of_passes_is_missing_too(
+    watcher: Any, loops: Quiet
+) -> None:
+    operators = "the operators of a step"
+    assert operators in loops.probe_names()
+    watcher.settings["trace"] = True  # they are traced behind the loop's own steps
+    assert operators not in loops.probe_names()
+    watcher.world = object()  # several ranks trace no passes
+    assert operators in loops.probe_names()

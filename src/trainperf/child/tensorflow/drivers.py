@@ -103,7 +103,8 @@ class ArgumentDriver(LoopDriver):
         """Of `fit` those of its model, else those of the step."""
         if self.model is None:
             return super().probe_names()
-        return tuple(probes.of_fit(self.model, self.plan.step_estimate()))
+        names = probes.of_fit(self.model, self.plan.step_estimate())
+        return tuple(f"probe {one}" for one in names)
 
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():

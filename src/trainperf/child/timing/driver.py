@@ -350,7 +350,7 @@ class Driver(DrivenLoop):
         if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
-        completing.measure(self, self._extras())
+        completing.measure(self, completing.extras(self))
         self.tracing = tracing.begin(self)
         if self.tracing is None:
             self._between_epochs()
@@ -390,7 +390,3 @@ class Driver(DrivenLoop):
         since, self._gap_from, self._at = self._gap_from, None, None
         self._times.read()
         return None if since is None else max(0.0, now - self.device.at(since))
-
-    def _extras(self) -> list[Extra]:
-        """The measurements that follow the blocks, in order."""
-        return completing.extras(self)

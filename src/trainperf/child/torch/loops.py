@@ -250,10 +250,13 @@ class TorchLoops(Loops):
         torch_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step that `probes` knows."""
+        """The variations of a step that `probes` knows, and the trace that follows them."""
         from .probes import probes as torch_probes
+        from .step import pass_trace
 
-        return tuple(torch_probes.PROBES)
+        traced = self.training.world is None and self.process.settings.get("trace")
+        names = [f"probe {one}" for one in torch_probes.PROBES]
+        return tuple(names if traced else [*names, pass_trace.WHAT])
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it.

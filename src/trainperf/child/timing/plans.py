@@ -9,17 +9,17 @@ from .loop import Plan
 
 if TYPE_CHECKING:
     from .driven_loop import DrivenLoop
-    from .legs.leg import Leg
+    from .legs.leg import LegTraining
 
 
-def plan_of(driver: DrivenLoop, training: Leg, phases: tuple[str, ...]) -> Any:
+def plan_of(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) -> Any:
     """Return the plan of a loop of `training` that can be put through `phases`."""
     plan = _plan(driver, training, phases)
     plan.queues = driver.device.asynchronous
     return plan
 
 
-def _plan(driver: DrivenLoop, training: Leg, phases: tuple[str, ...]) -> Any:
+def _plan(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) -> Any:
     settings = driver.process.settings
     if settings.get("leg") is None:
         limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)

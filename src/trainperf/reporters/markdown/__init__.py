@@ -93,8 +93,8 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield inline(told.answer(diagnosis))
     yield from _experiments(diagnosis, root)
+    yield inline(told.answer(diagnosis))
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
         rows = [_practice(one, root) for one in diagnosis.practices]

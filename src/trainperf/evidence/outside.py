@@ -108,7 +108,7 @@ def _ends_of_epochs(
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
     timed = [one["fit_s"] - (one["opening_s"] or 0.0) for one in used if one["fit_s"] is not None]
     if timed and len(timed) == len(used):
-        return max(0.0, statistics.fmean(timed) - training)
+        return max(0.0, statistics.median(timed) - training)
     gaps = between_epochs(observed) if epochs > 1 else None
     tails = [one["tail_s"] for one in used if one["tail_s"] is not None]
     tail = statistics.fmean(tails) if tails else 0.0

@@ -24,6 +24,8 @@ def into_function(
     block, nodes = siblings(source, sites)
     if block.index(nodes[0]) > block.index(nodes[1]):
         raise CannotRewrite("the statements do not stand in the order asked for")
+    if block is source.tree.body:
+        raise CannotRewrite("the statements are the module's own: others may use what they set")
     start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
     indent, step = source.text[start : source.start(nodes[0])], indentation(source)
     start = _with_comments(source, start)

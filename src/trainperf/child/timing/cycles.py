@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""
-MOST = 3
-SHORT_S = 3.0
-"""So many turns are seen where one is short: the first one traces what it calls."""
+MOST = 8
+AGAIN_S = 6.0
+"""So many turns are seen where they take no longer than this together: the first one traces what
+it calls, and of what is opened and closed by the dozen some stall the next."""
 TOO_LONG = 10.0
 """A `fit` that is so many times longer than the wait hardly leaves anything to what follows."""
 
@@ -36,6 +37,7 @@ class Cycles:
         self._process = driver.process
         self._clock = driver.clock
         self._until = self._clock() + limit_s
+        self._again_until = self._clock() + AGAIN_S
         self._lock = Lock()
         self._over = False
         self._began: float | None = None  # the end of `fit`
@@ -88,7 +90,8 @@ class Cycles:
             opening = self._clock() - self._fit_at
             self._write(gap, complete=True, opening_s=opening, **self._found)
         whole = gap + opening + expected(self._driver)
-        enough = self._seen >= MOST or whole > SHORT_S or self._clock() + whole > self._until
+        until = min(self._again_until, self._until)
+        enough = self._seen >= MOST or self._clock() + whole > until
         if not same or enough:
             self._finish()
 

@@ -38,7 +38,7 @@ GONE_S = 5.0
 """A process that a driver or a file system does not let go is waited for no longer."""
 TOLD_S = 2.0
 """Seconds for the launcher of the ranks to say what became of one that is gone."""
-MANY_TURNS = 8
+MANY_TURNS = 3
 """A leg whose loop ended after so many turns is worth the start of another one."""
 TRIES = 3
 """Ranks count every step of a slice: none may be left to time where an epoch began in it."""

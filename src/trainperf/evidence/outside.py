@@ -106,7 +106,8 @@ def _ends_of_epochs(
     observed: Observed, used: Sequence[Event], epochs: int, training: float
 ) -> float:
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
-    timed = [one["fit_s"] - (one["opening_s"] or 0.0) for one in used if one["fit_s"] is not None]
+    known = [one for one in used if one["fit_s"] is not None]
+    timed: list[float] = [one["fit_s"] - (one["opening_s"] or 0.0) for one in known]
     if timed and len(timed) == len(used):
         return max(0.0, statistics.median(timed) - training)
     gaps = between_epochs(observed) if epochs > 1 else None

@@ -508,6 +508,18 @@ n += 0
 for n in [0]:
     ▸DataLoader('train', num_workers=n)◂
 """,
+    "a number that a function sets": """\
+n = 0
+def setup():
+    global n
+    n = 0
+setup()
+▸DataLoader('train', num_workers=n)◂
+""",
+    "a number that is compared where it is named": """\
+if (n := 0) == 0:
+    ▸DataLoader('train', num_workers=n)◂
+""",
     "an object that nobody knows": """\
 import json
 c = [type('C', (), dict(n=0))]

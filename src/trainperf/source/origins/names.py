@@ -39,6 +39,8 @@ class Names:
                 yield from self._imported(file, each.origin, name)
             elif each.kind == "parameter" and isinstance(each.node, ast.arg):
                 yield file, each.node
+            elif isinstance(each.node, ast.NamedExpr):
+                yield Unknown(f"{name} is used where it is given its value")
             elif each.kind == "value" and each.value is not None and not plain:
                 if _mentions(each.value, name):
                     yield Unknown(f"{name} is worked out from itself", derived=True)

@@ -25,7 +25,7 @@ PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the run tells of a call: its arguments as they took effect, and the command.
+    """A call as the run had it: its arguments as they took effect, and the command.
 
     `given` are the options of the command, "@" for a file of further ones, `scripts` the files
     it runs. `defaults` are those of the arguments that a call may leave out.

@@ -25,7 +25,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Ran:
-    """What the run had: the arguments of a call as they took effect, defaults included.
+    """The arguments of a call as they took effect in the run, defaults included.
 
     `defaults` are those of the arguments that the source may leave out.
     """

@@ -10,7 +10,7 @@ from trainperf.source.origins.values import File, Node, Unknown, last_name
 from trainperf.source.scopes import Binding
 
 Bound = tuple[File, ast.expr | ast.arg]
-"""What a name is bound to, and in which file that stands."""
+"""The expression or parameter that a name is bound to, and the file in which that stands."""
 
 
 class Names:

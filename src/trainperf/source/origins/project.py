@@ -164,7 +164,7 @@ class Project:
 
 
 class Tracing(Protocol):
-    """What follows expressions of a project to where they come from."""
+    """A reader that follows expressions of a project to where they come from."""
 
     project: Project
 

@@ -53,7 +53,7 @@ def variable(file: File, node: ast.expr) -> str:
 
 
 About = tuple[str, str, frozenset[str]]
-"""What is called, its argument, and the keys under which the literal stands."""
+"""The name of a called function, its argument, and the keys under which the literal stands."""
 
 
 def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]:

@@ -25,7 +25,7 @@ class File:
     module: Module
 
     def top(self, name: str) -> list[Any]:
-        """What binds `name` at the top of the file."""
+        """Return the bindings of `name` at the top of the file."""
         return self.module.top.bindings.get(name, [])
 
 
@@ -72,7 +72,7 @@ Value = Origin | Unknown
 
 @dataclass(frozen=True)
 class Held:
-    """What an object is known to hold, by name: attributes, or the entries of a dictionary.
+    """The known contents of an object by name: attributes, or the entries of a dictionary.
 
     `entries` gives for each name the expressions it may have. `open` is why there may be more.
     `displays` are the dictionaries or calls that wrote it out, the last one last.

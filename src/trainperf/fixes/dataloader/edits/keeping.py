@@ -90,7 +90,7 @@ class MadeOnce({torch}.utils.data.Dataset):
 '''
 
 HELD = ("transform", "transforms", "target_transform", "data", "targets", "samples", "imgs")
-"""What datasets of libraries make their items from."""
+"""Attributes from which datasets of libraries make their items."""
 
 FOLDER = """\
 self.made_in = {tempfile}.mkdtemp(prefix="items-")

@@ -335,7 +335,7 @@ def _check_calls(
 
 
 def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
-    """What of an object its methods change, or call something of, that others call."""
+    """The attributes that methods change, or call something of, which the others call."""
     here = {id(node) for each in others for node in ast.walk(each)}
     found: set[str] = set()
     for node in reached(module, others):
@@ -349,7 +349,7 @@ def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
 
 
 def _kept(function: Function) -> set[str]:
-    """What a method changes of its object, as source: `self.offset`."""
+    """The attributes that a method changes, as source: `self.offset`."""
     return {
         ast.unparse(target)
         for node in ast.walk(function)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import executed, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.caches import put_cache
 
@@ -65,9 +65,8 @@ class Files:
 
 
 def run(source: str) -> Files:
-    space: dict[str, Any] = {"tf": Tensorflow(), "files": Files("a.jpg", 3)}
-    plain = source.replace("import tensorflow as tf\n", "").replace("▸", "").replace("◂", "")
-    exec(compile(plain, "train.py", "exec"), space)
+    given = {"tf": Tensorflow(), "files": Files("a.jpg", 3)}
+    space = executed(source.replace("import tensorflow as tf\n", ""), given)
     found: Files = space["ds"]
     return found
 

@@ -13,6 +13,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
+from trainperf.fixes.tf_data.edits.which_generator import yields
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import (
@@ -22,7 +23,6 @@ from trainperf.source.iterations import (
     changed_in_calls,
     changes_shared,
     loaded,
-    of_this_function,
     stored,
 )
 from trainperf.source.module import Module
@@ -155,14 +155,9 @@ def _generator_call(module: Module, node: ast.expr) -> tuple[ast.Call, Function]
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             found = function_of(module, each.func)
-            if isinstance(found, FUNCTIONS) and _yields(found):
+            if isinstance(found, FUNCTIONS) and yields(found):
                 return each, found
     return None
-
-
-def _yields(function: Function) -> bool:
-    kinds = (ast.Yield, ast.YieldFrom)
-    return any(isinstance(each, kinds) for each in of_this_function(function.body))
 
 
 def _check_generator(

@@ -185,6 +185,8 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
     place = 0
     for index, node in enumerate(source.tree.body):
         here = {first for each in imports([node]) for _, _, first in bound(each)} & missing
+        if here and not _is_import(node):  # a line behind it would run when all is done
+            raise CannotRewrite(f"{source.name} imports {min(here)} in line {node.lineno} only")
         if here:
             place = index + 1
             missing -= here

@@ -240,7 +240,8 @@ def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str
     file are followed; what libraries do is taken to be fit for threads, as NumPy, Pillow and
     OpenCV are, random generators of NumPy and Python included. `given` is its own as well.
     """
-    return _changes(module, body, made_here(body) | set(given), DEPTH, set())
+    own = (made_here(body) | set(given)) - {"self", "cls"}
+    return _changes(module, body, own, DEPTH, set())
 
 
 def changed_by(statements: Iterable[ast.AST]) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from trainperf.source.imports import file_of
 from trainperf.source.module import Module
-from trainperf.source.origins.values import File, Held, Value, last_name
+from trainperf.source.origins.values import Contents, File, Value, last_name
 from trainperf.source.scopes import FUNCTIONS, Function
 
 MOST_FILES = 300
@@ -171,5 +171,5 @@ class Tracing(Protocol):
     def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
         """Return all that an expression may be."""
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Held, ...]:
+    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""

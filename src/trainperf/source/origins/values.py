@@ -71,7 +71,7 @@ Value = Origin | Unknown
 
 
 @dataclass(frozen=True)
-class Held:
+class Contents:
     """The known contents of an object by name: attributes, or the entries of a dictionary.
 
     `entries` gives for each name the expressions it may have. `open` is why there may be more.

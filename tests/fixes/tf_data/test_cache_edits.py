@@ -49,6 +49,7 @@ class Files:
     def __init__(self, *element: Any) -> None:
         self.element = element
         self.cached: Any = None
+        self.file = ""
 
     def map(self, function: Any, **_: Any) -> Files:
         found = function(*self.element)
@@ -56,8 +57,9 @@ class Files:
         made.cached = self.cached
         return made
 
-    def cache(self) -> Files:
+    def cache(self, file: str = "") -> Files:
         self.cached = self.element
+        self.file = file
         return self
 
     def batch(self, _: int) -> Files:
@@ -102,6 +104,14 @@ def test_a_method_is_split_into_two() -> None:
 
     assert "        return image\n\n    def load_random(self, image):\n" in text
     assert "files.map(self.load).cache().map(self.load_random)" in text
+
+
+def test_two_datasets_of_one_function_have_files_of_their_own() -> None:
+    script, sites = script_of("def made(files):\n    return ▸files.map(str)◂\n")
+    put_cache(script, sites[0], {"disk": True})
+    made = executed(result(script) or "")["made"]
+
+    assert made(Files("train")).file != made(Files("test")).file
 
 
 ALONE = {

@@ -43,7 +43,7 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
             raise CannotRewrite(f"the file uses the name {FOLDER}")
         tempfile = script.module_name(site.file, "tempfile")
         script.insert_after_imports(site.file, f"{FOLDER} = {tempfile}.TemporaryDirectory()")
-        call = f'.cache({FOLDER}.name + "/items")'
+        call = f'.cache({tempfile}.mkdtemp(dir={FOLDER}.name) + "/items")'  # one for each dataset
     if data.get("buffer") is not None:
         call += f".shuffle({data['buffer']})"
     if data.get("split"):

@@ -122,6 +122,8 @@ ALONE = {
     "    image = tf.image.random_crop(image, (8, 8, 3))\n    return image\n",
     "a size in Python": f"def load(path):\n{DECODED}    size = (8, 8)\n{FLIPPED}"
     "    return tf.image.resize(image, size)\n",
+    "a size by default": "def load(path, size=8):\n    image = tf.image.resize(path, (size, 8))\n"
+    "    return tf.image.random_crop(image, (size - 1, size - 1, 3))\n",
     "another in hand": f"def load(path):\n{DECODED}    height = image.shape[0]\n{FLIPPED}"
     "    return image, height\n",
     "decorated": f"@tf.function\ndef load(path):\n{DECODED}{FLIPPED}    return image\n",

@@ -107,6 +107,12 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
             yield from child.body
 
 
+def declared(function: ast.AST) -> set[str]:
+    """Return the names that are `global` or `nonlocal` in a function, or in those within it."""
+    found = (n for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal))
+    return {name for each in found for name in each.names}
+
+
 def may_be_sequence(node: ast.expr) -> bool:
     """Whether nothing tells that what an expression gives has no length or no order."""
     once = isinstance(node, ast.Call) and dotted(node.func) in ONCE
@@ -277,9 +283,8 @@ def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int =
             continue
         changed = changed_in_place(function.body)
         changed |= changed_in_calls(module, function.body, depth - 1)
-        declared = (each.names for each in ast.walk(function) if isinstance(each, ast.Global))
         found |= changed - stored(function.body) - arguments(function)
-        found |= {name for names in declared for name in names}
+        found |= declared(function)
         given = [name for name in parameters(function) if name not in ("self", "cls")]
         pairs = zip(given, node.args, strict=False)
         found |= {root(argument) for name, argument in pairs if name in changed}

@@ -22,6 +22,7 @@ from trainperf.source.iterations import (
     changed_by,
     changed_in_calls,
     changes_shared,
+    declared,
     loaded,
     stored,
 )
@@ -275,6 +276,8 @@ def _check(module: Module, loop: Loop) -> None:
     if not all(isinstance(each, ast.Name | ast.Tuple | ast.List) for each in parts):
         raise CannotRewrite("the loop counts in something that others see")
     own = stored(loop.making) | targets
+    if isinstance(loop.scope, ast.ClassDef) or own & declared(loop.scope):
+        raise CannotRewrite("the loop gives values to names beyond its function")
     if own & names(loop.node.iter):
         raise CannotRewrite("the loop changes what it goes over")
     ahead = loaded(loop.leading) & stored(loop.making)

@@ -17,6 +17,7 @@ from trainperf.model import Site
 from trainperf.source.iterations import (
     carried,
     changes_shared,
+    declared,
     loaded,
     of_own_loop,
     of_this_function,
@@ -128,7 +129,7 @@ def _check(module: Module, function: Function, loop: ast.For) -> None:
     left = _read_later(function, loop, own)
     if left:
         raise CannotRewrite(f"what its loop leaves in {left} is read outside it")
-    if own & _declared(function):
+    if own & declared(function):
         raise CannotRewrite("the generator's loop sets names of the module")
 
 
@@ -148,12 +149,3 @@ def _parts(target: ast.expr) -> Iterator[ast.expr]:
     yield target
     for each in target.elts if isinstance(target, ast.Tuple | ast.List) else ():
         yield from _parts(each)
-
-
-def _declared(function: Function) -> set[str]:
-    return {
-        name
-        for each in ast.walk(function)
-        if isinstance(each, ast.Global | ast.Nonlocal)
-        for name in each.names
-    }

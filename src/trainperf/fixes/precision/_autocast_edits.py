@@ -9,7 +9,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._loop_source import site_of
 from trainperf.model import Site
 from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 from trainperf.source.arguments import keyword
@@ -86,7 +85,7 @@ def turn_on(
         return False
     seen = Seen.of({**data, "now": False}, "enabled", {})
     try:
-        site = site_of(script, call, forward)
+        site = script.site_of(forward, call)
         set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)
     except Elsewhere:
         raise
@@ -127,7 +126,7 @@ def _own_region(script: Script, forward: Site, device: str) -> Site | None:
     enabled = [each.value for each in call.keywords if each.arg in ("enabled", None)]
     if not enabled and f"'{device}" in ast.unparse(call):
         raise CannotRewrite("the forward is under autocast already")
-    return site_of(script, call, forward)
+    return script.site_of(forward, call)
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:
@@ -154,7 +153,7 @@ def _library_backward(script: Script, forward: Site) -> Site | None:
         for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset))
         if node.lineno > forward.line and _last_name(node.func).endswith("backward")
     ]
-    return site_of(script, after[0], forward) if after else None
+    return script.site_of(forward, after[0]) if after else None
 
 
 def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
-from trainperf.fixes.torch_step._loop_source import innermost_loop, site_of
+from trainperf.fixes.torch_step._loop_source import innermost_loop
 from trainperf.source.statements import called, dotted
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) 
         for node in ast.walk(script.module(near.file)):
             name = dotted(node) if isinstance(node, ast.Attribute) else ""
             if name in TYPES:
-                script.replace_call(site_of(script, node, near), TYPES[name])  # type: ignore[arg-type]
+                script.replace_call(script.site_of(near, node), TYPES[name])  # type: ignore[arg-type]
                 arrays += name.startswith("n") or not _sets_default(script, near, node)
                 count += 1
             elif isinstance(node, ast.Call) and _doubles(node):
-                script.rename_call(site_of(script, node, near), "float")
+                script.rename_call(script.site_of(near, node), "float")
                 arrays += not _of_model(script, near, node, built)
                 count += 1
             elif isinstance(node, ast.Call) and _named_so(node):
-                text = site_of(script, node.args[0], near)
+                text = script.site_of(near, node.args[0])
                 script.replace_call(text, '"float32"')
                 arrays, count = arrays + 1, count + 1
     if not count:
@@ -75,7 +75,7 @@ def _sets_default(script: Script, near: Site, node: ast.AST) -> bool:
 
 def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
     """Whether `x.double()` stands in the statement that builds the model, or by itself."""
-    statement = script.around(site_of(script, node, near))[-1]
+    statement = script.around(script.site_of(near, node))[-1]
     if near.file == built.file and statement in script.around(built):
         return True
     return isinstance(statement, ast.Expr) and statement.value is node
@@ -97,9 +97,9 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
     texts = [each.id for each in names if isinstance(each, ast.Name)]
     values = ", ".join(f"{each}.float()" for each in texts)
     first = node.body[0]
-    place = site_of(script, node.iter, loop) if isinstance(node, ast.For) else loop
-    start = script._file(loop.file).source.span(first)[0]
-    col = start - script._file(loop.file).source.line_start(start)
+    place = script.site_of(loop, node.iter) if isinstance(node, ast.For) else loop
+    start = script.source(loop.file).span(first)[0]
+    col = start - script.source(loop.file).line_start(start)
     at = type(place)(place.file, first.lineno, place.function, col)
     script.insert_before(at, f"{', '.join(texts)} = {values}")
 

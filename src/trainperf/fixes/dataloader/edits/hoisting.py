@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call, set_setting
 from trainperf.fixes.dataloader.edits.repeating import repeats
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
@@ -36,7 +35,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     epoch to the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
     """
     check_call(script, site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     call = script.call(site)
     if isinstance(argument(call, "generator"), ast.Call):
         raise CannotRewrite("each turn draws with a generator of its own")
@@ -50,7 +49,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
         raise CannotRewrite(f"{function.name}() may build another loader each time")
     files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
     for file in files:
-        there = Module(script.module(file), file_text(script, file))
+        there = script.source(file).module
         called = list(calls_in_loops(there, function))
         if len(called) == 1:
             _move(script, replace(site, file=file), there, called[0], 0)
@@ -77,7 +76,7 @@ def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
 
 def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: int) -> None:
     """Put the statement with `call` ahead of the loop around it."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     statement = next(each for each in module.around(call) if isinstance(each, ast.stmt))
     loop = module.loops(statement)[0]
     if statement not in loop.body:
@@ -152,7 +151,7 @@ def _plain(target: ast.expr) -> bool:
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     """The source of a node without its indentation."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
     if lines_within_strings(text):
         raise CannotRewrite("a string goes over lines where it is built")
@@ -166,7 +165,7 @@ def _with_workers_kept(text: str) -> str:
     from trainperf.rewrite import Script
 
     alone = Script("/statement", lambda path: f"{text}\n".encode())
-    source = alone._file("loader.py").source
+    source = alone.source("loader.py")
     for node in ast.walk(source.tree):
         name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":

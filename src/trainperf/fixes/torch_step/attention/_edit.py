@@ -50,7 +50,7 @@ class Attention:
 
 def use_kernel(script: Script, site: Site) -> None:
     """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
-    source = script._file(site.file).source
+    source = script.source(site.file)
     scope = Scope(source, source.function(site))
     for found in attentions(scope):
         _Edit(script, scope, site, found).make()

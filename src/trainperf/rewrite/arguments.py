@@ -15,7 +15,8 @@ from trainperf.source.origins import readers
 from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script

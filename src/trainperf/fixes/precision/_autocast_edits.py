@@ -13,6 +13,7 @@ from trainperf.model import Site
 from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -151,7 +152,7 @@ def _library_backward(script: Script, forward: Site) -> Site | None:
     after = [
         node
         for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset))
-        if node.lineno > forward.line and _last_name(node.func).endswith("backward")
+        if node.lineno > forward.line and last_name(node.func).endswith("backward")
     ]
     return script.site_of(forward, after[0]) if after else None
 
@@ -278,7 +279,7 @@ def _normal(text: str) -> str:
 def _refuse_other_gradients(tree: ast.Module, optimizer: str, clip: Site | None) -> None:
     """Refuse files that have more to do with gradients than is rewritten."""
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    called = [_last_name(function) for function in calls]
+    called = [last_name(function) for function in calls]
     steps = [
         function
         for function in calls
@@ -337,10 +338,6 @@ def _scope(script: Script, site: Site) -> ast.stmt | None:
     """Return the innermost function around a site, None at the top of the module."""
     around = script.around(site)
     return next((node for node in reversed(around) if isinstance(node, _FUNCTIONS)), None)
-
-
-def _last_name(node: ast.expr) -> str:
-    return ast.unparse(node).rpartition(".")[2]
 
 
 def _names(tree: ast.Module) -> set[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.project import Definition, Project
-from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, last_name
+from trainperf.source.origins.values import Contents, File, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import last_name
 
 FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 """Functions that declare a field: of `dataclasses`, `pydantic`, `attrs`."""

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import product
 
 from trainperf.source.origins.project import Tracing
-from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, literal
 from trainperf.source.scopes import FUNCTIONS, Scope
+from trainperf.source.statements import last_name
 
 MAKERS = ("dict", "SimpleNamespace", "Namespace", "EasyDict", "ConfigDict", "Munch")
 """Makers of an object that holds the keywords given to them."""

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, Node, Unknown, last_name
+from trainperf.source.origins.values import File, Node, Unknown
 from trainperf.source.scopes import Binding
+from trainperf.source.statements import last_name
 
 Bound = tuple[File, ast.expr | ast.arg]
 """The expression or parameter that a name is bound to, and the file in which that stands."""

@@ -13,9 +13,9 @@ from trainperf.source.origins.values import (
     Unknown,
     Value,
     asks_the_machine,
-    last_name,
     literal,
 )
+from trainperf.source.statements import last_name
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool", "float", "str")

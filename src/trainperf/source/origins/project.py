@@ -10,8 +10,9 @@ from typing import Protocol
 
 from trainperf.source.imports import file_of
 from trainperf.source.module import Module
-from trainperf.source.origins.values import Contents, File, Value, last_name
+from trainperf.source.origins.values import Contents, File, Value
 from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import last_name
 
 MOST_FILES = 300
 """No more files than this are looked through for who calls a function."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from trainperf.errors import CannotRewrite
 from trainperf.source.origins.dictionaries import MAKERS
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, last_name, literal
+from trainperf.source.origins.values import File, literal
+from trainperf.source.statements import last_name
 
 SAYS = ("print", "info", "debug", "warning", "log", "write", "format", "pprint")
 """Calls that only tell a value."""

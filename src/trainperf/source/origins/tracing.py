@@ -22,11 +22,11 @@ from trainperf.source.origins.values import (
     Unknown,
     Value,
     asks_the_machine,
-    last_name,
     literal,
     unknown,
 )
 from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import last_name
 
 DEEPEST = 24
 """So many steps are followed, from names to values to names."""

@@ -97,13 +97,6 @@ def same(one: object, other: object) -> bool:
     return (type(one) is bool) == (type(other) is bool) and one == other
 
 
-def last_name(node: ast.expr) -> str:
-    """Return `c` of `a.b.c`, "" of what has no name."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def unknown(reason: str) -> tuple[Unknown, ...]:
     """One value that cannot be told."""
     return (Unknown(reason),)

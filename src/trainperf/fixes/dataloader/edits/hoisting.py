@@ -18,7 +18,7 @@ from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import walk
+from trainperf.source.statements import called, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -67,11 +67,8 @@ def _keep_workers(script: Script, site: Site) -> None:
 def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
     """Yield the calls of a function, by its name, within a loop."""
     for node in module.nodes:
-        if isinstance(node, ast.Call) and module.loops(node):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else None
-            name = node.func.id if isinstance(node.func, ast.Name) else name
-            if name == function.name:
-                yield node
+        if isinstance(node, ast.Call) and called(node) == function.name and module.loops(node):
+            yield node
 
 
 def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.statements import Function, assigned
+from trainperf.source.statements import Function, assigned, called
 from trainperf.source.text import Place, Source
 
 
@@ -170,7 +170,4 @@ def own_attribute(node: ast.AST) -> str:
 
 def last_name(node: ast.expr) -> str:
     """The last name of what a call calls: `softmax` of `F.softmax(…)`; '' if it is no call."""
-    if not isinstance(node, ast.Call):
-        return ""
-    called = node.func
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return called(node) if isinstance(node, ast.Call) else ""

@@ -91,7 +91,10 @@ def bracketed(source: Source, node: ast.expr) -> Span:
         owner.string in (")", "]")
         or (owner.type in (tokenize.NAME, tokenize.STRING) and not iskeyword(owner.string))
     )
-    return (start, end) if called else (before[0].start, after.end)
+    whole = before[0].start, after.end
+    beside = source.text[whole[0] - 1 : whole[0]] + source.text[whole[1] : whole[1] + 1]
+    touched = any(each.isalnum() for each in beside)  # return(x), which it would run into
+    return (start, end) if called or touched else whole
 
 
 def numbered(source: Source, iterated: ast.expr, name: str) -> list[Edit]:

@@ -197,7 +197,7 @@ class _Flow:
         ends = ends if ends is None else self.run(node.orelse, ends)
         bound -= _unbound([node])
         for handler in node.handlers:
-            name = {handler.name} if handler.name else set()
+            name: set[str] = {handler.name} if handler.name else set()
             after = self.run(handler.body, bound | name)
             ends = _both(ends, None if after is None else after - name)
         if not node.finalbody:

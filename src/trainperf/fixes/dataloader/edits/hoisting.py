@@ -100,7 +100,8 @@ def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: i
 
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader."""
-    built, targets = [call], set()
+    built: list[ast.expr] = [call]
+    targets: set[str] = set()
     if isinstance(statement, ast.Assign):
         built = (
             statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]

@@ -78,7 +78,7 @@ class Fix:
     """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
     which fixes are tried of which nothing was measured."""
     concerns: ClassVar[Concern] = "step"
-    """What its cause takes its time from: the verdict and the order of findings go by it."""
+    """The part of the step that its cause takes its time from: verdict and order go by it."""
     starts_slowly: ClassVar[bool] = False
     """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     compiles: ClassVar[bool] = False
@@ -192,7 +192,7 @@ def by_id() -> Mapping[str, Fix]:
 
 
 def concern(finding: Finding) -> Concern:
-    """What a finding's cause takes its time from; "step" for one of another version."""
+    """Return the part of the step that a cause takes; "step" for one of another version."""
     fix = by_id().get(finding.id)
     return "step" if fix is None else fix.concerns
 

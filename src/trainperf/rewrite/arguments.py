@@ -12,10 +12,11 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.origins import readers
-from trainperf.source.origins.calls import Elsewhere, Left, Ran, given, live
+from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script
@@ -25,7 +26,7 @@ PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the run tells of a call: its arguments as they took effect, and the command.
+    """A call as the run had it: its arguments as they took effect, and the command.
 
     `given` are the options of the command, "@" for a file of further ones, `scripts` the files
     it runs. `defaults` are those of the arguments that a call may leave out.
@@ -122,19 +123,19 @@ def set_at_origin(
         return
     if written:
         raise CannotRewrite(f"{wanted.name} may come from several places")
-    left = [each for each in found if isinstance(each, Left)]
+    left = [each for each in found if isinstance(each, LeftOut)]
     file, display = _common(trace.project, left, last_name(call.func), wanted)
     _add(script, file, display, wanted)
 
 
 def _origins(
     script: Script, site: Site, wanted: Wanted, seen: Seen, shared: bool
-) -> tuple[Tracer, tuple[Origin | Left, ...]]:
+) -> tuple[Tracer, tuple[Origin | LeftOut, ...]]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
     project = script.project((site.file, *seen.scripts))
     call = script.source(site.file).call(site)
     trace = Tracer(project)
-    ran = Ran(seen.arguments, seen.defaults)
+    ran = CallInRun(seen.arguments, seen.defaults)
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
@@ -281,7 +282,7 @@ def _add(script: Script, file: File, display: ast.Dict | ast.Call, wanted: Wante
 
 
 def _common(
-    project: Project, left: Sequence[Left], called: str, wanted: Wanted
+    project: Project, left: Sequence[LeftOut], called: str, wanted: Wanted
 ) -> tuple[File, ast.Dict | ast.Call]:
     """Return the one dictionary to name the argument in: all that may have run pass it.
 

@@ -148,7 +148,8 @@ class Script(Moving):
         file = self._file(site.file)
         node = file.source.expression(site)
         if brackets:
-            self._edit(file, [Replace(layout.bracketed(file.source, node), value)])
+            span = layout.bracketed(file.source, node)
+            self._edit(file, [layout.replaced(file.source, span, value)])
             return
         self._replace(file, node, value)
 
@@ -406,7 +407,7 @@ class Script(Moving):
 
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
-            self._edit(file, [Replace(file.source.span(node), value)])
+            self._edit(file, [layout.replaced(file.source, file.source.span(node), value)])
 
     def _change_call(
         self,

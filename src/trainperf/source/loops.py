@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainperf.source.module import Module, inside, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Loop
+from trainperf.source.statements import called
 
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "track", "trange", "progress_bar"}
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -83,12 +84,9 @@ def iterated(node: Loop) -> Iterator[ast.expr]:
     stack = [node.iter]
     while stack:
         each = stack.pop()
-        if isinstance(each, ast.Call):
-            name = each.func.attr if isinstance(each.func, ast.Attribute) else None
-            name = each.func.id if isinstance(each.func, ast.Name) else name
-            if name in _WRAPPERS:
-                stack.extend(each.args)
-                continue
+        if isinstance(each, ast.Call) and called(each) in _WRAPPERS:
+            stack.extend(each.args)
+            continue
         yield each
 
 

@@ -92,7 +92,7 @@ def _epochs(script: Script, loop_site: Site) -> Epochs:
     loader = next((ast.unparse(each) for each in iterated(batches)), "")
     if not _is_name(loader):
         raise CannotRewrite("the loader has no name where its batches are taken")
-    module = Module(script.module(loop_site.file), file_text(script, loop_site.file))
+    module = script.source(loop_site.file).module
     around = _counted(module.loops(batches))
     if around is not None:
         _check_bound_once(module, around, loader)

@@ -10,7 +10,7 @@ from trainperf.fixes import Example
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import stored
-from trainperf.source.statements import Function
+from trainperf.source.statements import Function, last_name
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -66,15 +66,11 @@ def _calls(script: Script, site: Site) -> list[Site]:
     found = [
         node
         for node in ast.walk(script.module(site.file))
-        if isinstance(node, ast.Call) and _last_name(node.func) == name
+        if isinstance(node, ast.Call) and last_name(node.func) == name
     ]
     if len(found) != 1:
         raise CannotRewrite(f"{name}() is called at {len(found)} places of the file")
     return [script.site_of(site, found[0])]
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _interval(script: Script, place: Site) -> ast.expr | None:
@@ -142,7 +138,7 @@ def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) 
     if not isinstance(loop, ast.For) or statement not in loop.body:
         raise CannotRewrite("the evaluation does not stand in a loop over epochs")
     count, call = loop.target, loop.iter
-    if not isinstance(call, ast.Call) or _last_name(call.func) not in ("range", "trange"):
+    if not isinstance(call, ast.Call) or last_name(call.func) not in ("range", "trange"):
         raise CannotRewrite("the loop around the evaluation does not go over a range")
     if not isinstance(count, ast.Name) or not 1 <= len(call.args) <= 2:
         raise CannotRewrite("the loop around the evaluation does not count by one")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
-from trainperf.fixes.torch_step._loop_source import site_of
 from trainperf.source.arguments import keyword
 from trainperf.source.statements import called, dotted
 
@@ -82,7 +81,7 @@ def _device(call: ast.Call) -> str:
 
 def _making(script: Script, site: Site) -> Site | None:
     """The call of PyTorch's that makes the tensor at `site`, None if it is made elsewhere."""
-    source = script._file(site.file).source
+    source = script.source(site.file)
     node = source.expression(site)
     while isinstance(node, ast.Call):
         name = called(node)
@@ -90,7 +89,7 @@ def _making(script: Script, site: Site) -> Site | None:
         if plain and name in MAKES:
             if any(keyword(node, each) for each in ("device", "out", "pin_memory")):
                 raise CannotRewrite("where in memory it is made is said already")
-            return site_of(script, node, site)
+            return script.site_of(site, node)
         if plain and name in ("tril", "triu") and node.args:
             node = node.args[0]
         elif not plain and name in SHAPES and isinstance(node.func, ast.Attribute):

@@ -51,7 +51,7 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     script.replace_call(site, f"{receiver}.detach().float()" if loss else receiver)
     for name, parents in uses:
         if not any(isinstance(each, ast.JoinedStr) for each in parents):
-            read = source.site_of(script, name, site)
+            read = script.site_of(site, name)
             script.wrap_call(read, "float({})" if loss else "int({})")
 
 
@@ -181,7 +181,7 @@ def _show_seldom(
     shows = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
     if not shows or called(statement.value) not in WRITERS:  # type: ignore[attr-defined]
         raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
-    shown = source.site_of(script, statement.value, site)  # type: ignore[attr-defined]
+    shown = script.site_of(site, statement.value)  # type: ignore[attr-defined]
     log_seldom(script, shown, site, every)
 
 
@@ -221,7 +221,7 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     script.replace_call(site, f"{script.expression(script.receiver(site))}.detach()")
     for (template, one), (node, parents) in wrapped:
         inner = parents[-1] if one else node
-        script.wrap_call(source.site_of(script, inner, site), template)  # type: ignore[arg-type]
+        script.wrap_call(script.site_of(site, inner), template)  # type: ignore[arg-type]
 
 
 def _end_of_list(script: Script, site: Site, name: str) -> int | None:

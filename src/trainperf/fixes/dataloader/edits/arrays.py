@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import may_be_sequence
@@ -37,7 +36,7 @@ def to_arrays(script: Script, site: Site) -> None:
     by element is assigned at once. Raises `CannotRewrite` where there is neither.
     """
     function = script.definition(site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     found = False
     for call in _tensors_of_lists(module, function):
         _through_numpy(script, site, module, call)
@@ -85,7 +84,7 @@ def _scalars(values: ast.ListComp | ast.List) -> bool:
 
 
 def _through_numpy(script: Script, site: Site, module: Module, call: ast.Call) -> None:
-    source = script._file(site.file).source
+    source = script.source(site.file)
     numpy = script.module_name(site.file, "numpy", site)
     torch = script.module_name(site.file, "torch", site)
     values = source.text_of(call.args[0])

@@ -9,8 +9,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
-from trainperf.fixes.torch_step._source import file_text, refuse_if_named
-from trainperf.source.module import Module
+from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import dotted
 
@@ -84,7 +83,7 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
 
 def _check_built_once(script: Script, site: Site) -> None:
     """Refuse a loader that is built again and again, or whose batch size is asked for."""
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     call = script.call(site)
     function = module.function(call)
     again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))

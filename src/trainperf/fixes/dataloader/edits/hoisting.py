@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call, set_setting
 from trainperf.fixes.dataloader.edits.repeating import repeats
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
@@ -19,7 +18,7 @@ from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import walk
+from trainperf.source.statements import called, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -36,7 +35,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     epoch to the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
     """
     check_call(script, site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     call = script.call(site)
     if isinstance(argument(call, "generator"), ast.Call):
         raise CannotRewrite("each turn draws with a generator of its own")
@@ -50,7 +49,7 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
         raise CannotRewrite(f"{function.name}() may build another loader each time")
     files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
     for file in files:
-        there = Module(script.module(file), file_text(script, file))
+        there = script.source(file).module
         called = list(calls_in_loops(there, function))
         if len(called) == 1:
             _move(script, replace(site, file=file), there, called[0], 0)
@@ -68,16 +67,13 @@ def _keep_workers(script: Script, site: Site) -> None:
 def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
     """Yield the calls of a function, by its name, within a loop."""
     for node in module.nodes:
-        if isinstance(node, ast.Call) and module.loops(node):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else None
-            name = node.func.id if isinstance(node.func, ast.Name) else name
-            if name == function.name:
-                yield node
+        if isinstance(node, ast.Call) and called(node) == function.name and module.loops(node):
+            yield node
 
 
 def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: int) -> None:
     """Put the statement with `call` ahead of the loop around it."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     statement = next(each for each in module.around(call) if isinstance(each, ast.stmt))
     loop = module.loops(statement)[0]
     if statement not in loop.body:
@@ -153,7 +149,7 @@ def _plain(target: ast.expr) -> bool:
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     """The source of a node without its indentation."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
     if lines_within_strings(text):
         raise CannotRewrite("a string goes over lines where it is built")
@@ -167,7 +163,7 @@ def _with_workers_kept(text: str) -> str:
     from trainperf.rewrite import Script
 
     alone = Script("/statement", lambda path: f"{text}\n".encode())
-    source = alone._file("loader.py").source
+    source = alone.source("loader.py")
     for node in ast.walk(source.tree):
         name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":

@@ -15,7 +15,7 @@ from trainperf.fixes.dataloader.edits.repeating import (
     changing_name,
     fixed_statements,
 )
-from trainperf.fixes.torch_step._source import file_text, refuse_if_named
+from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
 from trainperf.source.bodies import reached
 from trainperf.source.module import Module
@@ -90,7 +90,7 @@ class MadeOnce({torch}.utils.data.Dataset):
 '''
 
 HELD = ("transform", "transforms", "target_transform", "data", "targets", "samples", "imgs")
-"""What datasets of libraries make their items from."""
+"""Attributes from which datasets of libraries make their items."""
 
 FOLDER = """\
 self.made_in = {tempfile}.mkdtemp(prefix="items-")
@@ -180,7 +180,7 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
         _wrap_dataset(script, site, data)
         return
     function = script.definition(site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     owner = _checked(module, function)
     for name in NAMES:
         refuse_if_named(script, site.file, name)
@@ -190,7 +190,7 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     nodes = list(reached(module, fixed or [function]))
     read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each) == "self"]
     others = [name for name in data["files"] if name != site.file]
-    modules = [module, *(Module(script.module(name), "") for name in others)]
+    modules = [module, *(script.source(name).module for name in others)]
     changed = changing_attribute(modules, owner, read) or changing_name(module, nodes)
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
@@ -208,7 +208,7 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     check_call(script, site)
     for name in ("made_once", "MadeOnce", ".dataset."):
         refuse_if_named(script, site.file, name)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     changed = changing_attribute([module], None, HELD)
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")

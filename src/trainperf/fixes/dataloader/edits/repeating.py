@@ -211,15 +211,13 @@ def _building(owner: ast.ClassDef) -> set[Function]:
 
 
 def changing_name(module: Module, body: Iterable[ast.AST]) -> str:
-    """Return a name of the module that statements read and that changes as it runs, else ''."""
-    declared = {
-        name for each in module.nodes if isinstance(each, ast.Global) for name in each.names
-    }
+    """Return a name of the module that nodes read and that changes as it runs, else ''."""
     for node in body:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found = module.bindings(node) or []
-            at_top = found and found is module.top.find(node.id)
-            turns = any(each.kind == "loop" or module.loops(each.node) for each in found)
-            if at_top and (turns or node.id in declared):
+            if found is module.top.bindings.get(node.id) and any(
+                each.kind == "loop" or module.loops(each.node) or module.function(each.node)
+                for each in found
+            ):
                 return node.id
     return ""

@@ -13,6 +13,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
+from trainperf.fixes.tf_data.edits.which_generator import yields
 from trainperf.model import Site
 from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import (
@@ -21,8 +22,8 @@ from trainperf.source.iterations import (
     changed_by,
     changed_in_calls,
     changes_shared,
+    declared,
     loaded,
-    of_this_function,
     stored,
 )
 from trainperf.source.module import Module
@@ -155,14 +156,9 @@ def _generator_call(module: Module, node: ast.expr) -> tuple[ast.Call, Function]
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             found = function_of(module, each.func)
-            if isinstance(found, FUNCTIONS) and _yields(found):
+            if isinstance(found, FUNCTIONS) and yields(found):
                 return each, found
     return None
-
-
-def _yields(function: Function) -> bool:
-    kinds = (ast.Yield, ast.YieldFrom)
-    return any(isinstance(each, kinds) for each in of_this_function(function.body))
 
 
 def _check_generator(
@@ -280,6 +276,8 @@ def _check(module: Module, loop: Loop) -> None:
     if not all(isinstance(each, ast.Name | ast.Tuple | ast.List) for each in parts):
         raise CannotRewrite("the loop counts in something that others see")
     own = stored(loop.making) | targets
+    if isinstance(loop.scope, ast.ClassDef) or own & declared(loop.scope):
+        raise CannotRewrite("the loop gives values to names beyond its function")
     if own & names(loop.node.iter):
         raise CannotRewrite("the loop changes what it goes over")
     ahead = loaded(loop.leading) & stored(loop.making)
@@ -335,7 +333,7 @@ def _check_calls(
 
 
 def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
-    """What of an object its methods change, or call something of, that others call."""
+    """The attributes that methods change, or call something of, which the others call."""
     here = {id(node) for each in others for node in ast.walk(each)}
     found: set[str] = set()
     for node in reached(module, others):
@@ -349,7 +347,7 @@ def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
 
 
 def _kept(function: Function) -> set[str]:
-    """What a method changes of its object, as source: `self.offset`."""
+    """The attributes that a method changes, as source: `self.offset`."""
     return {
         ast.unparse(target)
         for node in ast.walk(function)

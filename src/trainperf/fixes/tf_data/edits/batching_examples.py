@@ -121,6 +121,15 @@ for step, (a, b) in enumerate(ahead_of(batches(x, y))):
         "    def learn(self):\n        for _ in range(100):\n            batch = self.replay()\n"
         "            loss = ▸self.model.train_on_batch(batch)◂\n            self.remember(loss)\n"
     ),
+    # in a class, whose names a function does not see; a name that others see
+    _left(
+        "class Run:\n    size = 8\n    for i in range(9):\n        a = np.flip(x[i : i + size])\n"
+        "        ▸model.train_on_batch(a)◂\n"
+    ),
+    _left(
+        "def train():\n    global place\n    for i in range(9):\n        place = 8 * i\n"
+        "        a = np.flip(x[place])\n        ▸model.train_on_batch(a)◂\n"
+    ),
     # a place that is counted from batch to batch
     _left(
         "for _ in range(100):\n    batch = x[start : start + 32]\n    start = start + 32\n"

@@ -337,3 +337,38 @@ def test_show_writes_the_same_patch(home, tmp_path):
     result = CliRunner().invoke(cli, ["show", "--patch", "fix.diff"])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "fix.diff").read_bytes() == store.load(home).patch.diff.encode()
+
+
+def test_an_option_of_the_command_is_told_and_nothing_is_written(run):
+    saved = store.load(run)
+    found = replace(
+        FIXES["torch_autocast"].finding(
+            title="", text="", bound=2.0, bound_basis="", where=(saved.findings[0].where[0],)
+        ),
+        data={
+            "dtype": "bfloat16",
+            "trainer": {
+                "name": "bf16",
+                "value": "True",
+                "position": None,
+                "cls": "TrainingArguments",
+                "made": "command",
+                "file": "",
+                "reached": True,
+                "defaults": {},
+                "own": [],
+                "arguments": {},
+                "given": [],
+                "scripts": [],
+            },
+        },
+    )
+    patch = write_edits(saved.patch.root, (found,), FIXES).patch
+    command = ("python", "train.py", "--out", "a b")
+    store.save(replace(saved, command=command, findings=(found,), patch=patch), run)
+    before = text(run)
+    fixed = fixing.fix(run, (), dry=False)
+    assert text(run) == before
+    (line,) = fixed.lines
+    assert line.startswith("no edit, but an option of the command")
+    assert line.endswith("run the script as: python train.py --out 'a b' --bf16 True")

@@ -76,7 +76,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         facts=_facts(observed.process)
         | of_all_ranks(recording)
         | {"command_words": _words(recording), "strategy": strategy(observed)},
-        torch_=torch(observed, taken.real_, on.kind == "GPU"),
+        torch_=torch(observed, taken.real_, on.kind == "GPU", recording.run.command),
         parallel_=job,
         container=recording.container,
         reads=file_reads(recording.reads, observed, taken.resident_, found),

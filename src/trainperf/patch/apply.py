@@ -55,7 +55,8 @@ class Plan:
     """The files to write: none where `changes` is empty.
 
     `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
-    `in_source` says whether any of them is an edit, rather than a variable to be set.
+    `in_source` says whether any of them is an edit, rather than a variable to be set or an option
+    (`arguments`) that the command is to have.
     """
 
     root: str
@@ -63,6 +64,7 @@ class Plan:
     all_fixes: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
     in_source: bool = False
 
     def diff(self) -> str:
@@ -159,8 +161,15 @@ class _Attempt:
             if data != files.now[path]
         ]
         alone = self._written(asked, files)
-        variables, edits = alone.patch.environment, bool(alone.contents)
-        return Plan(self.patch.root, asked, ids, tuple(changes), variables, edits)
+        return Plan(
+            self.patch.root,
+            asked,
+            ids,
+            tuple(changes),
+            environment=alone.patch.environment,
+            arguments=alone.patch.arguments,
+            in_source=bool(alone.contents),
+        )
 
     def _hashes(self) -> dict[str, str]:
         """The files of all patches of the run, as they were in it."""

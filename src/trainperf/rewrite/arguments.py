@@ -178,7 +178,8 @@ def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
     if origin.choices is not None and value not in origin.choices:
         raise Elsewhere(f"{option}, which sets {wanted.name}, does not take {wanted.value}")
     if option_given(seen.given, origin.options):
-        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command")
+        by_value = "" if origin.flag is not None else option
+        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", by_value)
 
 
 def _check_overruled(old: str, wanted: Wanted, seen: Seen) -> None:

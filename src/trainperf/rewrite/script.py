@@ -39,7 +39,12 @@ class Script(Moving):
         """Return a script with the same edits; further edits of one leave the other alone."""
         copied = Script(self.root, self._read)
         copied._files = dict(self._files)
+        copied.command = self.command
         return copied
+
+    def append_to_command(self, option: str, value: str) -> None:
+        """Have the script run with an option more, behind all others of its command."""
+        self.command = self.command.plus(option, value)
 
     # ---------------------------------------------------------------------- calls
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from trainperf.errors import TrainperfError
+from trainperf.fixes.common import trainers
 from trainperf.model import Run
 from trainperf.run import view
 from trainperf.run.guarding import tracker_environment
@@ -70,6 +71,7 @@ def prepare(run: Run, folder: Path) -> str:
         "devices": run.devices,
         "trace": run.trace,
         "plain": run.plain,
+        "trainers": None if run.leg is not None or run.plain else trainers.names(),
     }
     file = Path(run_file_of(folder))
     try:

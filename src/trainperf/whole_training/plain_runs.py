@@ -52,10 +52,11 @@ class PlainRuns:
 
 @dataclass(frozen=True)
 class Changes:
-    """What is changed: the text of source files by their paths, and variables."""
+    """What is changed: the text of source files by their paths, variables, words of the command."""
 
     sources: Mapping[str, bytes]
     environment: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
 
 
 def plain_runs(
@@ -133,7 +134,12 @@ def _changed(run: Run, changes: Changes | None, folder: Path) -> Run:
     env = {**run.env, **own}
     if changes is None:
         return replace(run, env=env)
-    return replace(run, sources=dict(changes.sources), env=env | dict(changes.environment))
+    return replace(
+        run,
+        command=(*run.command, *changes.arguments),
+        sources=dict(changes.sources),
+        env=env | dict(changes.environment),
+    )
 
 
 def _how(ended: Finished) -> str:

@@ -1,0 +1,218 @@
+"""Settings of Transformers, Lightning and accelerate that govern what fixes change elsewhere.
+
+Where the loop is a library's, a fix is made by the library's own setting: in the call of the
+user's that makes its `TrainingArguments`, `Trainer` or `Accelerator`, where that call has the
+value from, or, where options of the command are turned into them, by an option of the command.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.seen import seen_in_call
+from trainperf.model import Evidence, Finding, Site, Trainer
+from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.source.origins.calls import Elsewhere
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+Rewrite = Callable[["Script", Finding], None]
+
+KEY = "trainer"
+"""Key of a finding's data: the setting that makes its repair, and what is known of it."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An argument, and the source text of its value, in which `{name}` is of the finding's data.
+
+    It is for findings whose data holds what `of` says, and where the argument was one of `now`
+    (empty: whatever it was). `position` is its place among the positional ones.
+    """
+
+    name: str
+    value: str
+    of: Mapping[str, object] = field(default_factory=dict)
+    now: tuple[object, ...] = ()
+    position: int | None = None
+
+    def suits(self, trainer: Trainer, data: Mapping[str, Any]) -> bool:
+        """Whether the installed version has it, and it is not what it should be already."""
+        if self.name not in trainer.settings or any(data.get(k) != v for k, v in self.of.items()):
+            return False
+        now = trainer.settings[self.name]
+        if self.now and now not in self.now:
+            return False
+        wanted = ast.literal_eval(self.text(data))
+        return (type(now), now) != (type(wanted), wanted)
+
+    def text(self, data: Mapping[str, Any]) -> str:
+        """The source text of its value for a finding with such data."""
+        return self.value.format_map(data)
+
+
+BFLOAT16, FLOAT16 = {"dtype": "bfloat16"}, {"dtype": "float16"}
+NUM_WORKERS = (Setting("dataloader_num_workers", "{workers}"),)
+
+GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
+    "transformers": {
+        "torch_autocast": (
+            Setting("bf16", "True", of=BFLOAT16),
+            Setting("fp16", "True", of=FLOAT16),
+        ),
+        "torch_workers": NUM_WORKERS,
+        "torch_too_many_workers": NUM_WORKERS,
+        "torch_pin_memory": (Setting("dataloader_pin_memory", "True"),),
+        "torch_persistent_workers": (Setting("dataloader_persistent_workers", "True"),),
+        "torch_prefetch_factor": (Setting("dataloader_prefetch_factor", "{prefetch_factor}"),),
+        "torch_compile": (Setting("torch_compile", "True"),),
+        "torch_fused_optimizer": (
+            Setting("optim", "'adamw_torch_fused'", now=("adamw_torch", "adamw_hf")),
+        ),
+        "torch_length_batches": (
+            Setting("train_sampling_strategy", "'group_by_length'", now=("random",)),
+            Setting("group_by_length", "True"),
+        ),
+        "torch_checkpointing": (Setting("gradient_checkpointing", "False", now=(True,)),),
+        "torch_ddp_unused_parameters": (
+            Setting("ddp_find_unused_parameters", "False", now=(None, True)),
+        ),
+        "torch_ddp_static_graph": (Setting("ddp_static_graph", "True"),),
+        "torch_ddp_bucket_size": (Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}"),),
+    },
+    "lightning": {
+        "torch_autocast": (
+            Setting("precision", "'bf16-mixed'", of=BFLOAT16),
+            Setting("precision", "'16-mixed'", of=FLOAT16),
+        ),
+        "torch_cudnn_benchmark": (Setting("benchmark", "True"),),
+    },
+    "accelerate": {
+        "torch_autocast": (
+            Setting("mixed_precision", "'bf16'", of=BFLOAT16, position=2),
+            Setting("mixed_precision", "'fp16'", of=FLOAT16, position=2),
+        ),
+        "torch_compile": (Setting("dynamo_backend", "'inductor'", now=(None, "no", "NO")),),
+    },
+}
+"""By library, and id of a fix: the settings that make its repair, the first that suits. Names
+are those of transformers 4.40 to 5.23, lightning 2.6 and accelerate 1.15; of those the installed
+version lacks, none suits."""
+
+
+def names() -> dict[str, list[str]]:
+    """Return the settings of the table, by library: what a run is to note of them."""
+    return {
+        library: sorted({one.name for each in fixes.values() for one in each})
+        for library, fixes in GOVERNS.items()
+    }
+
+
+def governed(finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding as it is repaired where a library's loop makes the steps."""
+    trainer = None if evidence.torch_ is None else evidence.torch_.trainer
+    if trainer is None:
+        return finding
+    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
+    setting = next((one for one in rows if one.suits(trainer, finding.data)), None)
+    if setting is None:
+        return finding
+    own = [asdict(site) for site in finding.where] if finding.rewritable else []
+    held = {
+        "name": setting.name,
+        "value": setting.value,
+        "position": setting.position,
+        "cls": trainer.cls,
+        "made": trainer.made,
+        "file": trainer.file,
+        "reached": trainer.reached,
+        "defaults": trainer.defaults,
+        "own": own,
+        **seen_in_call(evidence, **trainer.settings),
+    }
+    text = setting.text(finding.data)
+    return replace(
+        finding,
+        where=(trainer.where,) if trainer.where is not None else finding.where,
+        advice=_advice(trainer, setting.name, text),
+        snippet=_snippet(trainer, setting.name, text),
+        rewritable=True,
+        data={**finding.data, KEY: held},
+    )
+
+
+def _advice(trainer: Trainer, name: str, text: str) -> str:
+    if trainer.made == "command":
+        words = f"--{name} {_word(text)}"
+        return f"Run with `{words}`: the command sets the `{trainer.cls}` of this training."
+    if trainer.made == "file":
+        return f"Set `{name}` in {trainer.file}, which sets the `{trainer.cls}` of this training."
+    return f"Set `{name}={text}` in the `{trainer.cls}` of this training."
+
+
+def _snippet(trainer: Trainer, name: str, text: str) -> str:
+    if trainer.made == "command":
+        return f"--{name} {_word(text)}"
+    return f"{trainer.cls}(..., {name}={text})"
+
+
+def _word(text: str) -> str:
+    return str(ast.literal_eval(text))
+
+
+def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
+    """Make the repair of a finding: by a library's setting where one governs it, else `rewrite`.
+
+    What cannot be set there is rewritten where the fix would have, if it could. Raises
+    `CannotRewrite` where neither is possible, or the command chooses and ends elsewhere.
+    """
+    held = finding.data.get(KEY)
+    if held is None:
+        rewrite(script, finding)
+        return
+    try:
+        _set(script, finding, held)
+    except Elsewhere:
+        raise
+    except CannotRewrite:
+        if not held["own"]:
+            raise
+        own = tuple(Site(**each) for each in held["own"])
+        rewrite(script, replace(finding, where=own))
+
+
+def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
+    name, text = held["name"], held["value"].format_map(finding.data)
+    if held["made"] == "command":
+        _append(script, held, f"--{name}", text)
+        return
+    if held["made"] == "file":
+        raise CannotRewrite(f"{name} comes from {held['file']}: set it to {text} there")
+    site = finding.where[0] if finding.where else None
+    if held["made"] != "call" or site is None or not site.exact:
+        raise CannotRewrite(f"no call in your files makes the {held['cls']}: set {name}={text}")
+    seen = Seen(held["arguments"], tuple(held["given"]), tuple(held["scripts"]), held["defaults"])
+    try:
+        set_argument(script, site, Wanted(name, text, held["position"]), seen)
+    except Elsewhere as chosen:
+        if not chosen.option:
+            raise
+        _append(script, held, chosen.option, text)
+
+
+def _append(script: Script, held: Mapping[str, Any], option: str, text: str) -> None:
+    """Give the script an option more; raises `Elsewhere` where the command cannot."""
+    if not held["reached"]:
+        raise Elsewhere(
+            f"{option} sets {held['name']}, and what follows the command does not reach the "
+            f"script: give it {option} {_word(text)} where it is started"
+        )
+    try:
+        script.append_to_command(option, _word(text))
+    except CannotRewrite as taken:
+        raise Elsewhere(taken.reason) from taken

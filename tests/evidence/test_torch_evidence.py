@@ -114,7 +114,7 @@ TRAINER: dict[str, Any] = {
     "cls": "TrainingArguments",
     "where": {"file": "/w/train.py", "line": 3, "function": "main", "end_line": 3, "col": None},
     "made": "command",
-    "file": "",
+    "source": "--",
     "settings": {"bf16": False, "optim": "adamw_torch", "dataloader_prefetch_factor": None},
     "defaults": {"bf16": False},
     "words": 2,

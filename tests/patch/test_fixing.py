@@ -353,7 +353,7 @@ def test_an_option_of_the_command_is_told_and_nothing_is_written(run):
                 "position": None,
                 "cls": "TrainingArguments",
                 "made": "command",
-                "file": "",
+                "source": "--",
                 "reached": True,
                 "defaults": {},
                 "own": [],

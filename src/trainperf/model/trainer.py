@@ -19,15 +19,16 @@ class Trainer:
     `library` is the one it is of, `cls` the name of its class and `where` the call in the user's
     source that made it. `settings` are its arguments as they took effect, by name: those that
     fixes speak of, as far as the installed version has them; `defaults` what they are where they
-    are left out. `file` is the one that was read where it was `made` of a "file". `reached` says
-    that words at the end of the command become arguments of the script.
+    are left out. `source` is the file that was read where it was `made` of a "file", and how the
+    options begin ("--") where of the "command". `reached` says that words at the end of the
+    command become arguments of the script.
     """
 
     library: str
     cls: str
     where: Site | None = None
     made: Made = "elsewhere"
-    file: str = ""
+    source: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     reached: bool = False

@@ -57,6 +57,14 @@ class Trainer:
         return self.fit_loop.run(step)
 
 
+class LightningCLI:
+    def __init__(self, args=None):
+        self.trainer = self.instantiate_trainer()
+
+    def instantiate_trainer(self):
+        return Trainer(precision="32")
+
+
 class FitLoop:
     def __init__(self, trainer):
         self.trainer = trainer
@@ -185,7 +193,7 @@ def test_arguments_of_the_command_are_known_from_others(loops, library, monkeypa
 def test_a_file_of_arguments_is_named(loops, library):
     arguments = library.Parser(library.TrainingArguments).parse_json_file("conf.json")
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    assert (event["made"], event["file"]) == ("file", "conf.json")
+    assert (event["made"], event["source"]) == ("file", "conf.json")
 
 
 def test_lightnings_trainer_is_that_whose_loop_runs(loops, library):
@@ -226,3 +234,11 @@ def test_constructors_look_as_they_were(loops, library):
     assert list(inspect.signature(library.Accelerator).parameters)[-1] == "mixed_precision"
     with pytest.raises(TypeError, match="unexpected keyword"):
         library.Accelerator(what=1)
+
+
+def test_lightnings_own_command_line_takes_options(loops, library, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train.py", "fit"])
+    event = library.LightningCLI().trainer.fit(lambda: recorded(loops))
+    assert (event["made"], event["source"]) == ("command", "--trainer.")
+    event = library.LightningCLI(args=["fit", "--x=1"]).trainer.fit(lambda: recorded(loops))
+    assert event["made"] == "elsewhere"

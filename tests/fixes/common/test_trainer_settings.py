@@ -23,6 +23,7 @@ ARGUMENTS = Trainer(
     "TrainingArguments",
     where=Site("train.py", 9, "main", col=4, end_line=9, end_col=40),
     made="command",
+    source="--",
     settings=NONE,
     defaults=NONE,
     reached=True,
@@ -212,8 +213,8 @@ def test_where_the_library_is_made_by_something_else_the_loop_itself_is_edited()
 
 
 def test_a_file_that_sets_it_is_named():
-    trainer = replace(ARGUMENTS, made="file", file="conf.json")
-    with pytest.raises(CannotRewrite, match=r"bf16 comes from conf\.json: set it to True there"):
+    trainer = replace(ARGUMENTS, made="file", source="conf.json")
+    with pytest.raises(CannotRewrite, match=r'bf16 comes from conf\.json: set "bf16": true there'):
         written(
             trainer, "args = ▸parser.parse_json_file(path)◂\n", calls=replace(CALLS, forward=None)
         )
@@ -229,7 +230,7 @@ def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
             assert fixes[id_].rewrites, (library, id_)
             for one in settings:
                 text = one.value.replace("{", "").replace("}", "")
-                assert ast.parse(text, mode="eval"), (library, id_)
+                assert one.times or ast.parse(text, mode="eval"), (library, id_)
 
 
 def test_the_run_is_asked_for_every_name_of_the_table():
@@ -244,3 +245,16 @@ def test_a_finding_can_be_saved_with_what_its_edit_needs():
     data = autocast(evidence_of(replace(LIGHTNING, where=CALLS.forward))).data
     assert data["trainer"]["own"] == [asdict(site) for site in (CALLS.forward, CALLS.backward)]
     assert data["trainer"]["value"] == "'bf16-mixed'"
+
+
+def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
+    trainer = replace(LIGHTNING, made="command", source="--trainer.", reached=True)
+    found = written(trainer, "cli = ▸LightningCLI(Model)◂\n")
+    assert found == (None, ("--trainer.precision", "bf16-mixed"))
+
+
+def test_evaluations_become_so_many_times_more_seldom():
+    (setting,) = trainers.GOVERNS["transformers"]["evaluation_between"]
+    assert setting.template(replace(ARGUMENTS, settings={"eval_steps": 50})) == "250"
+    assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": None}), {})
+    assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": 0.1}), {})

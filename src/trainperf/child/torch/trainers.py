@@ -16,19 +16,29 @@ from typing import Any, NamedTuple
 from ..process import frames
 from ..process.patching import replace
 
-OF_COMMAND = ("parse_args_into_dataclasses", "parse_args_and_config")
+OF_COMMAND = {
+    "parse_args_into_dataclasses": "--",
+    "parse_args_and_config": "--",
+    "instantiate_trainer": "--trainer.",
+}
+"""Methods of parsers of the command, of Transformers, TRL and Lightning, with how the options
+begin that become settings."""
+
 OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
 """Methods of `HfArgumentParser` (and of TRL's), with the argument that names a file."""
 
 
 class Made(NamedTuple):
-    """An object as it was made: `given` are its arguments, `settled` what became of them."""
+    """An object as it was made: `given` are its arguments, `settled` what became of them.
+
+    `source` is the file that it was made of, or how the options begin.
+    """
 
     library: str
     reference: weakref.ref[Any]
     where: dict[str, Any] | None
     made: str
-    file: str
+    source: str
     given: dict[str, Any]
     settled: dict[str, Any]
     defaults: dict[str, Any]
@@ -105,31 +115,33 @@ def _note(
 
 
 def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
-    """The call of the user's that made an object, of what it is made, and of which file.
+    """The call of the user's that made an object, of what it is made, and of which file or options.
 
     Of a constructor of the user's own, that is its call of the library's.
     """
     frame: FrameType | None = sys._getframe(1)
-    kind, file = "call", ""
+    kind, source = "call", ""
     while frame is not None:
         name, of_made = frame.f_code.co_name, frames.first_argument(frame) is made
         if frames.is_users(frame.f_code.co_filename):
             if not (of_made and name == "__post_init__"):
                 break
         elif name in OF_FILES:
-            kind, file = "file", str(frame.f_locals.get(OF_FILES[name], ""))
+            kind, source = "file", str(frame.f_locals.get(OF_FILES[name], ""))
         elif name in OF_COMMAND:
-            kind = "command" if _of_command(frame) else "elsewhere"
+            kind, source = "command", OF_COMMAND[name]
         elif kind == "call" and not (of_made or frames.is_ours(frame.f_code.co_filename)):
             kind = "elsewhere"
+        if kind == "command" and not _of_command(frame):
+            kind = "elsewhere"
         frame = frame.f_back
-    return frames.site(frame), kind, file
+    return frames.site(frame), kind, source
 
 
 def _of_command(frame: FrameType) -> bool:
     """Whether a parser reads the words of the command, and not others that it was given."""
     words = frame.f_locals.get("args")
-    return words is None or list(words)[-1:] == sys.argv[1:][-1:]
+    return not isinstance(words, (list, tuple)) or list(words)[-1:] == sys.argv[1:][-1:]
 
 
 def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
@@ -160,7 +172,7 @@ def record(driver: Any) -> None:
         cls=type(held).__name__,
         where=made.where,
         made=made.made,
-        file=made.file,
+        source=made.source,
         settings=settings,
         defaults=made.defaults,
         words=len(sys.argv) - 1,

@@ -8,6 +8,8 @@ value from, or, where options of the command are turned into them, by an option 
 from __future__ import annotations
 
 import ast
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -31,8 +33,9 @@ KEY = "trainer"
 class Setting:
     """An argument, and the source text of its value, in which `{name}` is of the finding's data.
 
-    It is for findings whose data holds what `of` says, and where the argument was one of `now`
-    (empty: whatever it was). `position` is its place among the positional ones.
+    Where `times` is given, the value is so many times what it was. It is for findings whose data
+    holds what `of` says, and where the argument was one of `now` (empty: whatever it was).
+    `position` is its place among the positional ones.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Setting:
     of: Mapping[str, object] = field(default_factory=dict)
     now: tuple[object, ...] = ()
     position: int | None = None
+    times: int = 0
 
     def suits(self, trainer: Trainer, data: Mapping[str, Any]) -> bool:
         """Whether the installed version has it, and it is not what it should be already."""
@@ -48,15 +52,29 @@ class Setting:
         now = trainer.settings[self.name]
         if self.now and now not in self.now:
             return False
-        wanted = ast.literal_eval(self.text(data))
+        if self.times:
+            return type(now) is int and now > 0
+        wanted = ast.literal_eval(self.value.format_map(data))
         return (type(now), now) != (type(wanted), wanted)
 
-    def text(self, data: Mapping[str, Any]) -> str:
-        """The source text of its value for a finding with such data."""
-        return self.value.format_map(data)
+    @property
+    def said(self) -> str:
+        """The setting as a page names it."""
+        value = re.sub(r"\{\w+\}", "N", self.value)
+        return f"{self.name} × {self.times}" if self.times else f"{self.name}={value}"
+
+    def template(self, trainer: Trainer) -> str:
+        """The source text of its value, for what it was."""
+        return str(self.times * trainer.settings[self.name]) if self.times else self.value
 
 
 BFLOAT16, FLOAT16 = {"dtype": "bfloat16"}, {"dtype": "float16"}
+SELDOM = 5
+"""Evaluations come so many times more seldom."""
+
+OFTEN = tuple(range(1, 10))
+"""Steps between two that are logged, from which on it is seldom."""
+
 NUM_WORKERS = (Setting("dataloader_num_workers", "{workers}"),)
 
 GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
@@ -82,6 +100,8 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
         "torch_ddp_unused_parameters": (
             Setting("ddp_find_unused_parameters", "False", now=(None, True)),
         ),
+        "evaluation_between": (Setting("eval_steps", "", times=SELDOM),),
+        "torch_step_logging": (Setting("logging_steps", "50", now=OFTEN),),
         "torch_ddp_static_graph": (Setting("ddp_static_graph", "True"),),
         "torch_ddp_bucket_size": (Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}"),),
     },
@@ -91,6 +111,11 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
             Setting("precision", "'16-mixed'", of=FLOAT16),
         ),
         "torch_cudnn_benchmark": (Setting("benchmark", "True"),),
+        "evaluation_between": (Setting("check_val_every_n_epoch", "", times=SELDOM),),
+        "torch_step_logging": (
+            Setting("log_every_n_steps", "50", now=OFTEN),
+            Setting("enable_progress_bar", "False", now=(None, True)),
+        ),
     },
     "accelerate": {
         "torch_autocast": (
@@ -113,29 +138,35 @@ def names() -> dict[str, list[str]]:
     }
 
 
-def governed(finding: Finding, evidence: Evidence) -> Finding:
-    """Return a finding as it is repaired where a library's loop makes the steps."""
+def setting_of(id_: str, data: Mapping[str, Any], evidence: Evidence) -> Setting | None:
+    """Return the setting of the library whose loop this is that makes the repair of a fix."""
     trainer = None if evidence.torch_ is None else evidence.torch_.trainer
     if trainer is None:
-        return finding
-    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
-    setting = next((one for one in rows if one.suits(trainer, finding.data)), None)
-    if setting is None:
+        return None
+    rows = GOVERNS.get(trainer.library, {}).get(id_, ())
+    return next((one for one in rows if one.suits(trainer, data)), None)
+
+
+def governed(finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding as it is repaired where a library's loop makes the steps."""
+    setting = setting_of(finding.id, finding.data, evidence)
+    trainer = evidence.torch.trainer if setting is not None else None
+    if setting is None or trainer is None:
         return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
     held = {
         "name": setting.name,
-        "value": setting.value,
+        "value": setting.template(trainer),
         "position": setting.position,
         "cls": trainer.cls,
         "made": trainer.made,
-        "file": trainer.file,
+        "source": trainer.source,
         "reached": trainer.reached,
         "defaults": trainer.defaults,
         "own": own,
         **seen_in_call(evidence, **trainer.settings),
     }
-    text = setting.text(finding.data)
+    text = held["value"].format_map(finding.data)
     return replace(
         finding,
         where=(trainer.where,) if trainer.where is not None else finding.where,
@@ -148,17 +179,26 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:
     if trainer.made == "command":
-        words = f"--{name} {_word(text)}"
+        words = f"{trainer.source}{name} {_word(text)}"
         return f"Run with `{words}`: the command sets the `{trainer.cls}` of this training."
     if trainer.made == "file":
-        return f"Set `{name}` in {trainer.file}, which sets the `{trainer.cls}` of this training."
+        line = _line(trainer.source, name, text)
+        return f"Set `{line}` in {trainer.source}, which the `{trainer.cls}` is read from."
     return f"Set `{name}={text}` in the `{trainer.cls}` of this training."
 
 
 def _snippet(trainer: Trainer, name: str, text: str) -> str:
     if trainer.made == "command":
-        return f"--{name} {_word(text)}"
+        return f"{trainer.source}{name} {_word(text)}"
+    if trainer.made == "file":
+        return _line(trainer.source, name, text)
     return f"{trainer.cls}(..., {name}={text})"
+
+
+def _line(file: str, name: str, text: str) -> str:
+    """Return the setting as it stands in a file of JSON or YAML."""
+    value = json.dumps(ast.literal_eval(text))
+    return f"{json.dumps(name)}: {value}" if file.endswith(".json") else f"{name}: {value}"
 
 
 def _word(text: str) -> str:
@@ -189,10 +229,11 @@ def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
 def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
     name, text = held["name"], held["value"].format_map(finding.data)
     if held["made"] == "command":
-        _append(script, held, f"--{name}", text)
+        _append(script, held, f"{held['source']}{name}", text)
         return
     if held["made"] == "file":
-        raise CannotRewrite(f"{name} comes from {held['file']}: set it to {text} there")
+        line = _line(held["source"], name, text)
+        raise CannotRewrite(f"{name} comes from {held['source']}: set {line} there")
     site = finding.where[0] if finding.where else None
     if held["made"] != "call" or site is None or not site.exact:
         raise CannotRewrite(f"no call in your files makes the {held['cls']}: set {name}={text}")

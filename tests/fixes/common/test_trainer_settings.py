@@ -258,3 +258,23 @@ def test_evaluations_become_so_many_times_more_seldom():
     assert setting.template(replace(ARGUMENTS, settings={"eval_steps": 50})) == "250"
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": None}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": 0.1}), {})
+
+
+def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
+    (setting,) = trainers.GOVERNS["transformers"]["batch_size"]
+    data = {"batch_size": 8, "variants": [{"batch": 16}, {"batch": 32}]}
+    trainer = replace(ARGUMENTS, settings={"per_device_train_batch_size": 8})
+    assert setting.suits(trainer, data)
+    several = replace(ARGUMENTS, settings={"per_device_train_batch_size": 4})
+    assert not setting.suits(several, data)  # two devices share the loader's batch
+    evidence = evidence_of(trainer)
+    found = trainers.governed(replace(finding_of("batch_size"), data=data), evidence)
+    for batch, words in ((None, "16"), (32, "32")):
+        script, _ = script_of("x = 1\n")
+        way = found if batch is None else replace(found, data={**found.data, "batch": batch})
+        by_id()["batch_size"].write(script, way)
+        assert script.command.words == ("--per_device_train_batch_size", words)
+
+
+def finding_of(id_):
+    return by_id()[id_].finding(title="", text="", bound=2.0, bound_basis="")

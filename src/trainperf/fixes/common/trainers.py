@@ -35,7 +35,8 @@ class Setting:
 
     Where `times` is given, the value is so many times what it was. It is for findings whose data
     holds what `of` says, and where the argument was one of `now` (empty: whatever it was).
-    `position` is its place among the positional ones.
+    `position` is its place among the positional ones. `same` names what of the data it must have
+    been, for what the library makes of it not to be anything else.
     """
 
     name: str
@@ -44,17 +45,18 @@ class Setting:
     now: tuple[object, ...] = ()
     position: int | None = None
     times: int = 0
+    same: str = ""
 
     def suits(self, trainer: Trainer, data: Mapping[str, Any]) -> bool:
         """Whether the installed version has it, and it is not what it should be already."""
         if self.name not in trainer.settings or any(data.get(k) != v for k, v in self.of.items()):
             return False
         now = trainer.settings[self.name]
-        if self.now and now not in self.now:
+        if (self.now and now not in self.now) or (self.same and now != data.get(self.same)):
             return False
         if self.times:
             return type(now) is int and now > 0
-        wanted = ast.literal_eval(self.value.format_map(data))
+        wanted = ast.literal_eval(_filled(self.value, data))
         return (type(now), now) != (type(wanted), wanted)
 
     @property
@@ -96,6 +98,7 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
             Setting("train_sampling_strategy", "'group_by_length'", now=("random",)),
             Setting("group_by_length", "True"),
         ),
+        "batch_size": (Setting("per_device_train_batch_size", "{batch}", same="batch_size"),),
         "torch_checkpointing": (Setting("gradient_checkpointing", "False", now=(True,)),),
         "torch_ddp_unused_parameters": (
             Setting("ddp_find_unused_parameters", "False", now=(None, True)),
@@ -166,7 +169,7 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         "own": own,
         **seen_in_call(evidence, **trainer.settings),
     }
-    text = held["value"].format_map(finding.data)
+    text = _filled(held["value"], finding.data)
     return replace(
         finding,
         where=(trainer.where,) if trainer.where is not None else finding.where,
@@ -175,6 +178,12 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**finding.data, KEY: held},
     )
+
+
+def _filled(value: str, data: Mapping[str, Any]) -> str:
+    """Return the value for a finding with such data; of several ways to make it, the first."""
+    first = next(iter(data.get("variants") or ()), {})
+    return value.format_map({**first, **data})
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:
@@ -188,11 +197,8 @@ def _advice(trainer: Trainer, name: str, text: str) -> str:
 
 
 def _snippet(trainer: Trainer, name: str, text: str) -> str:
-    if trainer.made == "command":
-        return f"{trainer.source}{name} {_word(text)}"
-    if trainer.made == "file":
-        return _line(trainer.source, name, text)
-    return f"{trainer.cls}(..., {name}={text})"
+    """Return the call with the setting; the command, or a line of a file, is no source."""
+    return f"{trainer.cls}(..., {name}={text})" if trainer.made in ("call", "elsewhere") else ""
 
 
 def _line(file: str, name: str, text: str) -> str:
@@ -227,7 +233,7 @@ def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
 
 
 def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
-    name, text = held["name"], held["value"].format_map(finding.data)
+    name, text = held["name"], _filled(held["value"], finding.data)
     if held["made"] == "command":
         _append(script, held, f"{held['source']}{name}", text)
         return

@@ -117,17 +117,7 @@ TRAINER: dict[str, Any] = {
     "source": "--",
     "settings": {"bf16": False, "optim": "adamw_torch", "dataloader_prefetch_factor": None},
     "defaults": {"bf16": False},
-    "words": 2,
 }
-
-
-def reached(command: list[str], argv: list[str], words: int = 2) -> bool:
-    hello = {"e": "hello", "argv": argv}
-    trainer = {**TRAINER, "words": words}
-    found = torch(observed(hello, IMPORT, LOOP, trainer), command=command)
-    assert found is not None
-    assert found.trainer is not None
-    return found.trainer.reached
 
 
 def test_a_script_with_a_loop_of_its_own_has_no_trainer():
@@ -140,16 +130,3 @@ def test_the_settings_of_a_trainer_are_read_as_they_were():
     assert trainer.settings == TRAINER["settings"]
     assert trainer.where == Site("/w/train.py", 3, "main", end_line=3)
     assert trainer.made == "command"
-
-
-def test_words_behind_the_command_reach_a_script_that_had_the_last_ones():
-    argv = ["/usr/bin/python", "-u", "train.py", "--epochs", "3"]
-    assert reached(["python", "train.py", "--epochs", "3"], argv)
-    assert reached(["torchrun", "--nproc_per_node", "2", "train.py", "--epochs", "3"], argv)
-    assert not reached(["bash", "run.sh"], argv)
-    assert not reached(["bash", "run.sh", "3"], argv)
-
-
-def test_a_script_without_words_is_the_last_one_itself():
-    assert reached(["python", "train.py"], ["python", "train.py"], words=0)
-    assert not reached(["bash", "run.sh"], ["python", "train.py"], words=0)

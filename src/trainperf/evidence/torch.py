@@ -10,7 +10,6 @@ a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -46,16 +45,10 @@ APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
 
 
-def torch(
-    observed: Observed,
-    real: Measure | Missing = SPLIT,
-    gpu: bool = False,
-    command: Sequence[str] = (),
-) -> Torch | None:
+def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False) -> Torch | None:
     """All that only PyTorch has; None where the loop is not one of PyTorch's.
 
-    `real` is the step as it is, which its parts must add up to; `gpu` whether it runs on one;
-    `command` is the one that was typed.
+    `real` is the step as it is, which its parts must add up to; `gpu` whether it runs on one.
     """
     imported = {event["name"] for event in observed.process if event["e"] == "import"}
     if "torch" not in imported or observed.start.get("framework") != "torch":
@@ -78,7 +71,7 @@ def torch(
         memory=_last(observed, "torch_memory"),
         trace=traces[-1] if traces else None,
         untraced=why,
-        trainer=_trainer(observed, command),
+        trainer=next(iter(_all(observed, Trainer)), None),
     )
 
 
@@ -90,6 +83,7 @@ KINDS = {
     Evaluation: "torch_evaluation",
     SyncPoint: "torch_sync",
     Trace: "torch_trace",
+    Trainer: "torch_trainer",
     DeviceWait: "torch_wait",
     Products: "torch_products",
     WideProduct: "torch_wide_product",
@@ -112,17 +106,6 @@ def _taken_apart(observed: Observed) -> tuple[float, float]:
 
 def _step_of(split: Event) -> float:
     return sum(float(part[0]) for part in split["parts"].values()) / int(split["steps"])
-
-
-def _trainer(observed: Observed, command: Sequence[str]) -> Trainer | None:
-    """The object of a library that holds the settings of the loop."""
-    event = next(observed.of("torch_trainer"), None)
-    if event is None:
-        return None
-    argv = (observed.first("hello") or {}).get("argv") or ()
-    last = max(1, event["words"])  # of a script without words, its own name
-    reached = bool(command) and list(command[-last:]) == [str(word) for word in argv[-last:]]
-    return replace(_read(event, Trainer), reached=reached)
 
 
 def _products(observed: Observed, taken: tuple[float, float]) -> Products | None:

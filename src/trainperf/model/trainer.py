@@ -20,8 +20,7 @@ class Trainer:
     source that made it. `settings` are its arguments as they took effect, by name: those that
     fixes speak of, as far as the installed version has them; `defaults` what they are where they
     are left out. `source` is the file that was read where it was `made` of a "file", and how the
-    options begin ("--") where of the "command". `reached` says that words at the end of the
-    command become arguments of the script.
+    options begin ("--") where of the "command".
     """
 
     library: str
@@ -31,4 +30,3 @@ class Trainer:
     source: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
-    reached: bool = False

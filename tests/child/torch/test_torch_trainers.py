@@ -183,7 +183,7 @@ def test_arguments_of_the_command_are_known_from_others(loops, library, monkeypa
     parser = library.Parser(library.TrainingArguments)
     arguments = parser.parse_args_into_dataclasses()
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    assert (event["made"], event["words"]) == ("command", 2)
+    assert (event["made"], event["source"]) == ("command", "--")
     assert event["where"]["file"].endswith(HERE)
     arguments = parser.parse_args_into_dataclasses(["--of", "mine"])
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))

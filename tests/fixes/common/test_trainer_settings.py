@@ -26,7 +26,6 @@ ARGUMENTS = Trainer(
     source="--",
     settings=NONE,
     defaults=NONE,
-    reached=True,
 )
 LIGHTNING = Trainer(
     "lightning",
@@ -46,13 +45,16 @@ ACCELERATOR = Trainer(
 )
 
 
-def evidence_of(trainer, *, words=(), calls=CALLS, **torch):
+def evidence_of(trainer, *, words=(), calls=CALLS, reached=True, **torch):
     return torch_evidence(
         flags={"bf16_cpu": True},
         probes=FAST,
         calls=calls,
         torch={"trainer": trainer, **torch},
-        facts={"command_words": ["python", "train.py", *words]},
+        facts={
+            "command_words": ["python", "train.py", *words],
+            "command_reaches_script": reached,
+        },
     )
 
 
@@ -61,12 +63,11 @@ def autocast(evidence):
     return found
 
 
-def written(trainer, text, words=(), id_="torch_autocast", data=None, calls=CALLS):
+def written(trainer, text, words=(), id_="torch_autocast", **run):
     """What the edit of a finding makes of a script, and of the end of its command."""
     script, (site,) = script_of(text)
     made = replace(trainer, where=site) if trainer.where is not None else trainer
-    found = autocast(evidence_of(made, words=words, calls=calls))
-    found = replace(found, id=id_, data={**found.data, **(data or {})})
+    found = replace(autocast(evidence_of(made, words=words, **run)), id=id_)
     by_id()[id_].write(script, found)
     return result(script), script.command.words
 
@@ -127,9 +128,8 @@ def test_a_forward_that_no_edit_reaches_can_be_repaired_all_the_same():
 
 
 def test_a_command_that_ends_elsewhere_is_not_added_to():
-    trainer = replace(ARGUMENTS, reached=False)
     with pytest.raises(CannotRewrite, match="where it is started"):
-        written(trainer, "args = ▸parser.parse_args_into_dataclasses()◂\n")
+        written(ARGUMENTS, "args = ▸parser.parse_args_into_dataclasses()◂\n", reached=False)
 
 
 def test_two_settings_of_one_command_go_into_one_patch():
@@ -198,7 +198,7 @@ def test_the_users_call_is_edited_or_what_it_has_the_value_from(trainer, before,
 
 
 def test_an_option_that_the_command_gives_is_given_again():
-    trainer = replace(ACCELERATOR, settings={"mixed_precision": "no"}, reached=True)
+    trainer = replace(ACCELERATOR, settings={"mixed_precision": "no"})
     found = written(trainer, OPTION, words=("--mixed_precision", "no"))
     assert found == (None, ("--mixed_precision", "bf16"))
 
@@ -248,7 +248,7 @@ def test_a_finding_can_be_saved_with_what_its_edit_needs():
 
 
 def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
-    trainer = replace(LIGHTNING, made="command", source="--trainer.", reached=True)
+    trainer = replace(LIGHTNING, made="command", source="--trainer.")
     found = written(trainer, "cli = ▸LightningCLI(Model)◂\n")
     assert found == (None, ("--trainer.precision", "bf16-mixed"))
 

@@ -175,7 +175,6 @@ def record(driver: Any) -> None:
         source=made.source,
         settings=settings,
         defaults=made.defaults,
-        words=len(sys.argv) - 1,
     )
 
 

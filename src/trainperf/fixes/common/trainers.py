@@ -164,7 +164,6 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         "cls": trainer.cls,
         "made": trainer.made,
         "source": trainer.source,
-        "reached": trainer.reached,
         "defaults": trainer.defaults,
         "own": own,
         **seen_in_call(evidence, **trainer.settings),
@@ -243,13 +242,8 @@ def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
     site = finding.where[0] if finding.where else None
     if held["made"] != "call" or site is None or not site.exact:
         raise CannotRewrite(f"no call in your files makes the {held['cls']}: set {name}={text}")
-    seen = Seen(held["arguments"], tuple(held["given"]), tuple(held["scripts"]), held["defaults"])
-    try:
-        set_argument(script, site, Wanted(name, text, held["position"]), seen)
-    except Elsewhere as chosen:
-        if not chosen.option:
-            raise
-        _append(script, held, chosen.option, text)
+    seen = Seen.of(held, name, held["defaults"])
+    set_argument(script, site, Wanted(name, text, held["position"]), seen)
 
 
 def _append(script: Script, held: Mapping[str, Any], option: str, text: str) -> None:

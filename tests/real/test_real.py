@@ -61,14 +61,14 @@ CASES = [
         "torch_autocast",
         1.1,
         library="lightning",
-        edit="precision='bf16-mixed'",
+        edit='precision="bf16-mixed"',
     ),
     Case(
         "accelerate_loop.py",
         "torch_autocast",
         1.1,
         library="accelerate",
-        edit="default='bf16'",
+        edit='default="bf16"',
     ),
 ]
 

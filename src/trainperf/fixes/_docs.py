@@ -29,8 +29,9 @@ LIBRARIES = """\
 Where the steps are made by one of these libraries, a repair is its setting: trainperf gives it to
 the call of yours that makes the object, or changes what that call has the value from. What an
 option of the command becomes (`HfArgumentParser`, `LightningCLI`, an option that you gave) is
-tried, and given to you, as an option of the command. What a JSON or YAML file sets is named, to
-be changed there. A setting that the installed version does not have is not offered.
+tried, and given to you, as an option of the command. What is read from a JSON or YAML file that
+the command names is changed in that file; a trial is given a changed copy of it. A setting that
+the installed version does not have is not offered.
 """
 
 

@@ -11,6 +11,7 @@ from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
 from trainperf.patch.patch import ALREADY, Written, sha256, write_edits
+from trainperf.rewrite.configuration import decoded, is_configuration
 from trainperf.rewrite.diff import reverted, unified
 from trainperf.rewrite.script import Reader
 from trainperf.source.text import Source
@@ -46,8 +47,7 @@ class Change:
 
     def diff(self) -> str:
         """Return the change as a unified diff."""
-        before, after = Source(self.name, self.before), Source(self.name, self.after)
-        return unified(self.name, _marked(before), _marked(after))
+        return unified(self.name, _text(self.name, self.before), _text(self.name, self.after))
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,11 @@ def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
     """The findings by id; of what would change the experiment, the way that was the best."""
     apart = (each.finding for each in diagnosis.experiment_changes)
     return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
+
+
+def _text(name: str, data: bytes) -> str:
+    """Return the text of a file as diffs have it; raises `CannotRewrite`."""
+    return decoded(name, data) if is_configuration(name) else _marked(Source(name, data))
 
 
 def _marked(source: Source) -> str:
@@ -267,6 +272,9 @@ class _Originals:
 def _without(diff: str, name: str, data: bytes) -> bytes | None:
     """Return the bytes of a file before `diff`; None if it does not hold what that makes."""
     try:
+        if is_configuration(name):
+            there = reverted(diff, name, decoded(name, data))
+            return None if there is None else there.encode()
         source = Source(name, data)
         text = reverted(diff, name, _marked(source))
         return None if text is None else source.encode(text.removeprefix("\ufeff"))

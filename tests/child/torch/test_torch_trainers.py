@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -190,10 +191,14 @@ def test_arguments_of_the_command_are_known_from_others(loops, library, monkeypa
     assert event["made"] == "elsewhere"
 
 
-def test_a_file_of_arguments_is_named(loops, library):
+def test_a_file_of_arguments_is_named(loops, library, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train.py", "conf.json"])
     arguments = library.Parser(library.TrainingArguments).parse_json_file("conf.json")
     event = library.OfTransformers(arguments).train(lambda: recorded(loops))
-    assert (event["made"], event["source"]) == ("file", "conf.json")
+    assert (event["made"], event["source"]) == ("file", os.path.abspath("conf.json"))
+    arguments = library.Parser(library.TrainingArguments).parse_json_file("other.json")
+    event = library.OfTransformers(arguments).train(lambda: recorded(loops))
+    assert event["made"] == "elsewhere"  # no word of the command is to be another
 
 
 def test_lightnings_trainer_is_that_whose_loop_runs(loops, library):

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import all_fixes, by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
@@ -180,15 +180,15 @@ CALLED = [
     (
         LIGHTNING,
         "trainer = ▸L.Trainer(max_epochs=3)◂\n",
-        "trainer = L.Trainer(max_epochs=3, precision='bf16-mixed')\n",
+        'trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")\n',
     ),
     (
         ACCELERATOR,
         "accelerator = ▸Accelerator(True, False, None)◂\n",
-        "accelerator = Accelerator(True, False, 'bf16')\n",
+        'accelerator = Accelerator(True, False, "bf16")\n',
     ),
     # the default of an option that the command does not give
-    (ACCELERATOR, OPTION, OPTION.replace("default=None", "default='bf16'")),
+    (ACCELERATOR, OPTION, OPTION.replace("default=None", 'default="bf16"')),
 ]
 
 
@@ -212,12 +212,25 @@ def test_where_the_library_is_made_by_something_else_the_loop_itself_is_edited()
     assert "with torch.autocast" in (result(script) or "")
 
 
-def test_a_file_that_sets_it_is_named():
-    trainer = replace(ARGUMENTS, made="file", source="conf.json")
-    with pytest.raises(CannotRewrite, match=r'bf16 comes from conf\.json: set "bf16": true there'):
-        written(
-            trainer, "args = ▸parser.parse_json_file(path)◂\n", calls=replace(CALLS, forward=None)
-        )
+CONFIGURED = {
+    "train.py": "args = ▸parser.parse_json_file(path)◂\n",
+    "conf.json": '{"seed": 1,\n "bf16": false}\n',
+}
+
+
+def test_a_file_that_sets_it_is_changed_where_it_is_named():
+    script = project_of(CONFIGURED)
+    trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
+    by_id()["torch_autocast"].write(script, autocast(evidence_of(trainer)))
+    assert script.contents() == {"/project/conf.json": b'{"seed": 1,\n "bf16": true}\n'}
+    assert script.command.words == ()
+
+
+def test_a_file_that_cannot_be_changed_is_named_with_its_line():
+    script = project_of({**CONFIGURED, "conf.json": "[]"})
+    trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
+    with pytest.raises(CannotRewrite, match=r'conf\.json: set "bf16": true there'):
+        by_id()["torch_autocast"].write(script, autocast(evidence_of(trainer)))
 
 
 # ------------------------------------------------------------------------------- the table
@@ -244,7 +257,7 @@ def test_the_run_is_asked_for_every_name_of_the_table():
 def test_a_finding_can_be_saved_with_what_its_edit_needs():
     data = autocast(evidence_of(replace(LIGHTNING, where=CALLS.forward))).data
     assert data["trainer"]["own"] == [asdict(site) for site in (CALLS.forward, CALLS.backward)]
-    assert data["trainer"]["value"] == "'bf16-mixed'"
+    assert data["trainer"]["value"] == '"bf16-mixed"'
 
 
 def test_an_option_of_lightnings_command_line_begins_with_the_trainer():

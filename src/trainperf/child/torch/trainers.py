@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 import weakref
 from types import FrameType
@@ -127,7 +128,7 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
             if not (of_made and name == "__post_init__"):
                 break
         elif name in OF_FILES:
-            kind, source = "file", str(frame.f_locals.get(OF_FILES[name], ""))
+            kind, source = _of_file(str(frame.f_locals.get(OF_FILES[name], "")))
         elif name in OF_COMMAND:
             kind, source = "command", OF_COMMAND[name]
         elif kind == "call" and not (of_made or frames.is_ours(frame.f_code.co_filename)):
@@ -136,6 +137,13 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
             kind = "elsewhere"
         frame = frame.f_back
     return frames.site(frame), kind, source
+
+
+def _of_file(name: str) -> tuple[str, str]:
+    """What an object is made of that is read from a file: one that the command names, or not."""
+    path = os.path.abspath(name)
+    named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
+    return "file" if path in named else "elsewhere", path
 
 
 def _of_command(frame: FrameType) -> bool:

@@ -8,7 +8,6 @@ value from, or, where options of the command are turned into them, by an option 
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.model import Evidence, Finding, Site, Trainer
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.configuration import line_of
 from trainperf.source.origins.calls import Elsewhere
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
         "torch_prefetch_factor": (Setting("dataloader_prefetch_factor", "{prefetch_factor}"),),
         "torch_compile": (Setting("torch_compile", "True"),),
         "torch_fused_optimizer": (
-            Setting("optim", "'adamw_torch_fused'", now=("adamw_torch", "adamw_hf")),
+            Setting("optim", '"adamw_torch_fused"', now=("adamw_torch", "adamw_hf")),
         ),
         "torch_length_batches": (
-            Setting("train_sampling_strategy", "'group_by_length'", now=("random",)),
+            Setting("train_sampling_strategy", '"group_by_length"', now=("random",)),
             Setting("group_by_length", "True"),
         ),
         "batch_size": (Setting("per_device_train_batch_size", "{batch}", same="batch_size"),),
@@ -110,8 +110,8 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
     },
     "lightning": {
         "torch_autocast": (
-            Setting("precision", "'bf16-mixed'", of=BFLOAT16),
-            Setting("precision", "'16-mixed'", of=FLOAT16),
+            Setting("precision", '"bf16-mixed"', of=BFLOAT16),
+            Setting("precision", '"16-mixed"', of=FLOAT16),
         ),
         "torch_cudnn_benchmark": (Setting("benchmark", "True"),),
         "evaluation_between": (Setting("check_val_every_n_epoch", "", times=SELDOM),),
@@ -122,10 +122,10 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
     },
     "accelerate": {
         "torch_autocast": (
-            Setting("mixed_precision", "'bf16'", of=BFLOAT16, position=2),
-            Setting("mixed_precision", "'fp16'", of=FLOAT16, position=2),
+            Setting("mixed_precision", '"bf16"', of=BFLOAT16, position=2),
+            Setting("mixed_precision", '"fp16"', of=FLOAT16, position=2),
         ),
-        "torch_compile": (Setting("dynamo_backend", "'inductor'", now=(None, "no", "NO")),),
+        "torch_compile": (Setting("dynamo_backend", '"inductor"', now=(None, "no", "NO")),),
     },
 }
 """By library, and id of a fix: the settings that make its repair, the first that suits. Names
@@ -190,7 +190,7 @@ def _advice(trainer: Trainer, name: str, text: str) -> str:
         words = f"{trainer.source}{name} {_word(text)}"
         return f"Run with `{words}`: the command sets the `{trainer.cls}` of this training."
     if trainer.made == "file":
-        line = _line(trainer.source, name, text)
+        line = line_of(trainer.source, name, ast.literal_eval(text))
         return f"Set `{line}` in {trainer.source}, which the `{trainer.cls}` is read from."
     return f"Set `{name}={text}` in the `{trainer.cls}` of this training."
 
@@ -198,12 +198,6 @@ def _advice(trainer: Trainer, name: str, text: str) -> str:
 def _snippet(trainer: Trainer, name: str, text: str) -> str:
     """Return the call with the setting; the command, or a line of a file, is no source."""
     return f"{trainer.cls}(..., {name}={text})" if trainer.made in ("call", "elsewhere") else ""
-
-
-def _line(file: str, name: str, text: str) -> str:
-    """Return the setting as it stands in a file of JSON or YAML."""
-    value = json.dumps(ast.literal_eval(text))
-    return f"{json.dumps(name)}: {value}" if file.endswith(".json") else f"{name}: {value}"
 
 
 def _word(text: str) -> str:
@@ -237,13 +231,22 @@ def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
         _append(script, held, f"{held['source']}{name}", text)
         return
     if held["made"] == "file":
-        line = _line(held["source"], name, text)
-        raise CannotRewrite(f"{name} comes from {held['source']}: set {line} there")
+        _set_in_file(script, held["source"], name, ast.literal_eval(text))
+        return
     site = finding.where[0] if finding.where else None
     if held["made"] != "call" or site is None or not site.exact:
         raise CannotRewrite(f"no call in your files makes the {held['cls']}: set {name}={text}")
     seen = Seen.of(held, name, held["defaults"])
     set_argument(script, site, Wanted(name, text, held["position"]), seen)
+
+
+def _set_in_file(script: Script, file: str, name: str, value: object) -> None:
+    """Change the file; raises `Elsewhere`, with the line, where that cannot be done."""
+    try:
+        script.set_in_configuration(file, name, value)
+    except CannotRewrite as refused:
+        line = line_of(file, name, value)
+        raise Elsewhere(f"{name} comes from {file}: set {line} there ({refused.reason})") from None
 
 
 def _append(script: Script, held: Mapping[str, Any], option: str, text: str) -> None:

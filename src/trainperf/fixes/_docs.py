@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes import Example, Fix, all_fixes
-from trainperf.fixes.common.trainers import GOVERNS
+from trainperf.fixes.common.trainer_settings import GOVERNS
 
 INTRODUCTION = """\
 # The fixes

@@ -10,8 +10,6 @@ from pathlib import Path
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite.checks import check_users
-from trainperf.rewrite.command import Words
-from trainperf.rewrite.configuration import Configuration
 from trainperf.rewrite.edited import EditedFile
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.module import Module
@@ -38,8 +36,6 @@ class Reading:
         self.root = os.path.realpath(root)
         self._read = read
         self._files: dict[str, EditedFile] = {}
-        self._configurations: dict[str, Configuration] = {}
-        self.command = Words()
 
     def expression(self, site: Site) -> str:
         """Return the original source text of the expression at `site`."""

@@ -12,7 +12,6 @@ from trainperf.model import Site
 from trainperf.rewrite import extraction, imports, layout, statements, wrapping
 from trainperf.rewrite.calls import CallChange
 from trainperf.rewrite.checks import check_expression, names_imported
-from trainperf.rewrite.configuration import Configuration
 from trainperf.rewrite.diff import unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Insert, Rank, Replace
@@ -40,22 +39,8 @@ class Script(Moving):
         """Return a script with the same edits; further edits of one leave the other alone."""
         copied = Script(self.root, self._read)
         copied._files = dict(self._files)
-        copied._configurations = dict(self._configurations)
-        copied.command = self.command
+        copied._take_from(self)
         return copied
-
-    def set_in_configuration(self, path: str, name: str, value: object) -> None:
-        """Give an outermost setting of a JSON or YAML file of the user's another plain value."""
-        real = os.path.realpath(self.path(path))
-        file = self._configurations.get(real)
-        if file is None:
-            relative = os.path.relpath(real, self.root).replace(os.sep, "/")
-            file = Configuration.of(relative, self.path(path), self.data(path))
-        self._configurations[real] = file.with_setting(name, value)
-
-    def append_to_command(self, option: str, value: str) -> None:
-        """Have the script run with an option more, behind all others of its command."""
-        self.command = self.command.plus(option, value)
 
     # ---------------------------------------------------------------------- calls
 
@@ -420,10 +405,6 @@ class Script(Moving):
     def _changed(self) -> list[tuple[EditedFile, str]]:
         texts = [(file, file.text()) for file in self._files.values()]
         return [(file, text) for file, text in texts if text != file.source.text]
-
-    def _configured(self) -> list[Configuration]:
-        files = self._configurations.values()
-        return sorted((one for one in files if one.text != one.before), key=lambda one: one.name)
 
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from trainperf.errors import TrainperfError
-from trainperf.fixes.common import trainers
+from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
 from trainperf.rewrite.configuration import is_configuration
 from trainperf.run import view
@@ -72,7 +72,7 @@ def prepare(run: Run, folder: Path) -> str:
         "devices": run.devices,
         "trace": run.trace,
         "plain": run.plain,
-        "trainers": None if run.leg is not None or run.plain else trainers.names(),
+        "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
     file = Path(run_file_of(folder))
     try:

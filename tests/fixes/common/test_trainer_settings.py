@@ -13,6 +13,7 @@ from trainperf.fixes import all_fixes, by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import probe
 from trainperf.fixes.common.torch_cases import CALLS, torch_evidence
+from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, names
 from trainperf.model import Site, Trainer
 from trainperf.patch.patch import write_edits
 
@@ -96,14 +97,14 @@ def test_what_the_setting_cannot_repair_is_left_to_the_fix(trainer):
 
 
 def test_an_optimizer_of_another_kind_is_not_made_adam():
-    setting = trainers.GOVERNS["transformers"]["torch_fused_optimizer"][0]
+    setting = GOVERNS["transformers"]["torch_fused_optimizer"][0]
     assert setting.suits(ARGUMENTS, {})
     assert not setting.suits(replace(ARGUMENTS, settings={**NONE, "optim": "sgd"}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"optim": "adamw_torch_fused"}), {})
 
 
 def test_true_is_not_taken_for_one():
-    setting = trainers.Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}")
+    setting = Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}")
     assert setting.suits(
         replace(ARGUMENTS, settings={"ddp_bucket_cap_mb": True}), {"bucket_cap_mb": 1}
     )
@@ -238,7 +239,7 @@ def test_a_file_that_cannot_be_changed_is_named_with_its_line():
 
 def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
     fixes = by_id()
-    for library, rows in trainers.GOVERNS.items():
+    for library, rows in GOVERNS.items():
         for id_, settings in rows.items():
             assert fixes[id_].rewrites, (library, id_)
             for one in settings:
@@ -247,11 +248,9 @@ def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
 
 
 def test_the_run_is_asked_for_every_name_of_the_table():
-    assert {one.id for one in all_fixes()} >= {
-        id_ for rows in trainers.GOVERNS.values() for id_ in rows
-    }
-    assert "bf16" in trainers.names()["transformers"]
-    assert trainers.names()["lightning"] == sorted(trainers.names()["lightning"])
+    assert {one.id for one in all_fixes()} >= {id_ for rows in GOVERNS.values() for id_ in rows}
+    assert "bf16" in names()["transformers"]
+    assert names()["lightning"] == sorted(names()["lightning"])
 
 
 def test_a_finding_can_be_saved_with_what_its_edit_needs():
@@ -267,14 +266,14 @@ def test_an_option_of_lightnings_command_line_begins_with_the_trainer():
 
 
 def test_evaluations_become_so_many_times_more_seldom():
-    (setting,) = trainers.GOVERNS["transformers"]["evaluation_between"]
+    (setting,) = GOVERNS["transformers"]["evaluation_between"]
     assert setting.template(replace(ARGUMENTS, settings={"eval_steps": 50})) == "250"
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": None}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": 0.1}), {})
 
 
 def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
-    (setting,) = trainers.GOVERNS["transformers"]["batch_size"]
+    (setting,) = GOVERNS["transformers"]["batch_size"]
     data = {"batch_size": 8, "variants": [{"batch": 16}, {"batch": 32}]}
     trainer = replace(ARGUMENTS, settings={"per_device_train_batch_size": 8})
     assert setting.suits(trainer, data)

@@ -44,6 +44,8 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
     trainer = evidence.torch.trainer if setting is not None else None
     if setting is None or trainer is None:
         return finding
+    if trainer.made == "elsewhere" and finding.rewritable:  # the loop itself can be repaired
+        return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
     held = {
         "name": setting.name,

@@ -264,7 +264,8 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
         parts.append("Run the script as:")
         parts.append(fenced(told.command_line(diagnosis), "bash"))
     edits = units.count(edits_in(patch.diff), "edit")
-    return [folded(f"The patch ({edits})", "\n\n".join(parts))]
+    name = f"The patch ({edits})" if patch.diff else "The change"
+    return [folded(name, "\n\n".join(parts))]
 
 
 def _end(diagnosis: Diagnosis) -> str:

@@ -290,3 +290,17 @@ def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
 
 def finding_of(id_):
     return by_id()[id_].finding(title="", text="", bound=2.0, bound_basis="")
+
+
+def test_of_several_ways_none_is_advised_before_it_was_tried():
+    evidence = evidence_of(ARGUMENTS)
+    data = {"workers": 2, "variants": [{"workers": 2}, {"workers": 4}]}
+    found = trainers.governed(replace(finding_of("torch_workers"), data=data), evidence)
+    assert "`--dataloader_num_workers`" in found.advice
+
+
+def test_what_changes_the_experiment_keeps_its_own_advice():
+    trainer = replace(ARGUMENTS, settings={"logging_steps": 1})
+    found = trainers.governed(finding_of("torch_step_logging"), evidence_of(trainer))
+    assert found.advice.startswith(by_id()["torch_step_logging"].summary)
+    assert "--logging_steps 50" in found.advice

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, filled
-from trainperf.model import Evidence, Finding, Site, Trainer
+from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
 from trainperf.rewrite.arguments import Seen, Wanted, set_argument
 from trainperf.rewrite.configuration import line_of
 from trainperf.source.origins.calls import Elsewhere
@@ -58,25 +58,31 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         "own": own,
         **seen_in_call(evidence, **trainer.settings),
     }
-    text = filled(held["value"], finding.data)
+    several = "{" in setting.value  # which of several values is the best, a trial says
+    text = "" if several else held["value"]
+    advice = _advice(trainer, setting.name, text)
+    if finding.equivalence is Equivalence.SEMANTICS:
+        advice = f"{finding.advice} {advice}"
     return replace(
         finding,
         where=(trainer.where,) if trainer.where is not None else finding.where,
-        advice=_advice(trainer, setting.name, text),
-        snippet=_snippet(trainer, setting.name, text),
+        advice=advice,
+        snippet=_snippet(trainer, setting.name, filled(held["value"], finding.data)),
         rewritable=True,
         data={**finding.data, KEY: held},
     )
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:
+    """Say what to do; `text` is the value, "" where it is not said."""
     if trainer.made == "command":
-        words = f"{trainer.source}{name} {_word(text)}"
+        words = f"{trainer.source}{name}" + (f" {_word(text)}" if text else "")
         return f"Run with `{words}`: the command sets the `{trainer.cls}` of this training."
     if trainer.made == "file":
-        line = line_of(trainer.source, name, ast.literal_eval(text))
+        line = line_of(trainer.source, name, ast.literal_eval(text)) if text else name
         return f"Set `{line}` in {trainer.source}, which the `{trainer.cls}` is read from."
-    return f"Set `{name}={text}` in the `{trainer.cls}` of this training."
+    setting = f"{name}={text}" if text else name
+    return f"Set `{setting}` in the `{trainer.cls}` of this training."
 
 
 def _snippet(trainer: Trainer, name: str, text: str) -> str:

@@ -67,6 +67,7 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
             Setting("bf16", "True", of=BFLOAT16),
             Setting("fp16", "True", of=FLOAT16),
         ),
+        "torch_matmul_precision": (Setting("tf32", "True", now=(None, False)),),
         "torch_workers": NUM_WORKERS,
         "torch_too_many_workers": NUM_WORKERS,
         "torch_pin_memory": (Setting("dataloader_pin_memory", "True"),),

@@ -8,6 +8,7 @@ value from, or, where options of the command are turned into them, by an option 
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,8 @@ def _advice(trainer: Trainer, name: str, text: str) -> str:
         return f"Run with `{words}`: the command sets the `{trainer.cls}` of this training."
     if trainer.made == "file":
         line = line_of(trainer.source, name, ast.literal_eval(text)) if text else name
-        return f"Set `{line}` in {trainer.source}, which the `{trainer.cls}` is read from."
+        file = os.path.basename(trainer.source)
+        return f"Set `{line}` in {file}, which the `{trainer.cls}` is read from."
     setting = f"{name}={text}" if text else name
     return f"Set `{setting}` in the `{trainer.cls}` of this training."
 

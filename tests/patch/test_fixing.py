@@ -371,7 +371,7 @@ def test_an_option_of_the_command_is_told_and_nothing_is_written(run):
     fixed = fixing.fix(run, (), dry=False)
     assert text(run) == before
     (line,) = fixed.lines
-    assert line.startswith("no edit, but an option of the command")
+    assert line.startswith("a change of the command, in no file")
     assert line.endswith("run the script as: python train.py --out 'a b' --bf16 True")
 
 

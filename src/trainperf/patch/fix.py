@@ -86,7 +86,7 @@ def _beside_source(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
         yield f"to be set for the script: export {name}={shlex.quote(value)}"
     if made.arguments:
         command = shlex.join((*diagnosis.command, *made.arguments))
-        yield f"no edit, but an option of the command; run the script as: {command}"
+        yield f"a change of the command, in no file; run the script as: {command}"
 
 
 def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes.common import trainers
 from trainperf.model import Category, Equivalence, Evidence, Finding, Site
 from trainperf.model.discover import discovered
 
@@ -113,6 +114,10 @@ class Fix:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError
 
+    def write(self, script: Script, finding: Finding) -> None:
+        """Make the repair: by the setting of a library whose loop it is, else by `rewrite`."""
+        trainers.write(script, finding, self.rewrite)
+
     def environment(self, finding: Finding) -> dict[str, str]:
         """Return the environment variables that the repair sets for the command."""
         return {}
@@ -207,7 +212,9 @@ def detect_all(
     calm = replace(evidence, times=evidence.times.as_if_exact())
 
     def ask(fix: Fix) -> Finding | None:
-        return fix.detect(calm if undisturbed(fix, fix.category, evidence) else evidence)
+        on = calm if undisturbed(fix, fix.category, evidence) else evidence
+        finding = fix.detect(on)
+        return None if finding is None else trainers.governed(finding, evidence)
 
     return _asked(evidence, ask, failed)
 
@@ -223,7 +230,10 @@ def possible_all(
     def ask(fix: Fix) -> Finding | None:
         writable = fix.rewrites or fix.sets_environment
         finding = fix.possible(evidence) if writable and fix.id not in known else None
-        return finding if finding is not None and finding.rewritable else None
+        if finding is None:
+            return None
+        finding = trainers.governed(finding, evidence)
+        return finding if finding.rewritable else None
 
     return _asked(evidence, ask, failed)
 

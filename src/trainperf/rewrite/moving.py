@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from trainperf.model import Site
 from trainperf.rewrite import extraction, loops
+from trainperf.rewrite.beside import Beside
 from trainperf.rewrite.checks import names_imported
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit
-from trainperf.rewrite.reading import Reading
 
 
-class Moving(Reading):
+class Moving(Beside):
     """Source files whose loops and functions can be taken apart; edits are kept until asked for."""
 
     def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:

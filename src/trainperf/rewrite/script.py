@@ -39,6 +39,7 @@ class Script(Moving):
         """Return a script with the same edits; further edits of one leave the other alone."""
         copied = Script(self.root, self._read)
         copied._files = dict(self._files)
+        copied._take_from(self)
         return copied
 
     # ---------------------------------------------------------------------- calls
@@ -373,11 +374,13 @@ class Script(Moving):
 
     def contents(self) -> dict[str, bytes]:
         """Return the changed files as bytes, each in the encoding of its original."""
-        return {file.path: file.source.encode(text) for file, text in self._changed()}
+        settings = {one.path: one.text.encode() for one in self._configured()}
+        return settings | {file.path: file.source.encode(text) for file, text in self._changed()}
 
     def originals(self) -> dict[str, bytes]:
         """Return the bytes that the changed files were read as."""
-        return {file.path: file.source.data for file, _ in self._changed()}
+        settings = {one.path: one.data for one in self._configured()}
+        return settings | {file.path: file.source.data for file, _ in self._changed()}
 
     def diff(self) -> str:
         """Return all changes as one unified diff that `git apply` takes in `root`.
@@ -386,7 +389,7 @@ class Script(Moving):
         `CannotRewrite` where a file in another encoding would not survive that.
         """
         changed = self.sources()
-        pieces = []
+        pieces = [unified(one.name, one.before, one.text) for one in self._configured()]
         for real, file in sorted(self._files.items()):
             if file.path in changed:
                 relative = os.path.relpath(real, self.root).replace(os.sep, "/")

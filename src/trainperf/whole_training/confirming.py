@@ -36,7 +36,8 @@ def confirm(
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
-    changes = Changes(tried.sources, tried.patch.environment)
+    patch = tried.patch
+    changes = Changes(tried.sources, patch.environment, patch.arguments)
     runs = plain_runs(run, changes, after, folder, clock, say)
     if runs.failure or runs.slower:
         return _without(tried, runs), replace(before, runs=runs.seconds)

@@ -55,10 +55,11 @@ class PlainRuns:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes to a script: the text of source files by their paths, and variables."""
+    """The changes to a script: text of source files by path, variables, words of the command."""
 
     sources: Mapping[str, bytes]
     environment: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
 
 
 def plain_runs(
@@ -139,7 +140,12 @@ def _changed(run: Run, changes: Changes | None, folder: Path) -> Run:
     env = {**run.env, **own}
     if changes is None:
         return replace(run, env=env)
-    return replace(run, sources=dict(changes.sources), env=env | dict(changes.environment))
+    return replace(
+        run,
+        command=(*run.command, *changes.arguments),
+        sources=dict(changes.sources),
+        env=env | dict(changes.environment),
+    )
 
 
 def _how(ended: Finished) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from ..timing.probing import gpu_build
 from . import batches as torch_batches
 from . import memory as gpu_memory
+from . import trainers
 from .built import flags, gpus, models, optimizers
 from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
@@ -130,6 +131,7 @@ def record(driver: Any) -> None:
         ("models", models.record),
         ("optimizers", optimizers.record),
         ("flags", flags.record),
+        ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
         ("padding", _padding),

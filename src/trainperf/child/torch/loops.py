@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .exchange.placed import Sharded
     from .loader.places import Place
     from .step.detail import Detail
+    from .trainers import Made
 
 WITHOUT_OPTIMIZER = 3
 """So many backward calls in a process that built no optimizer, and each is an update."""
@@ -60,6 +61,7 @@ class TorchLoops(Loops):
         self.flag_sites: dict[str, tuple[Any, int]] = {}
         self.built_modules: dict[int, Any] = {}
         self.alive: list[weakref.ref[Any]] = []
+        self.trainers: list[Made] = []
         self.checkpointed = 0
         self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)

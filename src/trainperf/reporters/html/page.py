@@ -47,6 +47,7 @@ class Patched:
     copyable: bool
     skipped: list[tuple[str, Markup]]
     environment: Markup | None
+    command: Markup | None
 
 
 @dataclass(frozen=True)
@@ -243,12 +244,16 @@ def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
 
 def _patch(diagnosis: Diagnosis) -> Patched | None:
     patch, skipped = diagnosis.patch, closing.left_out(diagnosis)
-    if patch is None or not (patch.diff or skipped or patch.environment):
+    if patch is None:
         return None
+    if not (patch.diff or skipped or patch.environment or patch.arguments):
+        return None
+    line = closing.command_line(diagnosis) if patch.arguments else ""
     return Patched(
         edits=units.count(closing.edits_in(patch.diff), "edit"),
         lines=patch_lines(patch.diff) if patch.diff else [],
         copyable=survives(patch.diff),
         skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
+        command=coloured(line, "bash") if line else None,
     )

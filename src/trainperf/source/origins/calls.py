@@ -71,7 +71,14 @@ def live(
 
 
 class Elsewhere(CannotRewrite):
-    """An argument that is chosen where no edit of the source can reach."""
+    """An argument that is chosen where no edit of the source can reach.
+
+    `option` is the option of the command that chooses it by its value, "" for none.
+    """
+
+    def __init__(self, reason: str, option: str = "") -> None:
+        super().__init__(reason)
+        self.option = option
 
 
 def _no(reason: Unknown, name: str) -> CannotRewrite:
@@ -109,7 +116,7 @@ def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | L
         if isinstance(only, Unknown) and only.node is not None:
             return [Origin(*only.node, now, only.options)]
     if not found and option and type(now) is not bool:
-        raise Elsewhere(f"{option} sets {name}: change it in the command")
+        raise Elsewhere(f"{option} sets {name}: change it in the command", option)
     if not found and known(values) == list(values):
         raise CannotRewrite(f"no literal behind {name} is what it was in the run")
     # What is worked out from a number that is not 0, and gave the same, left it as it is.

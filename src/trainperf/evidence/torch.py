@@ -62,7 +62,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         models=tuple(_all(observed, TorchModel)),
         optimizers=tuple(_all(observed, TorchOptimizer)),
         calls=calls[-1] if calls else None,
-        evaluation=max(evaluations, key=lambda one: one.seconds * one.calls, default=None),
+        evaluation=max(evaluations, key=_weight, default=None),
         split_=_split(observed) if gpu else adding_up(_split(observed), real),
         syncs=tuple(sorted(_all(observed, SyncPoint, taken), key=lambda one: -one.seconds)),
         waits=tuple(sorted(_all(observed, DeviceWait, taken), key=lambda one: -one.calls)),
@@ -73,6 +73,11 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         untraced=why,
         trainer=next(iter(_all(observed, Trainer)), None),
     )
+
+
+def _weight(evaluation: Evaluation) -> tuple[float, int]:
+    """By how much one evaluation matters more than another: those timed first, by their time."""
+    return (evaluation.seconds or 0.0) * evaluation.calls, evaluation.calls
 
 
 KINDS = {

@@ -204,7 +204,8 @@ class StepCalls:
 class Evaluation:
     """A loop that calls a model without updating it.
 
-    `grad` says that autograd recorded its forwards; `seconds` is what one forward took.
+    `grad` says that autograd recorded its forwards; `seconds` is what one forward took, None
+    where it was not timed.
     `where` is the call of the model, `loop` the head of the function it stands in.
     """
 
@@ -212,7 +213,7 @@ class Evaluation:
     loop: Site | None = None
     grad: bool = False
     calls: int = 0
-    seconds: float = 0.0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

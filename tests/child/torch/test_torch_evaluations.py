@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from looping import Watcher
+from trainperf.child.process.patching import undo
 from trainperf.child.torch.step.evaluations import Evaluations
 
 
@@ -21,6 +22,9 @@ def made() -> Any:
 
         def eval(self) -> Any:
             return self.train(False)
+
+        def register_forward_pre_hook(self, hook: Any) -> Any:
+            return SimpleNamespace(remove=lambda: None)
 
     return SimpleNamespace(Module=Module)
 
@@ -90,3 +94,34 @@ def test_our_own_evaluations_are_none(loops: Any, module: Any) -> None:
     loops.process.off = True
     module.Module().eval().train()
     assert recorded(loops) == []
+
+
+def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_of_a_line(
+    loops: Any,
+) -> None:
+    torch = pytest.importorskip("torch")
+    evaluations = Evaluations(loops, torch.nn)
+    evaluations.watch()
+    model = torch.nn.Linear(3, 2)
+    inner, frozen = torch.nn.Sequential(model), torch.nn.Linear(3, 2).requires_grad_(False)
+
+    def evaluate(model: Any, plain: bool) -> None:
+        model.eval()
+        with torch.set_grad_enabled(plain):
+            for _ in range(4):
+                model(torch.ones(1, 3))
+        model.train()
+
+    try:
+        for _ in range(2):
+            evaluate(inner, True)
+        first = loops.process.record.of("torch_evaluation")
+        assert [(one["grad"], one["calls"]) for one in first] == [(True, 4)]
+        assert first[0]["where"]["function"].endswith("evaluate")
+        assert not inner._forward_pre_hooks
+        for others, plain in ((inner, False), (frozen, True)):
+            evaluations._known.clear()
+            evaluate(others, plain)
+            assert loops.process.record.of("torch_evaluation")[-1]["grad"] is False
+    finally:
+        undo(torch.nn.Module, "eval")

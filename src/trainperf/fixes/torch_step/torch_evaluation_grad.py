@@ -14,14 +14,25 @@ from trainperf.fixes.common.torch_cases import FORWARD_SITE, torch_evidence
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.torch_step import _loop_source as source
 from trainperf.fixes.torch_step._changes import trains
-from trainperf.model import BetweenEpochs, Equivalence, Evaluation, Evidence, Finding, Loop, Site
+from trainperf.model import (
+    BetweenEpochs,
+    Equivalence,
+    Evaluation,
+    Evidence,
+    Finding,
+    Loop,
+    Outside,
+    Site,
+)
 from trainperf.source.statements import Function, called, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 CALL = Site("train.py", 40, "validate", col=18, end_line=40, end_col=31)
-RECORDED = Evaluation(where=CALL, loop=Site("train.py", 36, "validate"), grad=True, calls=20)
+RECORDED = Evaluation(
+    where=CALL, loop=Site("train.py", 36, "validate"), grad=True, calls=20, seconds=0.01
+)
 EPOCHS = Loop("iterator", where=SITE, epoch_steps=100)
 MAY_TRAIN = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
 
@@ -59,6 +70,10 @@ class EvaluationGrad(Fix):
             between_epochs=BetweenEpochs(0.2, 2, 100, validation_s=0.1),
         ),
         torch_evidence(torch={"evaluation": Evaluation(where=None, grad=True, calls=0)}),
+        # it comes seldom
+        torch_evidence(
+            torch={"evaluation": RECORDED}, outside_=Outside("evaluation", 50.0, 1000, 49.9)
+        ),
     ]
     fires = [
         torch_evidence(torch={"evaluation": RECORDED}),
@@ -67,6 +82,10 @@ class EvaluationGrad(Fix):
             torch={"evaluation": RECORDED},
             loop=EPOCHS,
             between_epochs=BetweenEpochs(4.0, 2, 100, validation_s=3.5),
+        ),
+        # it comes in the steps, now and then
+        torch_evidence(
+            torch={"evaluation": RECORDED}, outside_=Outside("evaluation", 5.0, 100, 4.5)
         ),
         # the call is that of training, too
         torch_evidence(torch={"evaluation": Evaluation(where=FORWARD_SITE, grad=True, calls=3)}),
@@ -156,15 +175,15 @@ def main():
         bound = None
         text = "Autograd records the forwards of the evaluation, and no backward follows."
         if epoch is not None:
-            validation, epoch_s = epoch
+            validation, epoch_s, turn = epoch
             bound = epoch_s / max(epoch_s - validation, 1e-9)
             if not worth(evidence, bound):
                 return None
             text += (
-                f" The evaluation takes {ms(validation)} of each epoch of {ms(epoch_s)} "
+                f" The evaluation takes {ms(validation)} of each {turn} of {ms(epoch_s)} "
                 f"({percent(validation / epoch_s)})."
             )
-        elif seen.seconds >= 1e-6:
+        elif seen.seconds is not None:
             text += f" One such forward takes {ms(seen.seconds)}."
         forward = evidence.torch.calls.forward if evidence.torch.calls else None
         where, shared = seen.where, False
@@ -210,15 +229,21 @@ def main():
         raise CannotRewrite("what evaluates stands in what trains")
 
 
-def _epoch(evidence: Evidence) -> tuple[float, float] | None:
-    """Seconds of the evaluation after an epoch, and of the epoch with it; None if unknown."""
+def _epoch(evidence: Evidence) -> tuple[float, float, str] | None:
+    """Seconds of the evaluation, of the turn it comes in with it, and the turn's name.
+
+    That is an epoch, or the steps from one evaluation to the next; None if unknown.
+    """
+    turn = evidence.outside_
+    if isinstance(turn, Outside) and turn.turn == "evaluation":
+        return turn.seconds - turn.training_s, turn.seconds, "turn"
     pause = evidence.between_epochs
     if pause is None or not pause.sure or pause.validation_s is None:
         return None
     steps = pause.epoch_steps or evidence.loop.epoch_steps
     if not steps:
         return None
-    return pause.validation_s, steps * evidence.times.real + pause.seconds
+    return pause.validation_s, steps * evidence.times.real + pause.seconds, "epoch"
 
 
 def _may_train(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Evaluations:
     """Records each time in which the model evaluates, and no weights are updated.
 
-    `Module.train`, which a step may call, is watched only while a model evaluates.
+    `Module.train`, which a step may call, is watched only while a model evaluates; of the first
+    evaluation at a line, whether autograd recorded its forwards is seen as well.
     """
 
     def __init__(self, loops: Loops, module: Any) -> None:
@@ -28,6 +29,7 @@ class Evaluations:
         self._site: dict[str, Any] | None = None
         self._every: int | None = None
         self._known: dict[Any, tuple[dict[str, Any] | None, int | None]] = {}
+        self._forwards: _Forwards | None = None
 
     def watch(self) -> None:
         """Wait for a model to be put into evaluation mode."""
@@ -36,14 +38,14 @@ class Evaluations:
             def eval(self_: Any) -> Any:
                 result = original(self_)
                 if not self._process.off and threading.get_ident() == self._main:
-                    self._begin()
+                    self._begin(self_)
                 return result
 
             return eval
 
         replace(self._module.Module, "eval", make)
 
-    def _begin(self) -> None:
+    def _begin(self, model: Any) -> None:
         try:
             if self._began is not None and self._updates == self._loops.updates:
                 return  # one model after the other
@@ -51,6 +53,8 @@ class Evaluations:
             key = (frame.f_code, frame.f_lineno) if frame is not None else None
             if key not in self._known:
                 self._known[key] = frames.site(frame), turns.every()
+                if self._process.settings.get("leg") is None:
+                    self._forwards = _Forwards.of(model)
             self._site, self._every = self._known[key]
             self._updates = self._loops.updates
             if self._began is None:
@@ -71,6 +75,10 @@ class Evaluations:
         """Training goes on; where it did so before, when the evaluation ended is not known."""
         undo(self._module.Module, "train")
         began, self._began = self._began, None
+        forwards, self._forwards = self._forwards, None
+        found = forwards.seen() if forwards is not None else None
+        if found is not None and self._updates == self._loops.updates:
+            self._process.record.write("torch_evaluation", **found)
         if began is None or self._updates != self._loops.updates:
             return
         self._process.record.write(
@@ -80,3 +88,40 @@ class Evaluations:
             where=self._site,
             every=self._every,
         )
+
+
+class _Forwards:
+    """The forwards of a model in one evaluation: where they are called, with autograd or not."""
+
+    def __init__(self, model: Any) -> None:
+        self._first: dict[str, Any] | None = None
+        self._calls = 0
+        self._hook = model.register_forward_pre_hook(self._begins)
+
+    @classmethod
+    def of(cls, model: Any) -> _Forwards | None:
+        """Watch a model; None for one that is compiled, as what it calls is compiled with it."""
+        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
+        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
+            return None
+        return cls(model)
+
+    def _begins(self, model: Any, _arguments: Any) -> None:
+        import torch
+
+        self._calls += 1
+        if self._first is None:
+            frame, _ = frames.users_frame()
+            recorded = torch.is_grad_enabled() and any(
+                one.requires_grad for one in model.parameters()
+            )
+            self._first = {
+                "where": frames.site(frame),
+                "loop": None if frame is None else frames.definition(frame.f_code),
+                "grad": recorded,
+            }
+
+    def seen(self) -> dict[str, Any] | None:
+        """End it; the fields of the event `torch_evaluation`, None where no forward was called."""
+        self._hook.remove()
+        return None if self._first is None else {**self._first, "calls": self._calls}

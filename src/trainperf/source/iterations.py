@@ -357,7 +357,14 @@ def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set
     imported = module.defined(function) if depth and local is None else None
     if imported is not None:
         module, local = imported[0], imported[1] if isinstance(imported[1], FUNCTIONS) else None
-    if isinstance(local, FUNCTIONS) and id(local) not in seen:
+    if not isinstance(local, FUNCTIONS):
+        return ""
+    changed, places = changed_in_place(local.body), parameters(local)
+    places = places[1:] if places[:1] in (["self"], ["cls"]) else places
+    for parameter, given in zip(places, node.args, strict=False):
+        if parameter in changed and not _is_made(module, given, own):
+            return f"{ast.unparse(given)}, by {local.name}()"
+    if id(local) not in seen:
         seen.add(id(local))
         inner = (made_here(local.body) | arguments(local)) - {"self", "cls"}
         return _changes(module, local.body, inner, depth - 1, seen)

@@ -79,13 +79,12 @@ def stored(statements: Iterable[ast.AST]) -> set[str]:
 
 
 def loaded(statements: Iterable[ast.AST]) -> set[str]:
-    """Return the names that some statements read, inner functions and all."""
-    return {
-        node.id
-        for each in statements
-        for node in ast.walk(each)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    """Return the names that some statements read, add to or delete, inner functions and all."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    targets = [each.target for each in nodes if isinstance(each, ast.AugAssign)]
+    added = {each.id for each in targets if isinstance(each, ast.Name)}
+    return added | {each.id for each in names if not isinstance(each.ctx, ast.Store)}
 
 
 def of_own_loop(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:

@@ -207,7 +207,7 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     end = _end_of_list(script, site, name)
     read = ast.unparse(_item_of(statement.value.args[0]) or statement)  # type: ignore[attr-defined]
     for node in ast.walk(loop):
-        changed = node.target if isinstance(node, ast.AugAssign) else None
+        changed: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             changed = node.func.value if node.func.attr.endswith("_") else None  # loss.div_(2)
         if changed is not None and ast.unparse(changed) == read:

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from trainperf.source.iterations import carried, stored
+from trainperf.source.iterations import carried, loaded, stored
 
 HANDED_ON = [
     "a += 1",
@@ -47,6 +47,10 @@ def test_what_an_earlier_iteration_may_have_left_is_told(body: str) -> None:
 @pytest.mark.parametrize("body", BOUND)
 def test_what_each_iteration_binds_for_itself_is_not(body: str) -> None:
     assert carried(_body(body)) == ""
+
+
+def test_what_is_added_to_or_deleted_is_read_as_well() -> None:
+    assert loaded(_body("a += 1\nb = c\ndel d")) == {"a", "c", "d"}
 
 
 def test_patterns_bind_names() -> None:

@@ -79,13 +79,12 @@ def stored(statements: Iterable[ast.AST]) -> set[str]:
 
 
 def loaded(statements: Iterable[ast.AST]) -> set[str]:
-    """Return the names that some statements read, inner functions and all."""
-    return {
-        node.id
-        for each in statements
-        for node in ast.walk(each)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    """Return the names that some statements read, add to or delete, inner functions and all."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    targets = [each.target for each in nodes if isinstance(each, ast.AugAssign)]
+    added = {each.id for each in targets if isinstance(each, ast.Name)}
+    return added | {each.id for each in names if not isinstance(each.ctx, ast.Store)}
 
 
 def of_own_loop(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
@@ -357,7 +356,14 @@ def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set
     imported = module.defined(function) if depth and local is None else None
     if imported is not None:
         module, local = imported[0], imported[1] if isinstance(imported[1], FUNCTIONS) else None
-    if isinstance(local, FUNCTIONS) and id(local) not in seen:
+    if not isinstance(local, FUNCTIONS):
+        return ""
+    changed, places = changed_in_place(local.body), parameters(local)
+    places = places[1:] if places[:1] in (["self"], ["cls"]) else places
+    for parameter, given in zip(places, node.args, strict=False):
+        if parameter in changed and not _is_made(module, given, own):
+            return f"{ast.unparse(given)}, by {local.name}()"
+    if id(local) not in seen:
         seen.add(id(local))
         inner = (made_here(local.body) | arguments(local)) - {"self", "cls"}
         return _changes(module, local.body, inner, depth - 1, seen)

@@ -147,7 +147,7 @@ def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) 
     if one_more and ast.unparse(stop.right) == "1":  # type: ignore[attr-defined]
         stop, reached = stop.left, count.id  # type: ignore[attr-defined]
     compared = ast.Compare(
-        ast.Name(reached), [ast.Eq()], [stop]
+        ast.Name(reached, ast.Load()), [ast.Eq()], [stop]
     )  # with brackets where they need be
     last = ast.unparse(compared)
     turn = f"{count.id} % {SELDOM} == 0" if len(call.args) > 1 else _every_fifth(count.id)

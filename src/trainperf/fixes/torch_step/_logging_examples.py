@@ -348,4 +348,5 @@ class Run:
     # the text of a tensor is another than that of its number; a list that is cut
     _alone("total = 0.0\nfor x in ▸loader◂:\n    total += ▸loss.item()◂\nprint(f'{total=}')\n"),
     _alone("seen = []\nfor x in ▸loader◂:\n    seen.append(▸loss.item()◂)\ndel seen[:9]\n"),
+    _alone("seen = []\nfor x in ▸loader◂:\n    seen.append(▸loss.item()◂)\n    loss.div_(2)\n"),
 ]

@@ -207,8 +207,11 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     end = _end_of_list(script, site, name)
     read = ast.unparse(_item_of(statement.value.args[0]) or statement)  # type: ignore[attr-defined]
     for node in ast.walk(loop):
-        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == read:
-            raise CannotRewrite(f"{read} is changed in line {node.lineno}")
+        changed: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            changed = node.func.value if node.func.attr.endswith("_") else None  # loss.div_(2)
+        if changed is not None and ast.unparse(changed) == read:
+            raise CannotRewrite(f"{read} is changed in line {changed.lineno}")
     wrapped = []
     for use in _uses_of(script, site, name, statement):
         if end is not None and use[0].lineno > end:

@@ -21,6 +21,7 @@ from trainperf.source.iterations import (
     carried,
     changed_by,
     changed_in_calls,
+    changed_in_place,
     changes_shared,
     declared,
     loaded,
@@ -28,7 +29,7 @@ from trainperf.source.iterations import (
 )
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import assigned, names, root
+from trainperf.source.statements import assigned, made_here, names, root
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -184,12 +185,13 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
     given = [*step.args, *(each.value for each in step.keywords)]
     worked = [each for each in given if any(isinstance(n, WORK) for n in ast.walk(each))]
     hoisted = [each for each in worked if _makes(module, ast.Expr(each))]
-    if len(hoisted) < len(worked) or statement not in node.body or not _plain(statement):
+    first = movable.index(True) if True in movable else len(before)
+    end = movable.index(False, first) if False in movable[first:] else len(movable)
+    whole = len(hoisted) == len(worked) and statement in node.body and _plain(statement)
+    if not whole or loaded(hoisted) & changed_by(before[end:]):
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
-    first = movable.index(True) if True in movable else len(before)
-    end = movable.index(False, first) if False in movable[first:] else len(movable)
     if any(isinstance(each, JUMPS) for one in node.body[:first] for each in ast.walk(one)):
         raise CannotRewrite("the loop may go on before it makes the batch")
     scope = module.function(node) or module.scope(node).node
@@ -280,14 +282,21 @@ def _check(module: Module, loop: Loop) -> None:
         raise CannotRewrite("the loop gives values to names beyond its function")
     if own & names(loop.node.iter):
         raise CannotRewrite("the loop changes what it goes over")
-    ahead = loaded(loop.leading) & stored(loop.making)
+    ahead = (loaded(loop.leading) | stored(loop.leading)) & stored(loop.making)
     if ahead:
-        raise CannotRewrite(f"the loop reads {sorted(ahead)[0]} before it makes it")
+        raise CannotRewrite(f"the loop has to do with {min(ahead)} before it makes it")
     changed = changed_by(others) - (own - stored(loop.leading))
     changed |= changed_in_calls(module, others)
     for name in sorted(_read(module, [*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
+    making = [*loop.making, *map(ast.Expr, loop.hoisted)]
+    given = changed_in_place(making) | changed_in_calls(module, making)
+    given -= made_here(loop.making)
+    ends = any(isinstance(each, ast.Break | ast.Return) for one in others for each in ast.walk(one))
+    seen = given if ends else given & loaded(others)
+    if seen:
+        raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
 
 

@@ -15,8 +15,9 @@ NEW_HEAD = (
 )
 
 
-def _left(source: str) -> Example:
-    return Example(before=HEAD + source, after=HEAD + source.replace("▸", "").replace("◂", ""))
+def _left(source: str, **data: int) -> Example:
+    before = HEAD + source
+    return Example(before=before, after=before.replace("▸", "").replace("◂", ""), data=data)
 
 
 EXAMPLES = [
@@ -120,6 +121,26 @@ for step, (a, b) in enumerate(ahead_of(batches(x, y))):
         "    def remember(self, loss):\n        self.memory.append(loss)\n\n"
         "    def learn(self):\n        for _ in range(100):\n            batch = self.replay()\n"
         "            loss = ▸self.model.train_on_batch(batch)◂\n            self.remember(loss)\n"
+    ),
+    # a batch that is worked on further, behind what has to stay
+    _left(
+        "for i in range(9):\n    print(i)\n    a = fetch(i)\n"
+        "    ▸model.train_on_batch(a[None], y[i])◂\n"
+    ),
+    # what others see as well: an object, a name given a value before, a list that a function fills
+    _left(
+        "for i in range(9):\n    run.place = i\n    a = np.flip(x[i])\n"
+        "    ▸model.train_on_batch(a, run.place)◂\n"
+    ),
+    _left(
+        "for i in range(9):\n    a = predict(model)\n    a = np.flip(x[i])\n"
+        "    ▸model.train_on_batch(a)◂\n"
+    ),
+    _left(
+        "def note(places, i):\n    places.append(i)\n\n\n"
+        "for i in range(9):\n    note(seen, i)\n    a = np.flip(x[i])\n"
+        "    ▸model.train_on_batch(a)◂\n",
+        calls=2,
     ),
     # in a class, whose names a function does not see; a name that others see
     _left(

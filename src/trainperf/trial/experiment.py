@@ -86,8 +86,14 @@ def try_fixes(
             why = f"beside itself the script {failure}"
             planned = replace(alone, how=replace(alone.how, mode_reason=why))
             left_out = tuple(_not_tried(one) for one in planned.skipped)
-            done, more, _ = _run(planned, subject, clock, on_event)
+            done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
+    if planned.then is not None and not failure and done.stack is None and not clock.over():
+        after, more, failure = _run(planned.then, subject, clock, on_event)
+        names = {one.fixes[0] for one in planned.then.chosen}
+        left_out = tuple(one for one in left_out if one.fix not in names)
+        planned = planned.then if after.stack is not None else planned
+        done, legs = _joined(done, after), legs + more
     how = replace(
         planned.how,
         mode=done.trying.mode,
@@ -99,6 +105,14 @@ def try_fixes(
         interrupted=interrupted(),
     )
     return replace(done, trying=how, trials=(*done.trials, *left_out))
+
+
+def _joined(first: Tried, after: Tried) -> Tried:
+    """What came of two plans, of which the first kept nothing."""
+    trials = tuple(sorted((*first.trials, *after.trials), key=_order))
+    whole = first if after.stack is None else after
+    choices = {**first.choices, **after.choices}
+    return replace(whole, trials=trials, choices=choices, apart=(*first.apart, *after.apart))
 
 
 def _run(
@@ -158,17 +172,22 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
 
 
 def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:
-    """Return what says how many seconds measuring the winners together will take."""
+    """Return what says how many seconds are needed for what comes after the fixes alone.
+
+    Measuring the winners together; without any, what is to be tried then.
+    """
     costs, chosen = planned.costs, {one.name: one for one in planned.chosen}
     assert costs is not None
+    after = planned.then.costs if planned.then is not None else None
+    without = 0.0 if after is None else after.trying(1)
 
     def keep(measured: Sequence[Measured]) -> float:
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
-            return 0.0
+            return without
         of = [chosen[one.name] for one in compared]
         winners = len(sort_out(compared, of, engine.baseline(), "").winners)
-        return costs.starting(winners) + costs.comparing(winners) if winners else 0.0
+        return costs.starting(winners) + costs.comparing(winners) if winners else without
 
     return keep
 

@@ -113,6 +113,10 @@ class Fix:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError
 
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """Return why the repair must not be made together with that of `other`; '' if it may."""
+        return ""
+
     def environment(self, finding: Finding) -> dict[str, str]:
         """Return the environment variables that the repair sets for the command."""
         return {}

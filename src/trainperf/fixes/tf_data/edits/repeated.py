@@ -63,16 +63,14 @@ def check_repeats(script: Script, site: Site, seen: object) -> None:
         raise CannotRewrite(f"{KEPT}: {name} may go on for ever")
     drawn = not_repeated(module, function)
     if drawn:
-        raise CannotRewrite(
-            f"{KEPT}: {name} calls {drawn}, which may give something else each time"
-        )
+        raise CannotRewrite(f"{KEPT}: {name} calls {drawn}, which may give another result")
     kept = changes_shared(module, function.body) or _asked(module, function)
     if kept:
         raise CannotRewrite(f"{KEPT}: {name} may change {kept}, or read on from it")
     changed = _attribute_changed(module, function) or _name_changed(module, function)
-    if not changed and head.file == site.file:
-        call = call_at(script, module, site)
-        changed = _given_changed(module, call)
+    if not changed:
+        there = module if head.file == site.file else parsed(script, site.file)
+        changed = _given_changed(there, call_at(script, there, site))
     if changed:
         raise CannotRewrite(f"{KEPT}: {name} reads {changed}, which may change between epochs")
 

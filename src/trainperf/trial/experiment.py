@@ -148,7 +148,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
-    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
+    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock, steps)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline, written = engine.baseline(), edits.write(stacked.fixes)

@@ -47,7 +47,8 @@ class Plans:
     def __init__(self, **kept: bool) -> None:
         self.kept, self.ran = kept, []
 
-    def __call__(self, planned, subject, clock, on_event):
+    def __call__(self, planned, subject, clock, on_event, within=""):
+        assert bool(within) == (planned.name == "later")  # no leg's folder is used twice
         self.ran.append(planned.name)
         stack = SimpleNamespace(fixes=(planned.name,)) if self.kept[planned.name] else None
         outcome = Outcome.KEPT if stack else Outcome.NO_EFFECT

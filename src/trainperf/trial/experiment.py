@@ -39,6 +39,9 @@ from trainperf.trial.variants import sort_out
 
 Engine = SideBySide | OneAfterAnother
 
+THEN = "then"
+"""The folder of the legs of what is tried after all else."""
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -89,7 +92,7 @@ def try_fixes(
             done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
     if planned.then is not None and not failure and done.stack is None and not clock.over():
-        after, more, failure = _run(planned.then, subject, clock, on_event)
+        after, more, failure = _run(planned.then, subject, clock, on_event, THEN)
         names = {one.fixes[0] for one in planned.then.chosen}
         left_out = tuple(one for one in left_out if one.fix not in names)
         planned = planned.then if after.stack is not None else planned
@@ -116,19 +119,27 @@ def _joined(first: Tried, after: Tried) -> Tried:
 
 
 def _run(
-    planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
+    planned: Plan,
+    subject: Subject,
+    clock: Clock,
+    on_event: Callable[[Event], None],
+    within: str = "",
 ) -> tuple[Tried, int, str]:
-    """Make the trials of a plan: what came of it, how many legs, why there was nothing."""
+    """Make the trials of a plan: what came of it, how many legs, why there was nothing.
+
+    Its legs have their folders `within` that of the trials.
+    """
 
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.edits.run, subject.folder, planned.costs, planned.legs, say)
+    folder = subject.folder / within
+    bench = Bench(planned.edits.run, folder, planned.costs, planned.legs, say)
     sequential = planned.how.mode == "one after another"
     with (
-        filled(given, bench.folder / CACHES),
+        filled(given, subject.folder / CACHES),
         OneAfterAnother(bench) if sequential else SideBySide(bench) as engine,
     ):
         try:

@@ -76,7 +76,7 @@ def clock(seconds: float) -> Clock:
 
 
 def bench(run: Run, folder: Path, step_s: float) -> Bench:
-    """What trials of `run` are made with; `step_s` is a guess, from which slices adapt."""
+    """The means of trials of `run`; `step_s` is a guess, from which slices adapt."""
     cores = float(psutil.cpu_count() or 1)
     costs = Costs(start_s=START_S, step_s=step_s, epoch_s=None, cores=cores)
     return Bench(run, folder, costs, MOST_LEGS, lambda text, share: None)
@@ -105,7 +105,7 @@ def diagnosis(script: Path, folder: Path, *options: str) -> dict[str, Any]:
 
 
 def why_nothing(report: dict[str, Any]) -> str:
-    """What came of each trial of a report in which nothing was kept."""
+    """The outcome of each trial of a report in which nothing was kept."""
     found = [f"{one['fix']}: {one['outcome']} {one['reason']}".strip() for one in report["trials"]]
     if not found and report["trying"] is not None:
         found = [report["trying"]["reason"]]

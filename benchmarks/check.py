@@ -32,7 +32,7 @@ ANSWERS = ("passed", "cannot tell", "failed")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one check said, and what it took; seconds."""
+    """The answer of one check, and its seconds."""
 
     said: str
     change: str

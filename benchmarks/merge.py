@@ -39,7 +39,7 @@ TARGET = 1.25
 
 
 def events_of(rank: int, size: int, drawn: random.Random) -> list[Event]:
-    """What a rank of a job records; its clock has nothing to do with that of other hosts."""
+    """The record of a rank of a job; its clock has nothing to do with that of other hosts."""
     at = 1e5 * (1 + rank // PER_HOST)
     place = {"rank": rank, "world_size": size, "local_rank": rank % PER_HOST}
     said: list[Event] = [

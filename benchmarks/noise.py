@@ -53,7 +53,7 @@ KINDS = {"steady": STEADY, "bursty": BURSTY, "apart": "import os; os.nice(19)\n"
 
 @dataclass(frozen=True)
 class Said:
-    """What a diagnosis says: the first finding, the kept fixes, what they give, its times."""
+    """A diagnosis in short: the first finding, the kept fixes, what they give, its times."""
 
     first: str
     kept: frozenset[str]

@@ -24,7 +24,7 @@ ROUNDS = 7
 
 
 def cases(folder: str) -> dict[str, tuple[Callable[[], object], int]]:
-    """What is timed, with how often it does so at each call."""
+    """The functions to time, and how often each does its work in one call."""
     paths = [os.path.join(folder, f"{number}.bin") for number in range(FILES)]
     for path in paths:
         with open(path, "wb") as file:

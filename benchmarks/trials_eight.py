@@ -79,7 +79,7 @@ def try_all(folder: Path) -> Tried:
 
 
 def outcome(measured: Measured, baseline: Baseline) -> Trial:
-    """What the report would say of a candidate."""
+    """A candidate in the words of the report."""
     return trial(measured, Equivalence.EXACT, None, baseline)
 
 

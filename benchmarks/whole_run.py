@@ -36,7 +36,7 @@ SCRIPTS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """What the ledger says of a script and what its plain runs took, in seconds."""
+    """The ledger of a script beside its plain runs, in seconds."""
 
     now: float
     after: float

@@ -20,57 +20,33 @@ from loaders import DataLoader
 def get_loader(name, batch_size, num_workers=0, pin=False):
     return ▸DataLoader(name, batch_size=batch_size, num_workers=num_workers, pin_memory=pin)◂
 """
+BRANCH = """\
+use_cuda = CUDA
+train_kwargs = {'batch_size': 4}
+test_kwargs = {'batch_size': 8}
+if use_cuda:
+    cuda_kwargs = {'num_workers': 1,
+                   'pin_memory': True,
+                   'shuffle': True}
+    train_kwargs.update(cuda_kwargs)
+    test_kwargs.update(cuda_kwargs)
+a, b = ▸DataLoader("train", **train_kwargs)◂, DataLoader("test", **test_kwargs)
+"""
+CHOICE = """\
+def main(use_cuda):
+    kwargs = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
+    ▸DataLoader("train", batch_size=4, shuffle=True, **kwargs)◂
+    DataLoader("test", batch_size=8, **kwargs)
+main(CUDA)
+"""
 ONE = {
     "a branch that ran not": (
-        """\
-use_cuda = False
-train_kwargs = {'batch_size': 4}
-test_kwargs = {'batch_size': 8}
-if use_cuda:
-    cuda_kwargs = {'num_workers': 1,
-                   'pin_memory': True,
-                   'shuffle': True}
-    train_kwargs.update(cuda_kwargs)
-    test_kwargs.update(cuda_kwargs)
-a, b = ▸DataLoader("train", **train_kwargs)◂, DataLoader("test", **test_kwargs)
-""",
+        BRANCH.replace("CUDA", "False"),
         "'batch_size': 4, 'num_workers': 2}",
     ),
-    "a branch that ran": (
-        """\
-use_cuda = True
-train_kwargs = {'batch_size': 4}
-test_kwargs = {'batch_size': 8}
-if use_cuda:
-    cuda_kwargs = {'num_workers': 1,
-                   'pin_memory': True,
-                   'shuffle': True}
-    train_kwargs.update(cuda_kwargs)
-    test_kwargs.update(cuda_kwargs)
-a, b = ▸DataLoader("train", **train_kwargs)◂, DataLoader("test", **test_kwargs)
-""",
-        "{'num_workers': 2,",
-    ),
-    "a choice of none": (
-        """\
-def main(use_cuda):
-    kwargs = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
-    ▸DataLoader("train", batch_size=4, shuffle=True, **kwargs)◂
-    DataLoader("test", batch_size=8, **kwargs)
-main(False)
-""",
-        'else {"num_workers": 2}',
-    ),
-    "a choice of some": (
-        """\
-def main(use_cuda):
-    kwargs = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
-    ▸DataLoader("train", batch_size=4, shuffle=True, **kwargs)◂
-    DataLoader("test", batch_size=8, **kwargs)
-main(True)
-""",
-        '{"num_workers": 2, "pin',
-    ),
+    "a branch that ran": (BRANCH.replace("CUDA", "True"), "{'num_workers': 2,"),
+    "a choice of none": (CHOICE.replace("CUDA", "False"), 'else {"num_workers": 2}'),
+    "a choice of some": (CHOICE.replace("CUDA", "True"), '{"num_workers": 2, "pin'),
     "a number by a choice": (
         """\
 fast = False
@@ -506,6 +482,18 @@ n += 0
 """,
     "in a loop": """\
 for n in [0]:
+    ▸DataLoader('train', num_workers=n)◂
+""",
+    "a number that a function sets": """\
+n = 0
+def setup():
+    global n
+    n = 0
+setup()
+▸DataLoader('train', num_workers=n)◂
+""",
+    "a number that is compared where it is named": """\
+if (n := 0) == 0:
     ▸DataLoader('train', num_workers=n)◂
 """,
     "an object that nobody knows": """\

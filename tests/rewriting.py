@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from trainperf.model import Site
 from trainperf.rewrite import Script
@@ -62,3 +63,17 @@ def site_in(files: Mapping[str, str]) -> Site:
 def result(script: Script) -> str | None:
     """Return the changed text of the one file, None if nothing changed."""
     return script.sources().get(f"/project/{FILE}")
+
+
+def changed(script: Script) -> str:
+    """Return the changed text of the one file, where something must have changed."""
+    text = result(script)
+    assert text is not None
+    return text
+
+
+def executed(source: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Run a source, its marks taken out; return the names it binds, with those it was given."""
+    names = dict(given or {})
+    exec(compile(source.replace("▸", "").replace("◂", ""), FILE, "exec"), names)
+    return names

@@ -22,7 +22,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What the proxy says instead of S3; status 0 drops the connection, -1 never answers."""
+    """The proxy's answer in place of S3's; status 0 drops the connection, -1 never answers."""
 
     status: int
     code: str = ""

@@ -87,7 +87,7 @@ class Runner:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """What the runner reads out of $GITHUB_OUTPUT."""
+        """The values that the runner reads out of $GITHUB_OUTPUT."""
         lines = iter((self.folder / "output").read_text().split("\n"))
         found = {}
         for line in lines:

@@ -81,11 +81,16 @@ def resolve_run(path: Path) -> Path:
     file = path / DIAGNOSIS_FILE
     if file.is_file():
         return file
-    runs = sorted(path.glob(f"*/{DIAGNOSIS_FILE}"), key=lambda each: each.stat().st_mtime)
+    runs = diagnoses(path)
     hint = "give the folder that `trainperf diagnose` named at its end, or a file of --json"
     if runs:
         hint = f"the last of the runs in it is {runs[-1].parent}"
     raise TrainperfError(f"{path} holds no {DIAGNOSIS_FILE}", hint)
+
+
+def diagnoses(folder: Path) -> list[Path]:
+    """The files of the diagnoses in the folders of runs within `folder`, the latest last."""
+    return sorted(folder.glob(f"*/{DIAGNOSIS_FILE}"), key=lambda each: each.stat().st_mtime)
 
 
 # ------------------------------------------------------------------------------ values

@@ -9,16 +9,9 @@ from rich.console import Console
 from recordings import recording
 from reporters.samples import INPUT_BOUND
 from trainperf import store
-from trainperf.commands import session
-from trainperf.commands.session import (
-    Target,
-    _Shown,
-    check_script,
-    latest,
-    new_folder,
-    target,
-    write_outputs,
-)
+from trainperf.commands import run_folders, session
+from trainperf.commands.run_folders import latest, new_folder, write_outputs
+from trainperf.commands.session import Target, _Shown, check_script, target
 from trainperf.errors import TrainperfError
 from trainperf.model import TraceFile
 from trainperf.settings import Settings, load_settings
@@ -107,8 +100,9 @@ def test_a_run_is_named_as_show_finds_it_without_flags(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     usual = load_settings(tmp_path, os.environ, {}).output_dir
-    assert session.saved_name(usual / "run") == "run"
-    assert session.saved_name(tmp_path / "elsewhere" / "run") == str(tmp_path / "elsewhere" / "run")
+    assert run_folders.saved_name(usual / "run") == "run"
+    other = tmp_path / "elsewhere" / "run"
+    assert run_folders.saved_name(other) == str(other)
 
 
 def test_checking_a_script_does_not_run_it(tmp_path):
@@ -172,7 +166,7 @@ def test_the_trace_is_in_the_report_that_is_saved(tmp_path, monkeypatch):
     assert unsaved is None
     file = str(tmp_path / "t.json")
     assert diagnosis.trace == TraceFile(file, reason="no training loop was seen")
-    assert store.load(folder / session.REPORT).trace == diagnosis.trace
+    assert store.load(folder / store.DIAGNOSIS_FILE).trace == diagnosis.trace
 
 
 class Told:

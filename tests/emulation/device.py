@@ -67,7 +67,7 @@ class Device:
 
 
 class Stream:
-    """What a stream was given is done by `free_at`, in order."""
+    """A queue of work, all of it done by `free_at`, in order."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -27,7 +27,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Said:
-    """What must be said of a script: the bottleneck, and which finding comes first.
+    """The answer on a script: the bottleneck, and which finding comes first.
 
     `where` is text of the line the finding points to. Where `among` is above 1, the
     finding may stand behind others that are as true on some machines. `says` are words
@@ -174,7 +174,7 @@ def _patch_applies(folder: Path) -> None:
 
 
 def _wrong(case: Said, report: dict[str, Any]) -> str:
-    """What is wrong with a report, or nothing."""
+    """The faults of a report, or nothing."""
     verdict, findings = report["verdict"], report["findings"]
     ids = [finding["id"] for finding in findings]
     said = f"{verdict['text']} Findings: {ids or 'none'}"

@@ -72,7 +72,7 @@ STEP = """
 
 
 def losses_of(tmp_path: Path, source: str, until: int = 0) -> Losses:
-    """What a script shows of its losses."""
+    """The losses that a script shows."""
     seen = read_losses(run(tmp_path, source, until))
     assert seen is not None
     return seen

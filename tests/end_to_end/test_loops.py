@@ -23,7 +23,7 @@ ALL = ("real", "resident", "input")
 
 @dataclass(frozen=True)
 class Seen:
-    """What must be seen of a script: `line` holds the text of the loop's line."""
+    """The view that there must be of a script: `line` holds the text of the loop's line."""
 
     script: str
     kind: str

@@ -71,7 +71,7 @@ def _no_sync_is_kept(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What must be said of a script that trains as so many ranks or replicas."""
+    """The answer on a script that trains as so many ranks or replicas."""
 
     script: str
     bottleneck: str
@@ -157,7 +157,7 @@ def _describes_the_job(case: Said, report: Report) -> None:
 
 
 def _wrong(case: Said, report: Report) -> str:
-    """What is wrong with a report, or nothing."""
+    """The faults of a report, or nothing."""
     verdict = report["verdict"]
     said = f"{verdict['text']} Findings: {[one['id'] for one in report['findings']] or 'none'}"
     if verdict["bottleneck"] not in case.bottleneck.split("|"):

@@ -126,7 +126,7 @@ def test_a_tree_is_byte_identical_after_a_script_that_overwrites_it_ran_in_the_v
 
 
 def said(output: str) -> list[str]:
-    """What the script printed, without what TensorFlow logs."""
+    """The script's output, without what TensorFlow logs."""
     return [line for line in output.splitlines() if not line.startswith(("I0000", "WARNING"))]
 
 
@@ -191,7 +191,7 @@ for _ in range(2):
 
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
-    """What an earlier run of a script left: checkpoints of TensorFlow's among it."""
+    """The files of an earlier run of a script: checkpoints of TensorFlow's among them."""
     folder = tmp_path / "outputs"
     for name in ("best.keras", "w.weights.h5", "logs/own/events", "exported/saved_model.pb"):
         script(folder, "as it was", name)

@@ -234,7 +234,7 @@ training(loader)
 
 
 def test_the_branch_that_gave_the_workers_is_told_by_the_run(tmp_path):
-    """What the other one says, and the loader's other settings, tell which of them ran."""
+    """The words of the other one, and the loader's other settings, tell which of them ran."""
     source = """
 def main(accelerated):
     how = {"batch_size": 16}

@@ -38,7 +38,7 @@ LOADER = "DataLoader(Points(), batch_size=16)"
 
 @dataclass(frozen=True)
 class Seen:
-    """What must be seen of a script; the source at a site begins with the text here.
+    """The view that there must be of a script; the source at a site begins with the text here.
 
     `stages` are those that the user's code makes, with the place where they are set;
     `calls`, `loader`, `model` and `optimizer` hold facts by name.

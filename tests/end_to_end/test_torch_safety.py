@@ -124,7 +124,7 @@ def caches_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
-    """What an earlier run of a script left."""
+    """The files of an earlier run of a script."""
     folder = tmp_path / "project/outputs"
     for name in ("best.pt", "model.safetensors", "step-0.pt", "logs/events.old", "open.pt"):
         script(folder, "as it was", name)
@@ -135,7 +135,7 @@ def outputs(tmp_path: Path) -> Path:
 
 
 def seen(output: str) -> list[str]:
-    """What the script itself printed, without what libraries log."""
+    """The script's own output, without what libraries log."""
     return [line for line in output.splitlines() if line.startswith("seen")]
 
 

@@ -34,7 +34,7 @@ def written(tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def check(recording: Recording, trace: TraceFile, tmp_path: Path) -> dict[str, list[Any]]:
-    """What holds of every trace; its slices by track."""
+    """Checks that hold of every trace; its slices by track."""
     assert recording.ending is Ending.MEASURED, recording.output_tail
     assert (trace.steps, trace.reason, trace.notes) == (STEPS, "", ())
     found = written(tmp_path)

@@ -111,7 +111,7 @@ def agents(folder: Path, *arguments: str) -> Iterator[list[subprocess.Popen[str]
 
 
 def ended(started: list[subprocess.Popen[str]]) -> list[str]:
-    """What the agents printed, once both have ended."""
+    """The output of the agents, once both have ended."""
     until = time.monotonic() + WAIT_S
     return [agent.communicate(timeout=max(1.0, until - time.monotonic()))[0] for agent in started]
 

@@ -25,7 +25,7 @@ def card(index: int, number: int | None = None, name: str = A10G, **fields: Any)
 
 
 def told(number: int, uuid: str | None = None, used: bool = True, **fields: Any) -> dict[str, Any]:
-    """What the script's process said of a device."""
+    """The words of the script's process on a device."""
     known = {"name": A10G, "memory": None, "capability": None}
     return {"number": number, "uuid": uuid, "used": used, **known, **fields}
 

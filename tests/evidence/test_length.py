@@ -7,7 +7,7 @@ from trainperf.evidence.length import EARLY, length
 from trainperf.model import Length, Loop, Missing
 
 
-def around(text="for batch in loader:", turns=None, left=None, each=None, line=7):
+def around(text="for batch in loader:", turns=None, left=None, each=None, line=7, sometimes=False):
     return {
         "file": "/w/train.py",
         "line": line,
@@ -16,13 +16,15 @@ def around(text="for batch in loader:", turns=None, left=None, each=None, line=7
         "turns": turns,
         "left": left,
         "each": each,
+        "sometimes": sometimes,
     }
 
 
-def found(loop, *loops, made=10, trainer=None):
+def found(loop, *loops, made=10, trainer=None, apart=()):
     steps = tuple({"e": "step", "p": "real"} for _ in range(made))
     event = {"e": "length", "loops": list(loops), "trainer": trainer}
-    return length(Observed((), {"kind": "fit"}, (*steps, event)), loop)
+    cycles = tuple({"e": "cycle", "turns": turns} for turns in apart)
+    return length(Observed((), {"kind": "fit"}, (*steps, event, *cycles)), loop)
 
 
 DATA = Loop("iterator", epoch_steps=40)
@@ -103,6 +105,16 @@ def test_fit_says_its_epochs_and_the_loops_around_it_how_often():
     told = found(fit, around("for fold in range(4):", turns=4))
     assert (told.steps, told.epochs, told.fits) == (120, 12, 4)
     assert told.text == "4 calls of `fit`, 12 epochs of 10 steps in all"
+
+
+def test_a_fit_under_a_condition_comes_as_often_as_it_was_seen_to():
+    fit = Loop("fit", epochs=1, epoch_steps=1)
+    turns = around("for t in range(180):", turns=180, sometimes=True)
+    assert found(fit, turns) == Missing("`fit` does not come in each turn of `for t in range(180)`")
+    told = found(fit, turns, apart=(4, None, 4))
+    assert (told.steps, told.fits) == (45, 45)
+    assert told.text == "about 45 calls of `fit`, 45 epochs of 1 step in all"
+    assert found(fit, around(turns=180), apart=(1, 1)).text.startswith("180 calls")
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,8 @@ def test_calls_beside_each_step_are_part_of_it():
 
 
 def test_a_few_calls_beside_many_steps_are_nothing():
-    value = outside(
-        observed(FIT, {"e": "calls", "b": 0, "n": 100, "calls": [called(1, 0.05)]}), REAL
-    )
+    few = {"e": "calls", "b": 0, "n": 100, "calls": [called(1, 0.05)]}
+    value = outside(observed(FIT, few, block("real", 10, 100)), REAL)
     assert isinstance(value, Missing)
 
 
@@ -179,11 +178,23 @@ def test_an_evaluation_of_a_pytorch_script_between_epochs_is_told_from_the_rest(
     ]
 
 
-def test_calls_beside_each_step_are_no_more_than_the_step():
-    held_up = {"e": "calls", "b": 0, "n": 10, "calls": [called(10, 3.0)]}
-    turn = found(held_up, block("real", 1, 10))
-    assert turn.spent[0].seconds == pytest.approx(turn.seconds)
-    assert turn.spent[0].share == 1.0
+def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
+    turn = found(
+        {"e": "calls", "b": 0, "n": 10, "calls": [called(10, 0.6)]},
+        {"e": "calls", "b": 1, "n": 10, "calls": [called(10, 3.6)]},
+        block("real", 1, 10, 0),
+        block("real", 4, 10, 1),
+    )
+    assert turn.seconds == REAL.seconds
+    assert turn.spent[0].share == pytest.approx(4.2 / 5)
+
+
+def test_a_call_at_some_steps_is_counted_over_all_of_them():
+    rest = [block("real", 1, 10, number) for number in range(1, 5)]
+    once = {"e": "calls", "b": 0, "n": 10, "calls": [called(1, 1.0)]}
+    turn = found(once, block("real", 2, 10, 0), *rest)
+    assert turn.spent[0].calls == pytest.approx(1 / 50)
+    assert turn.spent[0].share == pytest.approx(1 / 6)
 
 
 def test_the_samples_of_calls_are_known_if_those_of_all_are():

@@ -98,7 +98,7 @@ def process(
     drift: float = 0.0,
     **fields: Any,
 ) -> tuple[Event, ...]:
-    """What one rank of a job records that runs to its end."""
+    """The record of one rank of a job that runs to its end."""
     return stamped(
         {"e": "hello", "pid": 100 + number},
         place(number, size, **fields),

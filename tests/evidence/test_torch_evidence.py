@@ -6,7 +6,7 @@ from typing import Any
 
 from recordings import FIT, observed
 from trainperf.evidence.torch import UNTRACED, torch
-from trainperf.model import Measure, Missing, Operator, Torch
+from trainperf.model import Measure, Missing, Operator, Site, Torch
 
 IMPORT = {"e": "import", "name": "torch", "version": "2.13.0"}
 LOOP = {**FIT, "kind": "iterator", "framework": "torch"}
@@ -106,3 +106,27 @@ def test_of_several_profiles_the_one_counts_that_disturbed_the_step_least():
         assert not isinstance(found.split_, Missing)
         assert [one.seconds for one in found.split_] == [0.007]
         assert [one.calls for one in found.syncs] == [2]
+
+
+TRAINER: dict[str, Any] = {
+    "e": "torch_trainer",
+    "library": "transformers",
+    "cls": "TrainingArguments",
+    "where": {"file": "/w/train.py", "line": 3, "function": "main", "end_line": 3, "col": None},
+    "made": "command",
+    "source": "--",
+    "settings": {"bf16": False, "optim": "adamw_torch", "dataloader_prefetch_factor": None},
+    "defaults": {"bf16": False},
+}
+
+
+def test_a_script_with_a_loop_of_its_own_has_no_trainer():
+    assert read().trainer is None
+
+
+def test_the_settings_of_a_trainer_are_read_as_they_were():
+    trainer = read(TRAINER).trainer
+    assert trainer is not None
+    assert trainer.settings == TRAINER["settings"]
+    assert trainer.where == Site("/w/train.py", 3, "main", end_line=3)
+    assert trainer.made == "command"

@@ -155,7 +155,7 @@ class Place:
         )  # fmt: skip
 
     def run(self, *command: str, limit: float = 240.0) -> str:
-        """What a command printed, which must succeed."""
+        """The output of a command, which must succeed."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=limit, check=False,

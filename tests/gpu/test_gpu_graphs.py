@@ -19,7 +19,7 @@ KINDS = [case(PLAIN_S + 2 + many, kind, many, name=kind) for kind, many in BUDGE
 
 
 def losses(place: Place) -> dict[int, float]:
-    """What the latest run wrote: its loss after so many steps."""
+    """The loss of the latest run after so many steps."""
     lines = [line.split() for line in place.losses.read_text().splitlines()]
     place.losses.unlink()
     return {int(count): float(loss) for count, loss in lines}

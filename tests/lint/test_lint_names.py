@@ -54,6 +54,8 @@ def test_names_are_resolved(source: str, name: str) -> None:
         "def print(x): pass\nprint",
         "class C:\n    import torch\n    def f(self):\n        self.torch.x",
         "a = b\nb = a\na.c",
+        "import torch as t\ndef f():\n    global t\n    t = other\nt.x",
+        "def f():\n import torch\n def g():\n  nonlocal torch\n  torch = g\n torch.x",
     ],
 )
 def test_names_that_are_not_certain_are_unknown(source: str) -> None:

@@ -51,7 +51,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(instance: Instance) -> list[tuple[Instance, Price | None, str]]:
-    """What is told about an instance, the last word last."""
+    """The words on an instance, the last one last."""
     found: list[tuple[Instance, Price | None, str]] = []
     live.ask(instance, lambda *known: found.append(known))
     return found

@@ -337,3 +337,55 @@ def test_show_writes_the_same_patch(home, tmp_path):
     result = CliRunner().invoke(cli, ["show", "--patch", "fix.diff"])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "fix.diff").read_bytes() == store.load(home).patch.diff.encode()
+
+
+def of_trainer(site, **held):
+    """A finding that is repaired by a setting of `TrainingArguments`."""
+    found = FIXES["torch_autocast"].finding(
+        title="", text="", bound=2.0, bound_basis="", where=(site,)
+    )
+    known = {
+        "name": "bf16",
+        "value": "True",
+        "position": None,
+        "cls": "TrainingArguments",
+        "made": "command",
+        "source": "--",
+        "reached": True,
+        "defaults": {},
+        "own": [],
+        "arguments": {},
+        "given": [],
+        "scripts": [],
+    }
+    return replace(found, data={"dtype": "bfloat16", "trainer": {**known, **held}})
+
+
+def test_an_option_of_the_command_is_told_and_nothing_is_written(run):
+    saved = store.load(run)
+    found = of_trainer(saved.findings[0].where[0])
+    patch = write_edits(saved.patch.root, (found,), FIXES).patch
+    command = ("python", "train.py", "--out", "a b")
+    store.save(replace(saved, command=command, findings=(found,), patch=patch), run)
+    before = text(run)
+    fixed = fixing.fix(run, (), dry=False)
+    assert text(run) == before
+    (line,) = fixed.lines
+    assert line.startswith("a change of the command, in no file")
+    assert line.endswith("run the script as: python train.py --out 'a b' --bf16 True")
+
+
+def test_a_file_of_settings_is_written_like_source(run):
+    saved = store.load(run)
+    configuration = script(run).parent / "conf.yaml"
+    configuration.write_text("# of mine\nbf16: false\n")
+    found = of_trainer(saved.findings[0].where[0], made="file", source=str(configuration))
+    patch = write_edits(saved.patch.root, (found,), FIXES).patch
+    store.save(replace(saved, findings=(found,), patch=patch), run)
+    fixed = fixing.fix(run, (), dry=False)
+    assert configuration.read_text() == "# of mine\nbf16: true\n"
+    assert fixed.lines[:2] == ("conf.yaml: 1 edit", "fixes: torch_autocast")
+    assert fixing.fix(run, (), dry=False).lines[0] == "already in the source: torch_autocast"
+    configuration.write_text("bf16: maybe\n")
+    with pytest.raises(TrainperfError, match=r"conf\.yaml was changed since the run"):
+        fixing.fix(run, (), dry=False)

@@ -24,7 +24,7 @@ def place(rank, size, **fields):
 
 
 def events(rank, size, host="a", shift=0.0, **times):
-    """What a rank records; `shift` is how far its clock is off, in seconds."""
+    """The record of a rank; `shift` is how far its clock is off, in seconds."""
     said = [
         {"e": "hello", "pid": 100 + rank},
         {"e": "import", "name": "torch", "version": "2.13.0"},

@@ -6,6 +6,7 @@ speed. None of them was written with the code of a fix at hand.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -27,12 +28,18 @@ TRIES = 2
 
 @dataclass(frozen=True)
 class Case:
-    """A script, and the fix that is kept, or measured apart where it changes the experiment."""
+    """A script, and the fix that is kept, or measured apart where it changes the experiment.
+
+    Of the loop of a `library` also the `edit`, or the words of the command, that make it.
+    """
 
     script: str
     fix: str
     least: float
     apart: bool = False
+    library: str = ""
+    edit: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 CASES = [
@@ -42,6 +49,27 @@ CASES = [
     Case("mirrored_cpus.py", "tf_strategy_single", 1.2),
     Case("waiting_numpy_function.py", "tf_map_parallel", 1.3),
     Case("loader_keywords.py", "torch_workers", 1.1),
+    Case(
+        "hugging_face_trainer.py",
+        "torch_autocast",
+        1.1,
+        library="transformers",
+        arguments=("--bf16", "True"),
+    ),
+    Case(
+        "lightning_trainer.py",
+        "torch_autocast",
+        1.1,
+        library="lightning",
+        edit='precision="bf16-mixed"',
+    ),
+    Case(
+        "accelerate_loop.py",
+        "torch_autocast",
+        1.1,
+        library="accelerate",
+        edit='default="bf16"',
+    ),
 ]
 
 
@@ -63,6 +91,8 @@ def diagnosed(script: str, folder: Path, *options: str) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.script)
 def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_path: Path) -> None:
+    if case.library and importlib.util.find_spec(case.library) is None:
+        pytest.skip(f"{case.library} is not installed")
     for attempt in tries(case.script, TRIES):
         report = diagnosed(case.script, tmp_path / str(attempt), "--only", case.fix)
         found = [one for one in report["trials"] if one["fix"] == case.fix and one["speedup"]]
@@ -85,7 +115,9 @@ def test_what_an_expert_would_change_first_is_tried_and_pays(case: Case, tmp_pat
     else:
         assert case.fix in report["stack"]["fixes"]
         assert report["findings"][0]["id"] == case.fix
-        assert report["patch"]["diff"]
+        assert report["patch"]["arguments"] == list(case.arguments)
+        assert case.edit in report["patch"]["diff"]
+        assert bool(report["patch"]["diff"]) != bool(case.arguments)
 
 
 @pytest.mark.long

@@ -46,7 +46,7 @@ def test_a_hidden_repair_that_a_trial_kept_is_shown_and_named(tmp_path: Path) ->
     assert [one.id for one in after.findings] == ["torch_autocast"]
     assert not after.verdict.healthy
     assert after.verdict.text.startswith("Model-bound: the data is there in time")
-    assert "The model computes in float32. Repaired, the script ran" in after.verdict.text
+    assert "The model computes in float32. Repaired, the steps ran" in after.verdict.text
     assert "1.43×" in after.verdict.text
 
 

@@ -67,7 +67,7 @@ class Tab:
         return [event["params"] for event in self.events if event.get("method") == method]
 
     def value(self, expression: str) -> Any:
-        """What an expression gives in the page, awaited."""
+        """The value of an expression in the page, awaited."""
         answer = self.call(
             "Runtime.evaluate",
             expression=expression,

@@ -30,7 +30,7 @@ class Element:
 
 @dataclass
 class Page(HTMLParser):
-    """What stands on a page. `wrong` names tags that do not match."""
+    """The contents of a page. `wrong` names tags that do not match."""
 
     elements: list[Element] = field(default_factory=list)
     open: list[Element] = field(default_factory=list)

@@ -37,7 +37,7 @@ WRAPPED = {"file": SCRIPT, "line": 61, "function": "main", "col": 12, "end_line"
 
 
 def lead(size: int, *events: dict[str, Any], **place: Any) -> Observed:
-    """What rank 0 of a job of so many ranks recorded of the job."""
+    """The record of rank 0 of a job of so many ranks."""
     first = {"e": "rank", "rank": 0, "world_size": size, "backend": "gloo", **place}
     whole = ({"t": 0.0, **first}, *({"t": 1.0, **event} for event in events))
     return Observed(whole, {"e": "loop", "kind": "iterator", "framework": "torch"}, whole[1:])
@@ -76,7 +76,7 @@ def of_ranks(processes: list[Rank], observed: Observed, **fields: Any) -> Eviden
 
 
 def several(evidence: Evidence, findings: tuple[Finding, ...]) -> Diagnosis:
-    """What is said of a job of several ranks."""
+    """The report on a job of several ranks."""
     found = report.not_measured(recording(), evidence)
     return replace(
         diagnosed(evidence, findings),

@@ -184,7 +184,7 @@ DIFF = """--- a/train.py
 
 
 def diagnosed(evidence: Evidence, findings: tuple[Finding, ...]) -> Diagnosis:
-    """What is said of `evidence`, but for what trials would add."""
+    """The diagnosis of `evidence`, without trials."""
     return replace(
         INPUT_BOUND,
         framework=evidence.framework,

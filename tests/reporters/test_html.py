@@ -228,6 +228,12 @@ def test_variables_are_part_of_the_patch() -> None:
     assert "export TF_GPU_THREAD_MODE=gpu_private" in page_of("tried").at("environment-code").text
 
 
+def test_an_option_of_the_command_is_shown_as_the_command() -> None:
+    patch = Patch("", ("torch_autocast",), arguments=("--bf16", "True"))
+    page = parsed(render(replace(INPUT_BOUND, command=("python", "a.py"), patch=patch)))
+    assert page.at("command-code").text == "python a.py --bf16 True"
+
+
 def test_the_environment_is_no_python() -> None:
     finding = replace(
         INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export A=1"

@@ -25,7 +25,7 @@ OURS = re.compile(r"</?(?:details|summary|code|sub)>")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """What GitHub's parser would see."""
+    """The tokens that GitHub's parser would see."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for token in parser.parse(text):
         yield token
@@ -176,3 +176,10 @@ def test_then_it_loses_the_details_and_then_all_but_the_verdict() -> None:
 @pytest.mark.parametrize("limit", [0, 1, 50, 300])
 def test_no_limit_is_exceeded(limit: int) -> None:
     assert len(render(ALL_OUTCOMES, limit=limit).encode()) <= limit
+
+
+def test_a_change_of_the_command_alone_is_no_patch_of_no_edits() -> None:
+    patch = Patch("", ("torch_autocast",), arguments=("--bf16", "True"))
+    page = render(replace(INPUT_BOUND, command=("python", "a.py"), patch=patch))
+    assert "python a.py --bf16 True" in page
+    assert "0 edits" not in page

@@ -21,7 +21,7 @@ from reporters.samples_tried import (
     TRIALS_INTERRUPTED,
     TRIED,
 )
-from trainperf.model import Diagnosis, Ending, Outcome, Overhead, Verdict
+from trainperf.model import Diagnosis, Ending, Outcome, Overhead, Patch, Verdict
 
 TOGETHER = "The kept changes together"
 WITHOUT_LEDGER = replace(TRIED, training=None)
@@ -162,6 +162,15 @@ def test_the_environment_of_a_patch_can_be_pasted() -> None:
         "  export TF_GPU_THREAD_MODE=gpu_private\n  export TF_GPU_THREAD_COUNT=2\n"
     ) in text(TRIED)
     assert "Part of the changes" not in text(ONE_KEPT)
+
+
+def test_a_change_of_the_command_alone_is_said_as_the_command_to_run() -> None:
+    patch = Patch("", ("torch_autocast",), arguments=("--bf16", "True"))
+    made = replace(ONE_KEPT, command=("python", "a b.py", "--x"), patch=patch)
+    assert "\nThe change: run the script as\n  python 'a b.py' --x --bf16 True\n" in text(made)
+    beside = replace(made, patch=replace(patch, diff=ONE_KEPT.patch.diff))
+    assert "\nPart of the changes: run the script as\n" in text(beside)
+    assert "run the script as" not in text(ONE_KEPT)
 
 
 def test_the_edits_of_a_patch_are_counted_and_said_to_be_measured_or_not() -> None:

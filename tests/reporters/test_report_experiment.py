@@ -116,6 +116,11 @@ def test_markdown_has_a_table_of_the_rates_and_the_edit() -> None:
     assert "losses part by 7.3" in section
 
 
+def test_the_words_that_point_up_stand_below_it() -> None:
+    report = markdown.render(only())
+    assert report.index(f"### {HEADING}") < report.index("see above.")
+
+
 def test_json_has_the_rates_the_finding_and_the_patch() -> None:
     first, second = json.loads(render(ALL_OUTCOMES))["experiment_changes"]
     assert (first["unit"], first["before_per_s"]) == ("samples", 211.9)

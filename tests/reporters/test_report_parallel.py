@@ -138,6 +138,17 @@ def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> No
     assert len(text(of_many(1024))) < 1.2 * len(text(of_many(8)))
 
 
+def test_of_many_ranks_one_that_was_not_timed_is_not_the_quickest() -> None:
+    first, *others = job(of_many(20)).ranks
+    times = dict.fromkeys(("real_s", "local_s", "input_s", "waits_s"))
+    gone = replace(first, ended="failed with OSError", **times)
+    report = changed(of_many(20), ranks=(gone, *others))
+    rows = of(report, RANKS)
+    assert "1 quickest CPU" in rows
+    assert "and 13 others between them" in rows
+    assert "Rank 0: failed with OSError." in text(report)
+
+
 def test_many_stragglers_are_counted() -> None:
     (one,) = job(LATE).stragglers
     several = tuple(replace(one, rank=rank) for rank in range(7))

@@ -100,3 +100,19 @@ def test_rates_sizes_and_counts_carry_their_unit() -> None:
     assert units.count(2502, "step") == "2,502 steps"
     assert units.cores(1.5) == "1.5 cores"
     assert units.cores(1) == "1 core"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.2, "200 ms"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min"),
+        (730.2, "12 min 10 s"),
+        (3599.6, "1 h"),
+        (7520.0, "2 h 5 min"),
+        (3 * 86400 + 4.4 * 3600, "3 d 4 h"),
+    ],
+)
+def test_long_times_are_spoken_in_two_units(value: float, text: str) -> None:
+    assert units.clock(value) == text

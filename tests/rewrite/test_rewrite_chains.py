@@ -138,6 +138,31 @@ def test_what_is_no_template_is_refused(template):
         script.wrap_call(sites[0], template)
 
 
+BRACKETS = [
+    ("def f():\n    return (▸a @ b◂)\n", "def f():\n    return new\n"),
+    ("def f():\n    return(▸a @ b◂)\n", "def f():\n    return new\n"),
+    ("x = (▸a @ b◂)if c else 1\n", "x = new if c else 1\n"),
+    ("def f():\n    return▸[a]◂\n", "def f():\n    return new\n"),
+    ("x = (▸a @ b◂).t()\n", "x = new.t()\n"),
+    ("x = f(▸a @ b◂)\n", "x = f(new)\n"),
+    ("x = f()(▸a @ b◂)\n", "x = f()(new)\n"),
+    ("x = f((▸a @ b◂))\n", "x = f(new)\n"),
+]
+
+
+@pytest.mark.parametrize(("text", "after"), BRACKETS)
+def test_brackets_go_with_what_they_held_and_no_words_run_together(text, after):
+    script, sites = script_of(text)
+    script.replace_call(sites[0], "new", brackets=True)
+    assert result(script) == after
+
+
+def test_what_is_put_around_an_expression_does_not_run_into_a_word():
+    script, sites = script_of("for x in▸[a, b]◂:\n    pass\n")
+    script.wrap_call(sites[0], "f({})")
+    assert result(script) == "for x in f([a, b]):\n    pass\n"
+
+
 def test_wrapping_nests_in_the_order_asked():
     script, sites = script_of("y = ▸x.a()◂ + 1")
     script.wrap_call(sites[0], "f({}, 1)")

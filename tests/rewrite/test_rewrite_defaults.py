@@ -244,3 +244,24 @@ def test_a_default_that_a_loader_shares_which_cannot_take_workers_is_left_alone(
     assert seen_in_run(both) == {}
     with pytest.raises(CannotRewrite, match="change it in the command"):
         set_to_two(OPTION + PARSED + LOADER, seen_in_run(both))
+
+
+def test_an_option_that_the_command_gives_is_given_once_more():
+    script, (site,) = script_of(OPTION + PARSED + LOADER)
+    seen = {"now": 0, "given": ["--workers"], "reached": True}
+    set_setting(script, site, "num_workers", "2", seen)
+    assert result(script) is None
+    assert script.command.words == ("--workers", "2")
+
+
+def test_a_command_that_does_not_end_in_the_scripts_own_words_is_left_alone():
+    script, (site,) = script_of(OPTION + PARSED + LOADER)
+    with pytest.raises(CannotRewrite, match="change it in the command"):
+        set_setting(script, site, "num_workers", "2", {"now": 0, "given": ["--workers"]})
+
+
+def test_a_value_that_the_option_does_not_take_is_not_given():
+    text = OPTION.replace("default", "choices=[0, 1], default") + PARSED + LOADER
+    script, (site,) = script_of(text)
+    with pytest.raises(CannotRewrite, match="does not take 2"):
+        set_setting(script, site, "num_workers", "2", {"now": 0, "given": [], "reached": True})

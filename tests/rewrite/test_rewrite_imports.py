@@ -143,6 +143,27 @@ def test_a_statement_may_use_an_import_that_was_just_added_in_any_order():
     assert result(script) == after
 
 
+BEHIND = "x = f()\nimport os\n\nif __name__ == '__main__':\n    import torch\n    f()\n"
+
+
+def test_a_function_goes_behind_the_import_it_needs():
+    script, _ = script_of(BEHIND)
+    script.insert_function(FILE, "def made():\n    return os.x\n")
+    assert "import os\n\n\ndef made():\n    return os.x\n\n\nif __name__" in result(script)
+
+
+def test_a_line_goes_behind_an_import_under_a_with():
+    script, _ = script_of("with quiet():\n    import keras\nx = 1\n")
+    script.insert_after_imports(FILE, "keras.go()")
+    assert result(script) == "with quiet():\n    import keras\n\nkeras.go()\nx = 1\n"
+
+
+def test_what_needs_an_import_of_the_script_itself_is_not_put_behind_that():
+    script, _ = script_of(BEHIND)
+    with pytest.raises(CannotRewrite, match="imports torch in line 4 only"):
+        script.insert_function(FILE, "def made():\n    return torch.x\n")
+
+
 @pytest.mark.parametrize("statement", ["x =", "  x()", "import", "if a:"])
 def test_what_is_no_statement_is_refused(statement):
     script, sites = script_of("import os\n▸f()◂\n")

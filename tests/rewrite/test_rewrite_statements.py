@@ -213,6 +213,13 @@ PRECEDED = [
 ]
 
 
+def test_a_statement_stands_ahead_of_one_whose_first_expression_is_replaced():
+    script, (site,) = script_of("▸model.fit(x)◂\n")
+    script.insert_before(site, "new()")
+    script.replace_call(script.receiver(site), "head")
+    assert result(script) == "new()\nhead.fit(x)\n"
+
+
 @pytest.mark.parametrize(("text", "after"), PRECEDED)
 def test_a_statement_is_put_before_another(text, after):
     script, sites = script_of(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.samplers import contention
-from trainperf.samplers.contention import RunQueue, core_times
+from trainperf.samplers.contention import RunQueue, core_times, schedstat
 
 pytestmark = pytest.mark.alone
 
@@ -59,18 +59,13 @@ def test_two_threads_that_share_a_core_wait_for_each_other() -> None:
     assert found.waiting_s > 0.2 * found.running_s
 
 
-def test_a_line_that_cannot_be_read_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def threads(pid: int) -> dict[str, tuple[int, int]]:
-        return {} if pid == 2 else {"7": (3, 1)}
-
-    monkeypatch.setattr(contention, "_threads", threads)
-    queue = RunQueue()
-    queue.read([1, 2])
-    found = queue.read([1, 2])
-    assert found is not None
-    assert (found.running_s, found.waiting_s) == (0.0, 0.0)
+@pytest.mark.parametrize("text", ["", "12\n", "a b c\n"])
+def test_counts_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
+    assert schedstat(str(tmp_path)) is None
+    (tmp_path / "schedstat").write_text(text)
+    assert schedstat(str(tmp_path)) is None
+    (tmp_path / "schedstat").write_text("12 3 4\n")
+    assert schedstat(str(tmp_path)) == (12, 3)
 
 
 def test_the_cores_get_busier_by_what_is_done() -> None:
@@ -89,4 +84,12 @@ def test_how_many_cores_are_busy_now() -> None:
         os._exit(0)
     found = contention.busy_cores(0.3)
     os.waitpid(child, 0)
+    assert found is not None
     assert found > 0.3
+
+
+def test_where_the_kernel_does_not_tell_that_is_no_idle_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contention, "core_times", lambda: None)
+    assert contention.busy_cores(0.0) is None

@@ -14,7 +14,7 @@ from trainperf.self_test.judging import (
 )
 
 
-def figure(measured: float | None, waited: float = 0.0, reason: str = "") -> Figure:
+def figure(measured: float | None, waited: float | None = 0.0, reason: str = "") -> Figure:
     return Figure("a step", "s", 0.050, measured, 0.03, waited, "plain run", reason)
 
 
@@ -47,6 +47,13 @@ def test_where_threads_waited_long_a_figure_outside_its_band_says_nothing() -> N
     assert busy.status == "unknown"
     assert result(busy, figure(0.050)).holds is None
     assert result(busy, figure(0.080)).holds is False  # the other one was not disturbed
+
+
+def test_where_waiting_was_not_counted_a_figure_outside_its_band_says_nothing() -> None:
+    assert figure(0.0505, waited=None).status == "ok"
+    blind = figure(0.080, waited=None)
+    assert blind.status == "unknown"
+    assert "how long threads waited for a core is not known" in blind.check().text
 
 
 def test_what_time_was_missing_for_is_unknown_and_what_failed_is_a_problem() -> None:

@@ -33,7 +33,7 @@ def mark(number: int, ts: float, dur: float = 900_000.0) -> dict[str, Any]:
 
 
 def two_steps() -> list[dict[str, Any]]:
-    """What a tracer saw of two steps at seconds 20 and 21."""
+    """A tracer's view of two steps at seconds 20 and 21."""
     return [
         {"ph": "M", "name": "process_name", "pid": 77, "args": {"name": "python"}},
         mark(0, 20e6),

@@ -52,7 +52,15 @@ class Variables(Fix):
         return dict(finding.data)
 
 
+class Option(Fix):
+    """Give the command an option."""
+
+    def rewrite(self, script, finding):
+        script.append_to_command("--bf16", finding.data["value"])
+
+
 FIXES = {
+    "option": Option(),
     "one": Append(),
     "two": Append(),
     "slow": Slow(),
@@ -252,3 +260,18 @@ def test_what_saves_in_steps_as_well_has_its_epoch_and_can_do_without(run):
         "one": (Epoch(20, 0.5, 0.1), True),
         "between": (Epoch(20, 0.5, 0.1), False),
     }
+
+
+def test_an_option_of_the_command_is_a_change_of_its_own(run):
+    (candidate,), skipped = chosen(run, finding("option", value="True"))
+    assert skipped == []
+    assert candidate.run.command == ("python", "train.py", "--bf16", "True")
+    assert candidate.run.sources == {}
+    assert run.command == ("python", "train.py")
+
+
+def test_an_option_stands_beside_an_edit(run):
+    both = joined(run, ("option", "one"), finding("option", value="True"), append("one", ".b()"))
+    assert isinstance(both, Candidate)
+    assert both.run.command[2:] == ("--bf16", "True")
+    assert both.run.sources

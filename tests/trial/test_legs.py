@@ -190,6 +190,17 @@ def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
             leg.end()
 
 
+@pytest.mark.parametrize("failure", ["fails: ValueError: no", ""])
+def test_a_leg_that_was_ended_has_no_more_turns(tmp_path, failure):
+    leg = Leg("", base_run(written(tmp_path, PLAIN.format(0.02))), tmp_path / "leg")
+    with Guard() as guard:
+        leg.start(guard)
+        leg.failure = failure
+        leg.end()
+    with pytest.raises(LegFailed, match=failure or "ended before"):
+        leg.run_slice(4, 1, LONG_S, lambda: False)
+
+
 def test_legs_that_were_stopped_from_outside_go_on(tmp_path):
     """The lost wake-up: stopped by us just before it would stop itself."""
     script = written(tmp_path, PLAIN.format(0.02))

@@ -101,7 +101,7 @@ FACTS = {"e": "facts", "t": 1.5}
 
 
 def told(index=0, uuid="GPU-1", total=80, free=60, reserved=16, peak=20):
-    """What PyTorch says of a device, in GiB."""
+    """PyTorch's figures of a device, in GiB."""
     sizes = {"total": total, "free": free, "reserved": reserved, "reserved_peak": peak}
     sizes = {name: size and size * GIB for name, size in sizes.items()}
     return {"e": "gpu_memory", "index": index, "uuid": uuid, **sizes}

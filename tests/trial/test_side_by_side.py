@@ -5,6 +5,7 @@ import pytest
 from legs import LOOP, base_run, bench, changed, clock, repeated, side_by_side, written
 from trainperf.model import Equivalence, Outcome
 from trainperf.trial import turns
+from trainperf.trial.legs import leg
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.side_by_side import SideBySide
@@ -18,6 +19,7 @@ ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_path, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", 0.1)
     monkeypatch.setattr(turns, "MIN_PAIRS", 100)  # nothing is decided before the end
+    monkeypatch.setattr(leg, "MANY_TURNS", 100)  # it is not worth another start
     script = written(tmp_path, ENDING.format(0.02, 70))
     run = base_run(script)
     half = changed(run, script, ENDING.format(0.01, 5000), "half")
@@ -28,9 +30,27 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
         assert one.failure == ""
         assert one.ratio.speedup > 1.4
         assert other.failure == "fails: ValueError: no"
-        with pytest.raises(LegFailed, match="its loop ended"):
+        with pytest.raises(LegFailed, match="ended before"):
             engine.compare([half], clock())
         assert engine.baseline().step_s == baseline.step_s
+
+
+@repeated
+def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", 0.1)
+    monkeypatch.setattr(turns, "FAR", 100.0)  # fewer pairs than these decide nothing
+    monkeypatch.setattr(turns, "MIN_PAIRS", 24)
+    script = written(tmp_path, ENDING.format(0.02, 150))
+    run = base_run(script)
+    half = changed(run, script, ENDING.format(0.01, 150), "half")
+    with side_by_side(run, tmp_path) as engine:
+        (one,) = engine.compare([half], clock())
+        assert one.failure == ""
+        assert len(one.pairs) >= 24
+        assert one.ratio.speedup > 1.4
+        assert engine.legs >= 5  # the script, its control, the change; two of them again
+        (again,) = engine.compare([changed(run, script, ENDING.format(0.005, 150))], clock())
+        assert again.ratio.speedup > 2
 
 
 def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path):
@@ -107,6 +127,33 @@ def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
         assert engine.legs == 5
     assert [one.name for one in found] == ["a", "b", "c"]
     assert all(one.ratio.speedup > 1.5 for one in found)
+
+
+def test_who_was_decided_stays_so_though_more_pairs_of_others_raise_the_floor(
+    tmp_path, monkeypatch
+):
+    pairs = {}
+
+    def enough(contest, floor):
+        name = contest.leg.name
+        pairs[name] = len(contest.pairs)
+        if name == "a":
+            return pairs["a"] >= 3 and pairs.get("b", 0) < 5
+        return pairs[name] >= 5
+
+    monkeypatch.setattr("trainperf.trial.side_by_side.enough", enough)
+    monkeypatch.setattr(turns, "SLICE_S", 0.05)
+    script = written(tmp_path, ENDING.format(0.01, 50000))
+    run = base_run(script)
+    few = replace(bench(run, tmp_path), legs=4)
+    names = [changed(run, script, ENDING.format(0.008, 500000), name) for name in "abc"]
+    with SideBySide(few) as engine:
+        found = engine.compare(names, clock())
+    assert [(one.name, one.failure, len(one.pairs)) for one in found] == [
+        ("a", "", 3),
+        ("b", "", 5),
+        ("c", "", 5),
+    ]
 
 
 def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_path, monkeypatch):

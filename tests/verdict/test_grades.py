@@ -250,7 +250,7 @@ def test_a_kept_repair_is_what_the_verdict_names() -> None:
     assert not answer.healthy
     assert answer.bottleneck == "model"
     assert "The model computes in float32." in answer.text
-    assert answer.text.endswith("Repaired, the script ran 1.43× (1.36 to 1.50) as fast.")
+    assert answer.text.endswith("Repaired, the steps ran 1.43× (1.36 to 1.50) as fast.")
 
 
 def test_what_was_measured_takes_the_place_of_what_could_be() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from trainperf.fixes.common.cases import evidence
 from trainperf.model import BetweenEpochs, Length, Missing, Outside, Spent, Stack, StartUp
-from trainperf.report.sections.training import clock
 from trainperf.whole_training import ledger, with_changes
 
 TEN = Length(400, "10 epochs of 40 steps", epochs=10)
@@ -113,20 +112,3 @@ def test_what_becomes_of_the_whole_is_not_said_where_nobody_knows(stack, lasting
     whole = with_changes(made(), stack, lasting)
     assert whole.seconds_after is None
     assert whole.seconds_now == pytest.approx(51.9)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (3.214, "3.21 s"),
-        (59.9, "59.9 s"),
-        (60.2, "1 min"),
-        (185.4, "3 min 5 s"),
-        (730.0, "12 min 10 s"),
-        (3599.7, "1 h"),
-        (7505.0, "2 h 5 min"),
-        (90000.0, "1 d 1 h"),
-    ],
-)
-def test_long_times_are_written_as_one_speaks_of_them(seconds, words):
-    assert clock(seconds) == words

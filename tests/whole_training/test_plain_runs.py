@@ -1,6 +1,6 @@
 """The whole script in turns, as it is and changed, by a starter that runs nothing."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -10,7 +10,7 @@ from trainperf.trial.budget import END_S, Clock
 from trainperf.whole_training.plain_runs import Changes, PlainRuns, plain_runs, with_runs
 
 RUN = Run(("python", "train.py"), "/w", "train.py", env={"MINE": "1"})
-CHANGES = Changes({"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"})
+CHANGES = Changes({"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"}, ("--bf16", "True"))
 KNOWN = Training(Length(100, "100 steps"), seconds_now=10.0, seconds_after=4.0)
 UNKNOWN = Training(None, reason="how often `while True` turns is not known")
 
@@ -53,6 +53,8 @@ def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
     assert sources == [False, True, True, False]
     threads = [run.env.get("OMP_NUM_THREADS") for run, _ in starter.seen]
     assert threads == [None, "2", "2", None]
+    commands = [run.command[2:] for run, _ in starter.seen]
+    assert commands == [(), CHANGES.arguments, CHANGES.arguments, ()]
     assert all(run.env["MINE"] == "1" for run, _ in starter.seen)
     caches = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run, _ in starter.seen}
     assert len(caches) == 4, "what a changed run compiles, the next must not find"
@@ -106,4 +108,13 @@ def test_the_runs_stand_in_place_of_the_ledger():
     whole = with_runs(KNOWN, PlainRuns((10.0, 4.0, 4.2, 10.4)))
     assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 10.2, 4.1)
     assert (whole.low, whole.high) == (4.0, 4.2)
-    assert with_runs(KNOWN, PlainRuns(reason="no time")) == KNOWN
+
+
+def test_a_ledger_that_no_runs_confirm_says_why():
+    assert with_runs(KNOWN, PlainRuns(reason="no time")) == replace(KNOWN, reason="no time")
+    assert with_runs(UNKNOWN, PlainRuns(reason="no time")) == UNKNOWN
+
+
+def test_runs_that_were_not_made_are_no_runs():
+    none = PlainRuns(reason="no time")
+    assert (none.before, none.after, none.slower) == ((), (), False)

@@ -11,7 +11,7 @@ import click
 from trainperf import check as checking
 from trainperf import compare
 from trainperf.check import Baseline, Checked, Criteria, Runs
-from trainperf.commands import outputs, session
+from trainperf.commands import outputs, run_folders
 from trainperf.commands._shared import console
 from trainperf.commands.outputs import Output
 from trainperf.model import Check, Compared, Diagnosis
@@ -61,7 +61,7 @@ def write(
         told = (check.text, *_besides(check), *diagnosis.notes)
         diagnosis = replace(diagnosis, notes=told, check=check)
         problems = _problems(check)
-    session.write_outputs(diagnosis, settings)
+    run_folders.write_outputs(diagnosis, settings)
     reports = [one for one in asked if one != outputs.Output("terminal")]
     # what fails the check is among the problems; findings of the baseline do not
     mild = replace(settings, fail_on="none")

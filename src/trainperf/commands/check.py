@@ -185,7 +185,7 @@ def _runs(
 ) -> Runs:
     """Run the script until it is settled; a run that timed no step ends the command."""
     from trainperf import check as checking
-    from trainperf.commands import outputs, session
+    from trainperf.commands import outputs, run_folders, session
     from trainperf.commands.exit_status import exit_status
 
     cores = inspected(target.cwd).cores
@@ -209,7 +209,7 @@ def _runs(
     means = checking.Means(observe, lambda: checking.speed(cores), until)
     runs = checking.run(means, at_least, settled)
     if runs.ended is not None:
-        session.write_outputs(runs.ended, settings)
+        run_folders.write_outputs(runs.ended, settings)
         print_report(runs.ended, settings)
         click.echo(
             f"nothing was checked: {_ended(runs.ended)}",

@@ -88,7 +88,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     3 the script failed.
     """
     from trainperf import ranks
-    from trainperf.commands import session
+    from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
 
     asked = given(flags)
@@ -106,11 +106,11 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
                    "several ranks", err=True)  # fmt: skip
     diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
     patch = str(settings.patch) if settings.patch is not None else ""
-    saved = "" if unsaved else session.saved_name(folder)
+    saved = "" if unsaved else run_folders.saved_name(folder)
     print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
-    session.write_outputs(diagnosis, settings)
+    run_folders.write_outputs(diagnosis, settings)
     sys.exit(exit_status(diagnosis, settings))
 
 
@@ -123,17 +123,17 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
 def show(run: Path | None, as_json: bool, **flags: Any) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import store
-    from trainperf.commands import session
+    from trainperf.commands import run_folders
 
     if as_json:
         flags["output_format"] = ("json", *flags["output_format"])
     settings = read_settings(given(flags))
     check_outputs(settings)
-    path = session.find(run, settings)
+    path = run_folders.find(run, settings)
     diagnosis = store.load(path)
     if flags["patch"]:
-        session.write_outputs(diagnosis, settings)
-    saved = session.saved_name(path.parent)
+        run_folders.write_outputs(diagnosis, settings)
+    saved = run_folders.saved_name(path.parent)
     print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
 
 
@@ -155,7 +155,7 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
 
     Exit status: as of `trainperf diagnose`; 2 where the records are not of one job.
     """
-    from trainperf.commands import session
+    from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
 
     if as_json:
@@ -165,12 +165,12 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
     )
-    saved = "" if unsaved else session.saved_name(path)
+    saved = "" if unsaved else run_folders.saved_name(path)
     patch = str(settings.patch) if settings.patch is not None else ""
     print_report(diagnosis, settings, saved=saved, patch_file=patch)
     if unsaved is not None:
         raise unsaved
-    session.write_outputs(diagnosis, settings)
+    run_folders.write_outputs(diagnosis, settings)
     sys.exit(exit_status(diagnosis, settings))
 
 
@@ -185,10 +185,10 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     Files that were changed since the run are refused; then nothing is written at all.
     The files as they were are kept in the folder of the run.
     """
-    from trainperf.commands import session
+    from trainperf.commands import run_folders
     from trainperf.patch import fix as fixing
 
-    fixed = fixing.fix(session.find(run, read_settings({})), only, dry)
+    fixed = fixing.fix(run_folders.find(run, read_settings({})), only, dry)
     if dry:
         click.echo(fixed.diff.encode("utf-8", "surrogateescape"), nl=False)
     for line in fixed.lines:

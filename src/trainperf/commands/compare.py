@@ -22,10 +22,10 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
     """
     from trainperf import compare as comparing
     from trainperf import store
-    from trainperf.commands import session
+    from trainperf.commands import run_folders
 
     settings = read_settings({})
-    first, second = (store.load(session.find(one, settings)) for one in (a, b))
+    first, second = (store.load(run_folders.find(one, settings)) for one in (a, b))
     comparison = comparing.compare(first, second)
     if as_json:
         import msgspec

@@ -18,7 +18,6 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.report.level import Judgement
 from trainperf.reporters import reporter
-from trainperf.trace.write import profile_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,6 +109,8 @@ def check(outputs: Iterable[Output]) -> None:
 
 def check_trace(file: Path, outputs: Iterable[Output]) -> None:
     """Raise `TrainperfError` where a trace cannot be written to `file`, or a report goes there."""
+    from trainperf.trace.write import profile_folder
+
     check((Output("trace", file),))
     profile = profile_folder(file)
     if profile.exists() and not profile.is_dir():

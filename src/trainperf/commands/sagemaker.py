@@ -175,11 +175,11 @@ def _announce(job: Job, made: Service, say: Any) -> None:
 def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> None:
     """Wait, fetch, save as a run, print, exit."""
     from trainperf import store
-    from trainperf.commands import session
+    from trainperf.commands import run_folders, session
     from trainperf.commands.exit_status import exit_status
     from trainperf.sagemaker import service, submitting
 
-    folder = session.new_folder(settings, script)
+    folder = run_folders.new_folder(settings, script)
     try:
         results = submitting.collect(made, name, folder, say, service.POLL_S)
     except KeyboardInterrupt:
@@ -194,15 +194,15 @@ def _finish(made: Service, name: str, script: str, settings: Any, say: Any) -> N
         raise
     if results.ranks is not None:
         diagnosis, _, unsaved = session.merge(
-            results.ranks, folder / session.REPORT, settings, console(stderr=True)
+            results.ranks, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
         )
         if unsaved is not None:
             raise unsaved
     else:
         assert results.diagnosis is not None
         diagnosis = store.load(results.diagnosis)
-    print_report(diagnosis, settings, saved=session.saved_name(folder))
-    session.write_outputs(diagnosis, settings)
+    print_report(diagnosis, settings, saved=run_folders.saved_name(folder))
+    run_folders.write_outputs(diagnosis, settings)
     sys.exit(exit_status(diagnosis, settings))
 
 

@@ -1,10 +1,7 @@
-"""One `trainperf diagnose`: what to run, where to keep it, progress."""
+"""One `trainperf diagnose`: what to run, and its progress."""
 
 from __future__ import annotations
 
-import datetime
-import os
-import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
 from trainperf.commands.progress import Progress
+from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
     from trainperf.settings import Settings
 
-REPORT = "diagnosis.json"
-RECORDING = "recording.json"
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
 
@@ -152,8 +148,8 @@ def run(
             progress.say(f"{named}: writing the trace")
             diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
     try:
-        store.save(diagnosis, folder / REPORT)
-        store.save_recording(recording, folder / RECORDING)
+        store.save(diagnosis, folder / store.DIAGNOSIS_FILE)
+        store.save_recording(recording, folder / store.RECORDING_FILE)
     except TrainperfError as error:
         return diagnosis, folder, error
     records.clean(folder)
@@ -174,7 +170,7 @@ def merge(
         progress.phase("reading the records")
         diagnosis = join(folder, settings.ignore, progress.advance)
     try:
-        store.save(diagnosis, output or folder / REPORT)
+        store.save(diagnosis, output or folder / store.DIAGNOSIS_FILE)
     except TrainperfError as error:
         error.hint = "free some space, or choose another place with --output"
         return diagnosis, output or folder, error
@@ -232,73 +228,3 @@ class _Shown:
 
     def _say(self, text: str) -> None:
         self._progress.say(f"{self._label}: {text}")
-
-
-def new_folder(settings: Settings, label: str) -> Path:
-    """Make the folder of a new run. Raises `TrainperfError` where none can be made."""
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
-    try:
-        settings.output_dir.mkdir(parents=True, exist_ok=True)
-        return _first_free(settings.output_dir / f"{stamp}-{name}")
-    except OSError as error:
-        raise TrainperfError(
-            f"cannot write to {settings.output_dir}: {error.strerror}",
-            hint="name another folder with --output-dir",
-        ) from error
-
-
-def _first_free(folder: Path) -> Path:
-    """Make `folder`, or with a number behind its name; never one that another run made."""
-    number, free = 1, folder
-    while True:
-        try:
-            free.mkdir()
-        except FileExistsError:
-            number += 1
-            free = folder.with_name(f"{folder.name}-{number}")
-        else:
-            return free
-
-
-def saved_name(folder: Path) -> str:
-    """A run as `trainperf show` takes it: its name where it looks without `--output-dir`."""
-    from trainperf.settings import load_settings
-
-    kept_in = load_settings(Path.cwd(), os.environ, {}).output_dir
-    return folder.name if folder.parent == kept_in else str(folder)
-
-
-def find(run: Path | None, settings: Settings) -> Path:
-    """The report of a run, by name, folder or file; the latest one for None.
-
-    Raises `TrainperfError` if there is none.
-    """
-    if run is None:
-        return latest(settings)
-    named = settings.output_dir / run
-    return store.resolve_run(named if not run.exists() and named.exists() else run)
-
-
-def latest(settings: Settings) -> Path:
-    """The report of the latest run. Raises `TrainperfError` if there is none."""
-    reports = sorted(settings.output_dir.glob(f"*/{REPORT}"), key=lambda path: path.stat().st_mtime)
-    if not reports:
-        raise TrainperfError(
-            f"no run is kept in {settings.output_dir}", hint="trainperf diagnose train.py makes one"
-        )
-    return reports[-1]
-
-
-def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
-    """Write the JSON report and the patch where asked for."""
-    if settings.json is not None:
-        store.save(diagnosis, settings.json)
-    if settings.patch is not None:
-        diff = diagnosis.patch.diff if diagnosis.patch else ""
-        try:
-            settings.patch.write_bytes(diff.encode("utf-8", "surrogateescape"))
-        except OSError as error:
-            raise TrainperfError(
-                f"cannot write {settings.patch}: {error.strerror}", hint="check the path"
-            ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trainperf.evidence import command
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import Observed, choose
 from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
@@ -75,7 +76,11 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         use=usage(recording, observed, on),
         facts=_facts(observed.process)
         | of_all_ranks(recording)
-        | {"command_words": _words(recording), "strategy": strategy(observed)},
+        | {
+            "command_words": command.words(recording),
+            "command_reaches_script": command.reaches_script(recording, observed),
+            "strategy": strategy(observed),
+        },
         torch_=torch(observed, taken.real_, on.kind == "GPU"),
         parallel_=job,
         container=recording.container,
@@ -83,19 +88,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         objects=recording.objects,
         channels=recording.channels,
     )
-
-
-def _words(recording: Recording) -> list[str]:
-    """The words of the command and of every process that it started.
-
-    A launcher or a shell script may give the training script options of its own.
-    """
-    words = list(recording.run.command)
-    for events in recording.events.values():
-        for event in events:
-            if event["e"] == "hello":
-                words += map(str, event.get("argv") or ())
-    return words
 
 
 def _facts(events: Sequence[Event]) -> dict[str, object]:

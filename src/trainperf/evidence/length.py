@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ def _length(observed: Observed, loop: Loop, event: Event) -> Length | Missing:
     around: Sequence[Event] = event["loops"]
     trainer = event["trainer"]
     if loop.kind == "fit":
-        return _fits(loop, around)
+        return _fits(loop, around, _turns_apart(observed))
     if trainer is not None:
         return _trained(loop, trainer)
     if loop.kind == "iterator" and not (around and _counts(around[0])):
@@ -37,18 +38,33 @@ def _length(observed: Observed, loop: Loop, event: Event) -> Length | Missing:
     return _turns_of(loop, around, _turns_made(observed))
 
 
-def _fits(loop: Loop, around: Sequence[Event]) -> Length | Missing:
-    """Calls of Keras's `fit`: epochs of so many steps, as often as the loops around it turn."""
+def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | Missing:
+    """Calls of Keras's `fit`: epochs of so many steps, as often as the loops around it turn.
+
+    `apart` are the turns that the innermost of them was seen to make from one call to the next.
+    """
     if loop.epoch_steps is None:
         return Missing("it is not known how many steps an epoch has")
     many = _product(around)
     if isinstance(many, Missing):
         return many
+    seldom = next((one for one in around[int(apart is not None) :] if one["sometimes"]), None)
+    if seldom is not None:
+        return Missing(f"`fit` does not come in each turn of `{_short(seldom['text'])}`")
+    about = ""
+    if apart is not None and apart > 1:
+        many, about = max(1, round(many / apart)), "about "
     epochs = (loop.epochs or 1) * many
     text = _in_epochs(epochs, loop.epoch_steps)
     if many > 1:
-        text = f"{units.count(many, 'call')} of `fit`, {text} in all"
+        text = f"{about}{units.count(many, 'call')} of `fit`, {text} in all"
     return Length(epochs * loop.epoch_steps, text, epochs, many, loop.where)
+
+
+def _turns_apart(observed: Observed) -> float | None:
+    """Turns of the loop around `fit` from one call to the next; None where none were counted."""
+    counted = [one["turns"] for one in observed.of("cycle") if one.get("turns")]
+    return statistics.fmean(counted) if counted else None
 
 
 def _trained(loop: Loop, trainer: dict[str, Any]) -> Length | Missing:

@@ -106,9 +106,10 @@ def _ends_of_epochs(
     observed: Observed, used: Sequence[Event], epochs: int, training: float
 ) -> float:
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
-    timed = [one["fit_s"] - (one["opening_s"] or 0.0) for one in used if one["fit_s"] is not None]
+    known = [one for one in used if one["fit_s"] is not None]
+    timed: list[float] = [one["fit_s"] - (one["opening_s"] or 0.0) for one in known]
     if timed and len(timed) == len(used):
-        return max(0.0, statistics.fmean(timed) - training)
+        return max(0.0, statistics.median(timed) - training)
     gaps = between_epochs(observed) if epochs > 1 else None
     tails = [one["tail_s"] for one in used if one["tail_s"] is not None]
     tail = statistics.fmean(tails) if tails else 0.0
@@ -116,18 +117,25 @@ def _ends_of_epochs(
 
 
 def _steps(observed: Observed, real: float) -> Outside | None:
-    """Calls within the steps of a loop of the script's own: `predict` beside each update."""
-    blocks = list(observed.of("calls"))
-    steps = sum(one["n"] for one in blocks) * observed.steps_per_call
-    if not steps:
+    """Calls within the steps of a loop of the script's own: `predict` beside each update.
+
+    Their share of a step is that of the blocks in which steps were timed, with a call or without.
+    """
+    counted = {one["b"]: one for one in observed.of("calls")}
+    made = seconds = 0.0
+    for block in observed.of("block"):
+        if block["p"] == "real":  # what a block of two lengths tells are fewer steps than it made
+            steps = counted.get(block["b"], block)["n"]
+            made += steps
+            seconds += block["d"] * steps / block["n"]
+    if not counted or not seconds:
         return None
-    calls = list(_called(blocks, steps))
+    made *= observed.steps_per_call
+    found = _called(counted.values(), made)
+    calls = [one._replace(seconds=one.seconds * real * made / seconds) for one in found]
     taken = sum(one.seconds for one in calls)
     if taken < LEAST_IN_STEP * real:
         return None
-    if taken > real:  # the blocks that were held up count here as well
-        calls = [one._replace(seconds=one.seconds * real / taken) for one in calls]
-        taken = real
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 

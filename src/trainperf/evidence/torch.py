@@ -1,6 +1,6 @@
 """A PyTorch process's own word, read from its events.
 
-The events `torch_loader`, `torch_model`, `torch_optimizer`, `torch_calls`,
+The events `torch_loader`, `torch_trainer`, `torch_model`, `torch_optimizer`, `torch_calls`,
 `torch_evaluation`, `torch_sync`, `torch_wait` and `torch_wide_product` have the fields of
 the values they become; `torch_split` holds the seconds and calls of all profiled steps (and
 a place), `torch_flags` and `torch_memory` the two dictionaries, `torch_products` and
@@ -30,6 +30,7 @@ from trainperf.model import (
     TorchModel,
     TorchOptimizer,
     Trace,
+    Trainer,
 )
 from trainperf.model.torch import HOOK_S, DeviceWait
 from trainperf.model.torch_products import Products, WideProduct
@@ -70,6 +71,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         memory=_last(observed, "torch_memory"),
         trace=traces[-1] if traces else None,
         untraced=why,
+        trainer=next(iter(_all(observed, Trainer)), None),
     )
 
 
@@ -81,6 +83,7 @@ KINDS = {
     Evaluation: "torch_evaluation",
     SyncPoint: "torch_sync",
     Trace: "torch_trace",
+    Trainer: "torch_trainer",
     DeviceWait: "torch_wait",
     Products: "torch_products",
     WideProduct: "torch_wide_product",

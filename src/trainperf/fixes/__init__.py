@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes.common import trainers
 from trainperf.model import Category, Equivalence, Evidence, Finding, Site
 from trainperf.model.discover import discovered
 
@@ -78,7 +79,7 @@ class Fix:
     """The speed-up that it gave where it helped, in scripts that nobody here wrote: the order in
     which fixes are tried of which nothing was measured."""
     concerns: ClassVar[Concern] = "step"
-    """What its cause takes its time from: the verdict and the order of findings go by it."""
+    """The part of the step that its cause takes its time from: verdict and order go by it."""
     starts_slowly: ClassVar[bool] = False
     """Whether its first step may take minutes (it compiles): nothing else is held up for it."""
     compiles: ClassVar[bool] = False
@@ -116,6 +117,10 @@ class Fix:
     def clashes(self, finding: Finding, other: Finding) -> str:
         """Return why the repair must not be made together with that of `other`; '' if it may."""
         return ""
+
+    def write(self, script: Script, finding: Finding) -> None:
+        """Make the repair: by the setting of a library whose loop it is, else by `rewrite`."""
+        trainers.write(script, finding, self.rewrite)
 
     def environment(self, finding: Finding) -> dict[str, str]:
         """Return the environment variables that the repair sets for the command."""
@@ -196,7 +201,7 @@ def by_id() -> Mapping[str, Fix]:
 
 
 def concern(finding: Finding) -> Concern:
-    """What a finding's cause takes its time from; "step" for one of another version."""
+    """Return the part of the step that a cause takes; "step" for one of another version."""
     fix = by_id().get(finding.id)
     return "step" if fix is None else fix.concerns
 
@@ -211,7 +216,9 @@ def detect_all(
     calm = replace(evidence, times=evidence.times.as_if_exact())
 
     def ask(fix: Fix) -> Finding | None:
-        return fix.detect(calm if undisturbed(fix, fix.category, evidence) else evidence)
+        on = calm if undisturbed(fix, fix.category, evidence) else evidence
+        finding = fix.detect(on)
+        return None if finding is None else trainers.governed(finding, evidence)
 
     return _asked(evidence, ask, failed)
 
@@ -227,7 +234,10 @@ def possible_all(
     def ask(fix: Fix) -> Finding | None:
         writable = fix.rewrites or fix.sets_environment
         finding = fix.possible(evidence) if writable and fix.id not in known else None
-        return finding if finding is not None and finding.rewritable else None
+        if finding is None:
+            return None
+        finding = trainers.governed(finding, evidence)
+        return finding if finding.rewritable else None
 
     return _asked(evidence, ask, failed)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainperf.fixes import Example, Fix, all_fixes
+from trainperf.fixes.common.trainer_settings import GOVERNS
 
 INTRODUCTION = """\
 # The fixes
@@ -24,10 +25,21 @@ stands why the others have none.
 """
 
 
+LIBRARIES = """\
+Where the steps are made by one of these libraries, a repair is its setting: trainperf gives it to
+the call of yours that makes the object, or changes what that call has the value from. What an
+option of the command becomes (`HfArgumentParser`, `LightningCLI`, an option that you gave) is
+tried, and given to you, as an option of the command. What is read from a JSON or YAML file that
+the command names is changed in that file; a trial is given a changed copy of it. A setting that
+the installed version does not have is not offered.
+"""
+
+
 def catalogue_markdown() -> str:
     """Return the whole page: an index by category, then the text of every fix."""
     ordered = sorted(all_fixes(), key=lambda fix: (fix.category, fix.id))
     parts = [INTRODUCTION, "\n".join(_index(ordered)), "\n".join(_without_edit(ordered))]
+    parts.append("\n".join(_settings()))
     parts += ["\n".join(_entry(fix)) for fix in ordered]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -51,6 +63,20 @@ def _without_edit(fixes: list[Fix]) -> Iterator[str]:
             reasons.setdefault(fix.without_edit, []).append(f"`{fix.id}`")
     for reason, names in reasons.items():
         yield f"- {', '.join(names)}: {reason}."
+
+
+def _settings() -> Iterator[str]:
+    """Say which settings of libraries make a repair where the loop is theirs."""
+    yield "## Where the loop is a library's"
+    yield ""
+    yield LIBRARIES
+    heads = "Transformers: `TrainingArguments` | Lightning: `Trainer` | accelerate: `Accelerator`"
+    yield f"| fix | {heads} |"
+    yield "|---|---|---|---|"
+    rows = [GOVERNS[library] for library in ("transformers", "lightning", "accelerate")]
+    for id_ in dict.fromkeys(id_ for row in rows for id_ in row):
+        cells = [", or ".join(f"`{one.said}`" for one in row.get(id_, ())) or "–" for row in rows]
+        yield f"| [`{id_}`](#{id_}) | {' | '.join(cells)} |"
 
 
 def _entry(fix: Fix) -> Iterator[str]:

@@ -67,8 +67,9 @@ class Patch:
     """The edits of the findings as one unified diff, or why there is none.
 
     `findings` are the ids whose edits it holds, `environment` the variables they set
-    for the command. `skipped` names what could not be written, with the reason. `diff`
-    is relative to `root`, and true for `files` as they were.
+    for the command, `arguments` the words that they put at its end. `skipped` names what could
+    not be written, with the reason. `diff` is relative to `root`, and true for `files` as they
+    were.
     """
 
     diff: str
@@ -77,3 +78,4 @@ class Patch:
     root: str = ""
     files: tuple[PatchedFile, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()

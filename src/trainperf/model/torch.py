@@ -8,6 +8,7 @@ from typing import Any, Literal
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.torch_products import Products
+from trainperf.model.trainer import Trainer
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
 Part = Literal[
@@ -273,6 +274,7 @@ class Torch:
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
     `retries`, `ooms` as counts; empty without a GPU. `products` is None where nothing
     runs under autocast, or a model is compiled. `untraced` says why there is no `trace`.
+    `trainer` holds the settings of a library whose loop this is.
     """
 
     loaders: tuple[Loader, ...] = ()
@@ -288,6 +290,7 @@ class Torch:
     memory: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = None
     untraced: str = ""
+    trainer: Trainer | None = None
 
     @property
     def split(self) -> tuple[StepPart, ...]:

@@ -50,8 +50,9 @@ class Training:
     `basis` is "ledger" (start-up, steps, what stands between, times how often each comes) or
     "whole runs": then `runs` are the seconds of plain runs from start to end, the script as it
     is and with the changes in turns, A B B A. `low` and `high` bound `seconds_after`, which is
-    None where nothing is changed. `configured` is None where the length is not known, `reason`
-    says why: then there are no seconds.
+    None where nothing is changed. `configured` is None where the length is not known: then there
+    are no seconds. `reason` says why that is, or why `seconds_after` is not known, or why no plain
+    runs confirm it.
     """
 
     configured: Length | None

@@ -76,6 +76,18 @@ def duration(value: float) -> str:
     return seconds(value)
 
 
+def clock(value: float) -> str:
+    """Write a time as one speaks of it: "12 min 10 s", "2 h 5 min", "41.3 s", "3 d 4 h"."""
+    if value < 59.95:
+        return seconds(value)
+    whole = round(value)
+    sizes = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    first = next(n for n, (_, size) in enumerate(sizes) if whole >= size)
+    (unit, size), (small, least) = sizes[first], sizes[first + 1]
+    many, rest = divmod(round(whole / least) * least, size)
+    return f"{many} {unit} {rest // least} {small}" if rest >= least else f"{many} {unit}"
+
+
 def budget(value: float) -> str:
     """Write a time as `--budget` takes it, rounded up: "40s", "5min"."""
     if value <= 90:

@@ -11,6 +11,7 @@ from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
 from trainperf.patch.patch import ALREADY, Written, sha256, write_edits
+from trainperf.rewrite.configuration import decoded, is_configuration
 from trainperf.rewrite.diff import reverted, unified
 from trainperf.rewrite.script import Reader
 from trainperf.source.text import Source
@@ -46,8 +47,7 @@ class Change:
 
     def diff(self) -> str:
         """Return the change as a unified diff."""
-        before, after = Source(self.name, self.before), Source(self.name, self.after)
-        return unified(self.name, _marked(before), _marked(after))
+        return unified(self.name, _text(self.name, self.before), _text(self.name, self.after))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Plan:
     """The files to write: none where `changes` is empty.
 
     `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
-    `in_source` says whether any of them is an edit, rather than a variable to be set.
+    `in_source` says whether any of them is an edit, rather than a variable to be set or an option
+    (`arguments`) that the command is to have.
     """
 
     root: str
@@ -63,6 +64,7 @@ class Plan:
     all_fixes: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
     in_source: bool = False
 
     def diff(self) -> str:
@@ -127,6 +129,11 @@ def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
     return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
 
 
+def _text(name: str, data: bytes) -> str:
+    """Return the text of a file as diffs have it; raises `CannotRewrite`."""
+    return decoded(name, data) if is_configuration(name) else _marked(Source(name, data))
+
+
 def _marked(source: Source) -> str:
     return ("\ufeff" if source.bom else "") + source.text
 
@@ -159,8 +166,15 @@ class _Attempt:
             if data != files.now[path]
         ]
         alone = self._written(asked, files)
-        variables, edits = alone.patch.environment, bool(alone.contents)
-        return Plan(self.patch.root, asked, ids, tuple(changes), variables, edits)
+        return Plan(
+            self.patch.root,
+            asked,
+            ids,
+            tuple(changes),
+            environment=alone.patch.environment,
+            arguments=alone.patch.arguments,
+            in_source=bool(alone.contents),
+        )
 
     def _hashes(self) -> dict[str, str]:
         """The files of all patches of the run, as they were in it."""
@@ -258,6 +272,9 @@ class _Originals:
 def _without(diff: str, name: str, data: bytes) -> bytes | None:
     """Return the bytes of a file before `diff`; None if it does not hold what that makes."""
     try:
+        if is_configuration(name):
+            there = reverted(diff, name, decoded(name, data))
+            return None if there is None else there.encode()
         source = Source(name, data)
         text = reverted(diff, name, _marked(source))
         return None if text is None else source.encode(text.removeprefix("\ufeff"))

@@ -43,9 +43,9 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
     made = plan(diagnosis, only, by_id(), disk)
     if not made.fixes:
         return _told("", [_nothing(diagnosis)])
-    lines = [*_environment(made), *_doubts(diagnosis, made)]
+    lines = [*_beside_source(diagnosis, made), *_doubts(diagnosis, made)]
     if not made.changes:
-        if made.in_source or not made.environment:
+        if made.in_source or not (made.environment or made.arguments):
             lines = [f"already in the source: {', '.join(made.fixes)}", *lines]
         return _told("", lines)
     diff = made.diff()
@@ -80,9 +80,13 @@ def _written(made: Plan) -> Iterator[str]:
     yield f"fixes: {', '.join(made.fixes)}"
 
 
-def _environment(made: Plan) -> Iterator[str]:
+def _beside_source(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
+    """Say what is to be done beside what is written: variables, options of the command."""
     for name, value in sorted(made.environment.items()):
         yield f"to be set for the script: export {name}={shlex.quote(value)}"
+    if made.arguments:
+        command = shlex.join((*diagnosis.command, *made.arguments))
+        yield f"a change of the command, in no file; run the script as: {command}"
 
 
 def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:

@@ -66,6 +66,7 @@ def write_edits(
         root=draft.script.root,
         files=tuple(files),
         environment=draft.environment,
+        arguments=draft.script.command.words,
     )
     return Written(patch, draft.script.contents())
 
@@ -157,7 +158,7 @@ class _Draft:
         script = self.script.copy()
         try:
             if fix.rewrites:
-                fix.rewrite(script, finding)
+                fix.write(script, finding)
             added = fix.environment(finding)
             diff = script.diff()
         except CannotRewrite:
@@ -168,6 +169,7 @@ class _Draft:
             if self.environment.get(name, value) != value:
                 raise CannotRewrite(f"another fix sets {name} to {self.environment[name]}")
         environment = {**self.environment, **added}
-        if (diff, environment) == (self.diff, self.environment):
+        same = (diff, environment) == (self.diff, self.environment)
+        if same and script.command == self.script.command:
             raise CannotRewrite(ALREADY)
         return _Draft(script, diff, environment)

@@ -55,7 +55,7 @@ def plain_text(words: Words) -> str:
 
 @dataclass(frozen=True)
 class Heading:
-    """What begins a section, or a part of one."""
+    """The head of a section, or of a part of one."""
 
     text: str
 
@@ -76,7 +76,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Fact:
-    """What is said under a label; `width` is what the labels of its group take."""
+    """Words under a label; `width` is that of the labels of its group."""
 
     label: str
     words: Words
@@ -173,7 +173,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class TrialRows:
-    """What was tried, in groups under their headings."""
+    """The trials, in groups under their headings."""
 
     rows: tuple[Tried, ...]
 
@@ -194,7 +194,7 @@ LEFT, RIGHT = "left", "right"
 
 @dataclass(frozen=True)
 class Section:
-    """What is written of one matter; `side` is where it may stand beside others."""
+    """A part of the report on one matter; `side` is where it may stand beside others."""
 
     name: str
     blocks: tuple[Block, ...]
@@ -219,7 +219,7 @@ class Document:
 
 @dataclass
 class Page:
-    """What a section is written on."""
+    """The blocks of a section while it is written."""
 
     blocks: list[Block] = field(default_factory=list)
 

@@ -13,7 +13,7 @@ Level = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was asked of a diagnosis, and what speaks against it besides its findings.
+    """The demands on a diagnosis, and the complaints against it besides its findings.
 
     `fail_on` is as in the settings: "none", "any", or the speed-up from which a finding
     counts. `problems` are sentences, each by itself a reason to fail (a regression).

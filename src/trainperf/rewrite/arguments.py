@@ -12,10 +12,11 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.origins import readers
-from trainperf.source.origins.calls import Elsewhere, Left, Ran, given, live
+from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script
@@ -25,16 +26,18 @@ PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the run tells of a call: its arguments as they took effect, and the command.
+    """A call as the run had it: its arguments as they took effect, and the command.
 
     `given` are the options of the command, "@" for a file of further ones, `scripts` the files
-    it runs. `defaults` are those of the arguments that a call may leave out.
+    it runs; `reached` says that words at its end become arguments of the script. `defaults` are
+    those of the arguments that a call may leave out.
     """
 
     arguments: Mapping[str, object] = field(default_factory=dict)
     given: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
+    reached: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]) -> Seen:
@@ -44,7 +47,7 @@ class Seen:
         if "now" in data:
             arguments[name] = data["now"]
         given, scripts = (tuple(data.get(one) or ()) for one in ("given", "scripts"))
-        return cls(arguments, given, scripts, defaults)
+        return cls(arguments, given, scripts, defaults, bool(data.get("reached")))
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,9 @@ def set_argument(
     What the call takes from a variable, an option, a class, a dictionary or a caller is changed
     there, if that is the one place that the run can have had it from, and if no other code reads
     it (unless `shared` says that this may change along). Otherwise it is overruled in the call.
-    Raises `CannotRewrite` where the command, the environment or a file that is no source chooses
-    it, or where the run did not tell what the argument was.
+    What an option of the command chooses, the command is given once more, with the new value.
+    Raises `CannotRewrite` where the environment or a file that is no source chooses it, or the
+    command in another way, or where the run did not tell what the argument was.
     """
     source = script.source(site.file)
     call = source.call(site)
@@ -94,8 +98,11 @@ def set_argument(
     try:
         set_at_origin(script, site, wanted, seen, shared=shared)
         return
-    except Elsewhere:
-        raise
+    except Elsewhere as chosen:
+        if not (chosen.option and seen.reached):
+            raise
+        script.append_to_command(chosen.option, str(ast.literal_eval(wanted.value)))
+        return
     except CannotRewrite:
         if old is not None:
             _check_overruled(source.text_of(old), wanted, seen)
@@ -122,19 +129,19 @@ def set_at_origin(
         return
     if written:
         raise CannotRewrite(f"{wanted.name} may come from several places")
-    left = [each for each in found if isinstance(each, Left)]
+    left = [each for each in found if isinstance(each, LeftOut)]
     file, display = _common(trace.project, left, last_name(call.func), wanted)
     _add(script, file, display, wanted)
 
 
 def _origins(
     script: Script, site: Site, wanted: Wanted, seen: Seen, shared: bool
-) -> tuple[Tracer, tuple[Origin | Left, ...]]:
+) -> tuple[Tracer, tuple[Origin | LeftOut, ...]]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
     project = script.project((site.file, *seen.scripts))
     call = script.source(site.file).call(site)
     trace = Tracer(project)
-    ran = Ran(seen.arguments, seen.defaults)
+    ran = CallInRun(seen.arguments, seen.defaults)
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
@@ -178,7 +185,8 @@ def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
     if origin.choices is not None and value not in origin.choices:
         raise Elsewhere(f"{option}, which sets {wanted.name}, does not take {wanted.value}")
     if option_given(seen.given, origin.options):
-        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command")
+        by_value = "" if origin.flag is not None else option
+        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", by_value)
 
 
 def _check_overruled(old: str, wanted: Wanted, seen: Seen) -> None:
@@ -281,7 +289,7 @@ def _add(script: Script, file: File, display: ast.Dict | ast.Call, wanted: Wante
 
 
 def _common(
-    project: Project, left: Sequence[Left], called: str, wanted: Wanted
+    project: Project, left: Sequence[LeftOut], called: str, wanted: Wanted
 ) -> tuple[File, ast.Dict | ast.Call]:
     """Return the one dictionary to name the argument in: all that may have run pass it.
 

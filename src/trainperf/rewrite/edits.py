@@ -116,7 +116,7 @@ def _check(inserts: Sequence[Insert], regions: Sequence[_Region]) -> None:
                 raise CannotRewrite(_OVERLAP)
     for insert in inserts:
         for region in regions:
-            held = _within(insert.span, region.span) and insert.span != region.span
+            held = _inside(insert.span, region.span)
             cut = region.span[0] < insert.at < region.span[1]
             if region.text is not None and (held or cut):
                 raise CannotRewrite(_OVERLAP)

@@ -24,6 +24,8 @@ def into_function(
     block, nodes = siblings(source, sites)
     if block.index(nodes[0]) > block.index(nodes[1]):
         raise CannotRewrite("the statements do not stand in the order asked for")
+    if block is source.tree.body:
+        raise CannotRewrite("the statements are the module's own: others may use what they set")
     start, end = first_line(source, nodes[0]), source.span(nodes[1])[1]
     indent, step = source.text[start : source.start(nodes[0])], indentation(source)
     start = _with_comments(source, start)
@@ -86,16 +88,20 @@ def _empty_above(source: Source, place: int) -> int:
     return count
 
 
-def below_imports(source: Source, text: str) -> list[Edit]:
-    """Put a function below the imports at the top of a module, two lines from what surrounds it."""
-    from_top = block_end(source.tree)
-    step = indentation(source)
-    lines = text.strip("\n").replace("    ", step).split("\n")
-    new = source.newline
-    below = source.tree.body[from_top : from_top + 1]
-    place = source.next_line(source.span(source.tree.body[from_top - 1])[1]) if from_top else 0
+def below_imports(source: Source, text: str, ready: int) -> list[Edit]:
+    """Put a function below the imports at the top of a module, two lines from what surrounds it.
+
+    `ready` is after how many statements all is imported that it needs.
+    """
+    count, new = max(ready, block_end(source.tree)), source.newline
+    lines = text.strip("\n").replace("    ", indentation(source)).split("\n")
+    below = source.tree.body[count : count + 1]
+    place = source.next_line(source.span(source.tree.body[count - 1])[1]) if count else 0
     gap = source.text[place : first_line(source, below[0])] if below else ""
     behind = new * max(0, GAP - gap.count("\n")) if below else ""
     lead = "" if source.text[:place].endswith("\n") or not place else new
-    body = lead + (GAP * new if place else "") + "".join(each + new for each in lines) + behind
-    return [Insert(place, body, Rank.AFTER_STATEMENT, (place, place))]
+    body = lead + (GAP * new if place else "") + "".join(each + new for each in lines)
+    return [
+        Insert(place, body, Rank.AFTER_STATEMENT, (place, place)),
+        Insert(place, behind, Rank.BEFORE_STATEMENT, (place, place)),  # once, behind the last
+    ]

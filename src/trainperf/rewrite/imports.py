@@ -155,15 +155,18 @@ def _is_docstring(node: ast.stmt) -> bool:
 def _is_import(node: ast.stmt) -> bool:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return True
-    if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-        return False
-    if not isinstance(node, ast.If | ast.Try):
+    if _is_script(node) or not isinstance(node, ast.If | ast.Try):
         return False
     inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt)]
     plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Pass, ast.Expr, ast.Raise, ast.If, ast.Try)
     return all(isinstance(each, plain) for each in inner) and any(
         isinstance(each, ast.Import | ast.ImportFrom) for each in inner
     )
+
+
+def _is_script(node: ast.stmt) -> bool:
+    """Whether it is `if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _is_setting(node: ast.stmt) -> bool:
@@ -185,6 +188,8 @@ def available_after(source: Source, statement: str, added: set[str]) -> int:
     place = 0
     for index, node in enumerate(source.tree.body):
         here = {first for each in imports([node]) for _, _, first in bound(each)} & missing
+        if here and _is_script(node):  # a line behind it would run when all is done
+            raise CannotRewrite(f"{source.name} imports {min(here)} in line {node.lineno} only")
         if here:
             place = index + 1
             missing -= here

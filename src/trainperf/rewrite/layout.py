@@ -71,8 +71,9 @@ def wrap(source: Source, node: ast.expr, template: str) -> list[Edit]:
     if not mark or "{}" in after:
         raise CannotRewrite(f"not a template with one {{}}: {template!r}")
     span = source.span(node)
+    gap = " " if _run_together(source.text[span[0] - 1 : span[0]], before) else ""
     return [
-        Insert(span[0], before, Rank.BEFORE_EXPRESSION, span),
+        Insert(span[0], gap + before, Rank.BEFORE_EXPRESSION, span),
         Insert(span[1], after, Rank.AFTER_EXPRESSION, span),
     ]
 
@@ -92,6 +93,18 @@ def bracketed(source: Source, node: ast.expr) -> Span:
         or (owner.type in (tokenize.NAME, tokenize.STRING) and not iskeyword(owner.string))
     )
     return (start, end) if called else (before[0].start, after.end)
+
+
+def replaced(source: Source, span: Span, text: str) -> Replace:
+    """Put an expression in place of another, apart from words it would run into: `return(x)`."""
+    first = " " if _run_together(source.text[span[0] - 1 : span[0]], text) else ""
+    last = " " if _run_together(text, source.text[span[1] :]) else ""
+    return Replace(span, first + text + last)
+
+
+def _run_together(one: str, other: str) -> bool:
+    """Whether two pieces of source would make one word."""
+    return all(each.isalnum() or each == "_" for each in (one[-1:], other[:1]))
 
 
 def numbered(source: Source, iterated: ast.expr, name: str) -> list[Edit]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from trainperf.model import Site
 from trainperf.rewrite import extraction, loops
+from trainperf.rewrite.beside import Beside
 from trainperf.rewrite.checks import names_imported
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.edits import Edit
-from trainperf.rewrite.reading import Reading
 
 
-class Moving(Reading):
+class Moving(Beside):
     """Source files whose loops and functions can be taken apart; edits are kept until asked for."""
 
     def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
@@ -83,15 +83,6 @@ class Moving(Reading):
         file = self._file(site.file)
         names_imported(f"{head}\n    {result}")  # refuses what is no statement
         self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
-
-    def insert_function(self, file: str, function: str) -> None:
-        """Put a function of its own below the imports at the top of `file`, once.
-
-        Its modules are asked for with `module_name` before.
-        """
-        names_imported(function)  # refuses what is no statement
-        found = self._file(file)
-        self._edit(found, extraction.below_imports(found.source, function))
 
     # -------------------------------------------------------------------- the works
 

@@ -39,6 +39,7 @@ class Script(Moving):
         """Return a script with the same edits; further edits of one leave the other alone."""
         copied = Script(self.root, self._read)
         copied._files = dict(self._files)
+        copied._take_from(self)
         return copied
 
     # ---------------------------------------------------------------------- calls
@@ -148,7 +149,8 @@ class Script(Moving):
         file = self._file(site.file)
         node = file.source.expression(site)
         if brackets:
-            self._edit(file, [Replace(layout.bracketed(file.source, node), value)])
+            span = layout.bracketed(file.source, node)
+            self._edit(file, [layout.replaced(file.source, span, value)])
             return
         self._replace(file, node, value)
 
@@ -344,13 +346,14 @@ class Script(Moving):
         self._edit(found, statements.after(found.source, place, statement, rank, gap))
 
     def insert_function(self, file: str, function: str) -> None:
-        """Put a function of its own below the imports at the top of `file`, once.
+        """Put a function, or a class, below the imports at the top of `file`, once.
 
         Its modules are asked for with `module_name` before.
         """
         names_imported(function)  # refuses what is no statement
         found = self._file(file)
-        self._edit(found, extraction.below_imports(found.source, function))
+        ready = imports.available_after(found.source, function, self._added_names(found))
+        self._edit(found, extraction.below_imports(found.source, function, ready))
 
     def module_name(self, file: str, module: str, site: Site | None = None) -> str:
         """Return the name of `module` in `file`, which is made to import it if need be.
@@ -371,11 +374,13 @@ class Script(Moving):
 
     def contents(self) -> dict[str, bytes]:
         """Return the changed files as bytes, each in the encoding of its original."""
-        return {file.path: file.source.encode(text) for file, text in self._changed()}
+        settings = {one.path: one.text.encode() for one in self._configured()}
+        return settings | {file.path: file.source.encode(text) for file, text in self._changed()}
 
     def originals(self) -> dict[str, bytes]:
         """Return the bytes that the changed files were read as."""
-        return {file.path: file.source.data for file, _ in self._changed()}
+        settings = {one.path: one.data for one in self._configured()}
+        return settings | {file.path: file.source.data for file, _ in self._changed()}
 
     def diff(self) -> str:
         """Return all changes as one unified diff that `git apply` takes in `root`.
@@ -384,7 +389,7 @@ class Script(Moving):
         `CannotRewrite` where a file in another encoding would not survive that.
         """
         changed = self.sources()
-        pieces = []
+        pieces = [unified(one.name, one.before, one.text) for one in self._configured()]
         for real, file in sorted(self._files.items()):
             if file.path in changed:
                 relative = os.path.relpath(real, self.root).replace(os.sep, "/")
@@ -405,7 +410,7 @@ class Script(Moving):
 
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
-            self._edit(file, [Replace(file.source.span(node), value)])
+            self._edit(file, [layout.replaced(file.source, file.source.span(node), value)])
 
     def _change_call(
         self,

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from trainperf.errors import TrainperfError
+from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
+from trainperf.rewrite.configuration import is_configuration
 from trainperf.run import view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
@@ -51,7 +53,7 @@ def prepare(run: Run, folder: Path) -> str:
     Raises `TrainperfError` if `folder` cannot be written to.
     """
     folder = folder.resolve()
-    overlay = {path: str(folder / f"source-{n}") for n, path in enumerate(run.sources)}
+    overlay = _kept(run, folder)
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
@@ -70,6 +72,7 @@ def prepare(run: Run, folder: Path) -> str:
         "devices": run.devices,
         "trace": run.trace,
         "plain": run.plain,
+        "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
     file = Path(run_file_of(folder))
     try:
@@ -109,7 +112,7 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
     try:
         return subprocess.Popen(
-            view.enclosed(run.command, run.guarded, own / VIEW, [own]),
+            view.enclosed(_given(run, own), run.guarded, own / VIEW, [own]),
             cwd=run.cwd,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -123,6 +126,26 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
             f"cannot start {run.command[0]}: {error.strerror}",
             hint="check the command after `--`, as you would type it in this folder",
         ) from error
+
+
+def _kept(run: Run, folder: Path) -> dict[str, str]:
+    """Where the contents of the run's changed files are kept, by the paths of the user's."""
+    return {
+        path: str(folder / f"source-{n}{Path(path).suffix if is_configuration(path) else ''}")
+        for n, path in enumerate(run.sources)
+    }
+
+
+def _given(run: Run, folder: Path) -> list[str]:
+    """The command, in which a changed file of settings stands in place of the user's."""
+    kept = {os.path.realpath(p): q for p, q in _kept(run, folder).items() if is_configuration(p)}
+
+    def given(word: str) -> str:
+        name, equals, value = word.rpartition("=")
+        instead = kept.get(os.path.realpath(os.path.join(run.cwd, value))) if kept else None
+        return word if instead is None else f"{name}{equals}{instead}"
+
+    return [run.command[0], *map(given, run.command[1:])]
 
 
 def _check_command(run: Run, env: Mapping[str, str]) -> None:

@@ -50,21 +50,26 @@ class RunQueue:
 
 
 def _threads(pid: int) -> dict[str, tuple[int, int]]:
-    """Nanoseconds on a core and waiting for one, by thread; empty if the process is gone."""
+    """The counts of each thread of a process; empty if it is gone."""
     folder = f"/proc/{pid}/task"
-    found: dict[str, tuple[int, int]] = {}
     try:
-        threads = os.listdir(folder)
+        counts = {thread: schedstat(f"{folder}/{thread}") for thread in os.listdir(folder)}
     except OSError:
-        return found
-    for thread in threads:
-        try:
-            with open(f"{folder}/{thread}/schedstat", encoding="ascii") as file:
-                running, waiting, *_ = file.read().split()
-            found[thread] = int(running), int(waiting)
-        except (OSError, ValueError):  # it ended, or the kernel does not count
-            continue
-    return found
+        return {}
+    return {thread: found for thread, found in counts.items() if found is not None}
+
+
+def schedstat(folder: str) -> tuple[int, int] | None:
+    """Nanoseconds on a core and waiting for one, of the thread that `folder` in /proc is of.
+
+    None if it has ended, or the kernel does not count.
+    """
+    try:
+        with open(f"{folder}/schedstat", encoding="ascii") as file:
+            running, waiting, *_ = file.read().split()
+        return int(running), int(waiting)
+    except (OSError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -88,14 +93,14 @@ def core_times() -> CoreTimes | None:
     return CoreTimes(float(busy), float(sum(getattr(one, "steal", 0.0) for one in mine)))
 
 
-def busy_cores(seconds: float) -> float:
+def busy_cores(seconds: float) -> float | None:
     """How many of the allowed cores are busy, or stolen, over the next so many seconds.
 
-    To be asked while nothing of ours runs. 0 where it is not told.
+    To be asked while nothing of ours runs. None where it is not told.
     """
     before, began = core_times(), time.monotonic()
     time.sleep(seconds)
     now, elapsed = core_times(), time.monotonic() - began
     if before is None or now is None:
-        return 0.0
+        return None
     return (now.busy_s - before.busy_s + now.stolen_s - before.stolen_s) / elapsed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -87,17 +88,17 @@ class _Diagnosed:
     """A diagnosis, and the shares by which waiting for a core made its steps longer."""
 
     found: Diagnosis
-    in_steps: float
-    in_turns: float
+    in_steps: float | None
+    in_turns: float | None
 
 
 @dataclass
 class _Moments:
-    """When steps were first timed, and last; when legs took turns; 0 where they were not."""
+    """When steps were first timed, and last; when legs took turns; None where they were not."""
 
-    real: float = 0.0
-    after: float = 0.0
-    turns: float = 0.0
+    real: float | None = None
+    after: float | None = None
+    turns: float | None = None
 
     def note(self, event: Event) -> None:
         """Look at an event of a diagnosis as it comes."""
@@ -127,7 +128,7 @@ class _Test:
         self.hidden_s = step_s
         diagnosed = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
         found = diagnosed.found
-        self._step("hidden loader: step", step_s, found, waited + diagnosed.in_steps)
+        self._step("hidden loader: step", step_s, found, _in_all(waited, diagnosed.in_steps))
         about = [one.id for one in found.findings if one.category in ("input", "storage")]
         self.checks.append(nothing_to_gain(about, [one.fix for one in found.trials if one.kept]))
 
@@ -136,7 +137,7 @@ class _Test:
         step_s, waited = self._plain("a starvation", self.bed.starved)
         diagnosed = self._diagnosed("starved", self.bed.starved, self._left() - AFTER_S)
         found, in_turns = diagnosed.found, diagnosed.in_turns
-        self._step("starvation: step", step_s, found, waited + diagnosed.in_steps)
+        self._step("starvation: step", step_s, found, _in_all(waited, diagnosed.in_steps))
         if found.control is not None:
             self._against_itself("A/A: beside the starvation", found.control, "", in_turns)
         name, stack = "starvation: repair", found.stack
@@ -146,7 +147,7 @@ class _Test:
         store.save(found, self.bed.folder / store.DIAGNOSIS_FILE)
         fix(self.bed.folder / store.DIAGNOSIS_FILE, (), dry=False)
         patched_s, again = self._plain("the starvation, repaired", self.bed.starved)
-        off = waited + in_turns + again
+        off = _in_all(waited, in_turns, again)
         expected = step_s / patched_s
         from_ = f"plain runs: {step_s * 1e3:.1f} and {patched_s * 1e3:.1f} ms"
         self.figures.append(Figure(name, "×", expected, stack.speedup, REPAIR, off, from_))
@@ -180,7 +181,7 @@ class _Test:
             baseline = engine.baseline()
         if asked():
             raise KeyboardInterrupt
-        waited = self.waiting.share(turns_from[0]) if turns_from else 0.0
+        waited = self._waited(turns_from[0] if turns_from else None)
         self._against_itself("A/A: beside a hidden loader", baseline.control, "", waited)
         name = "hidden loader: made faster"
         self._against_itself(name, measured.ratio, measured.failure, waited)
@@ -211,7 +212,7 @@ class _Test:
     def _left(self) -> float:
         return self.until - time.monotonic()
 
-    def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float]:
+    def _plain(self, what: str, words: tuple[str, ...]) -> tuple[float, float | None]:
         """Seconds of a step in a plain run, and the share of them waited for a core."""
         self.say(f"{what}: a plain run")
         step_s = self.bed.plain(words)
@@ -244,17 +245,25 @@ class _Test:
             said = why[-1] if why else found.verdict.text
             raise TrainperfError(f"its diagnosis saw no loop: {said}")
         self.diagnoses[name] = found
-        in_steps = self.waiting.share(at.real, at.after)
-        in_turns = self.waiting.share(at.turns) if at.turns else 0.0
-        return _Diagnosed(found, in_steps, in_turns)
+        return _Diagnosed(found, self._waited(at.real, at.after), self._waited(at.turns))
 
-    def _step(self, name: str, expected: float, found: Diagnosis, waited: float) -> None:
+    def _waited(self, since: float | None, until: float | None = math.inf) -> float | None:
+        """The share of the time waited for a core; None where either moment did not come."""
+        return None if since is None or until is None else self.waiting.share(since, until)
+
+    def _step(self, name: str, expected: float, found: Diagnosis, waited: float | None) -> None:
         measured = found.times.real_s
         self.figures.append(Figure(name, "s", expected, measured, STEP, waited, "plain run"))
 
     def _against_itself(
-        self, name: str, found: Ratio | Control | None, failure: str, waited: float
+        self, name: str, found: Ratio | Control | None, failure: str, waited: float | None
     ) -> None:
         measured = found.speedup if found is not None else None
         failure = "" if failure == LATE else failure
         self.figures.append(Figure(name, "×", 1.0, measured, SAME, waited, reason=failure))
+
+
+def _in_all(*shares: float | None) -> float | None:
+    """The sum of shares, None where any of them is not known."""
+    known = [one for one in shares if one is not None]
+    return sum(known) if len(known) == len(shares) else None

@@ -25,8 +25,8 @@ class Figure:
     """One number that is known, and what trainperf measured of it.
 
     `expected` comes `from_` a plain run, or is planted. `measured` may lie off by the share
-    `allowed`, and by `waited` more: the share by which waiting for a core made steps longer.
-    `reason` says why nothing was measured.
+    `allowed`, and by `waited` more: the share by which waiting for a core made steps longer, None
+    where that is not known. `reason` says why nothing was measured.
     """
 
     name: str
@@ -34,14 +34,14 @@ class Figure:
     expected: float
     measured: float | None
     allowed: float
-    waited: float = 0.0
+    waited: float | None
     from_: str = ""
     reason: str = ""
 
     @property
     def band(self) -> float:
         """The share by which the two may differ."""
-        return self.allowed + self.waited
+        return self.allowed + (self.waited or 0.0)
 
     @property
     def off(self) -> float | None:
@@ -55,7 +55,7 @@ class Figure:
             return "problem" if self.reason else "unknown"
         if abs(self.off) <= self.band:
             return "ok"
-        return "unknown" if self.waited > BUSY else "problem"
+        return "unknown" if self.waited is None or self.waited > BUSY else "problem"
 
     def check(self) -> Check:
         """It as a line of the report."""
@@ -65,7 +65,9 @@ class Figure:
         if self.off is None:
             return Check(self.name, self.status, f"{text}, {self.reason or 'the time was over'}")
         band = share(self.allowed)
-        if self.waited >= 0.001:
+        if self.waited is None:
+            band += "; how long threads waited for a core is not known"
+        elif self.waited >= 0.001:
             band = f"{share(self.band)}: {band}, and {share(self.waited)} of waiting for a core"
         assert self.measured is not None
         text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %, may be off by {band}"

@@ -8,8 +8,9 @@ import time
 
 import psutil
 
+from trainperf.samplers.contention import NANO, schedstat
+
 EVERY_S = 0.25
-NANO = 1e-9
 
 
 class Waiting:
@@ -20,6 +21,8 @@ class Waiting:
     """
 
     def __init__(self) -> None:
+        own = schedstat("/proc/self")
+        self._counted = own is not None and own[0] > 0
         self._seen: list[tuple[float, float]] = [(time.monotonic(), 0.0)]
         self._last: dict[int, int] = {}
         self._closed = threading.Event()
@@ -33,14 +36,14 @@ class Waiting:
         self._closed.set()
         self._thread.join()
 
-    def share(self, since: float, until: float = math.inf) -> float:
+    def share(self, since: float, until: float = math.inf) -> float | None:
         """Seconds waited for each second from `since` to `until` (`time.monotonic()`).
 
-        0 where the kernel does not count it.
+        None where the kernel does not count it, or it was read no two times meanwhile.
         """
         inside = [one for one in self._seen if since <= one[0] <= until]
-        if len(inside) < 2:
-            return 0.0
+        if not self._counted or len(inside) < 2:
+            return None
         return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
 
     def _run(self) -> None:
@@ -48,17 +51,12 @@ class Waiting:
             self._read()
 
     def _read(self) -> None:
-        found: dict[int, int] = {}
         try:
             children = psutil.Process().children()
         except psutil.Error:
             return
-        for child in children:
-            try:
-                with open(f"/proc/{child.pid}/schedstat", encoding="ascii") as file:
-                    found[child.pid] = int(file.read().split()[1])
-            except (OSError, ValueError, IndexError):  # it ended, or the kernel does not count
-                continue
+        counts = {child.pid: schedstat(f"/proc/{child.pid}") for child in children}
+        found = {pid: one[1] for pid, one in counts.items() if one is not None}
         more = sum(max(0, now - self._last.get(pid, now)) for pid, now in found.items())
         self._last = found
         self._seen.append((time.monotonic(), self._seen[-1][1] + more * NANO))

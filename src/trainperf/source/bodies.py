@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS, Function
@@ -54,6 +54,19 @@ def calls_in(module: Module, function: ast.AST, depth: int = 2) -> Iterator[ast.
         local = function_of(module, node.func) if depth else None
         if local is not None and local is not function:
             yield from calls_in(module, local, depth - 1)
+
+
+def reached(module: Module, body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of some code, those of the file's functions and properties it uses too."""
+    seen: set[int] = set()
+    stack = list(body)
+    while stack:
+        for node in ast.walk(stack.pop()):
+            yield node
+            own = function_of(module, node) if isinstance(node, ast.Name | ast.Attribute) else None
+            if own is not None and id(own) not in seen:
+                seen.add(id(own))
+                stack.append(own)
 
 
 def reading(module: Module, function: ast.AST) -> str | None:

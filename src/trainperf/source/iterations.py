@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, made_here, root
+from trainperf.source.statements import COLLECTS, assigned, dotted, made_here, parameters, root
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LATER = (*_COMPREHENSIONS, ast.Lambda)
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 STREAMS = frozenset(
@@ -34,6 +35,9 @@ ALONE_OF = ("matplotlib.", "pylab.", "tkinter.", "seaborn.")
 
 BORROWED = "tokenizer"
 """A part of the names of fast tokenizers, which refuse a second thread."""
+
+ONCE = ("enumerate", "filter", "iter", "map", "open", "reversed", "zip")
+"""Functions of Python whose result is gone through once."""
 
 DEPTH = 3
 """How many functions of the file are followed from a loop's body."""
@@ -67,8 +71,10 @@ def stored(statements: Iterable[ast.AST]) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             found.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            found.add(node.rest)
     return found
 
 
@@ -102,6 +108,19 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
             yield child
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             yield from child.body
+
+
+def declared(function: ast.AST) -> set[str]:
+    """Return the names that are `global` or `nonlocal` in a function, or in those within it."""
+    found = (n for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal))
+    return {name for each in found for name in each.names}
+
+
+def may_be_sequence(node: ast.expr) -> bool:
+    """Whether nothing tells that what an expression gives has no length or no order."""
+    once = isinstance(node, ast.Call) and dotted(node.func) in ONCE
+    unordered = ast.Dict | ast.DictComp | ast.Set | ast.SetComp | ast.GeneratorExp
+    return not once and not isinstance(node, unordered)
 
 
 # ------------------------------------------------------------------ names handed on
@@ -151,10 +170,11 @@ class _Flow:
             return _both(self.run(node.body, bound), self.run(node.orelse, bound))
         if isinstance(node, ast.For | ast.AsyncFor | ast.While):
             head = node.test if isinstance(node, ast.While) else node.iter
-            bound = self._read(head, bound)
+            bound = self._read(head, bound) - _unbound(node.body)
             inside = bound if isinstance(node, ast.While) else bound | stored([node.target])
             self.run(node.body, inside)
-            return self.run(node.orelse, bound) if node.orelse else bound
+            left = bound if of_own_loop(node.body, ast.Break) or not node.orelse else None
+            return _both(self.run(node.orelse, bound), left)
         if isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
                 bound = self._read(item.context_expr, bound)
@@ -163,16 +183,23 @@ class _Flow:
         if isinstance(node, ast.Try):
             return self._try(node, bound)
         if isinstance(node, ast.Match):
-            self._read(node, bound)
-            return bound
+            bound = self._read(node.subject, bound)
+            ends: frozenset[str] | None = bound
+            for case in node.cases:
+                inside = bound | stored([case.pattern])
+                inside = self._read(case.guard, inside) if case.guard else inside
+                ends = _both(ends, self.run(case.body, inside))
+            return ends
         return self._simple(node, bound)
 
     def _try(self, node: ast.Try, bound: frozenset[str]) -> frozenset[str] | None:
         ends = self.run(node.body, bound)
         ends = ends if ends is None else self.run(node.orelse, ends)
+        bound -= _unbound([node])
         for handler in node.handlers:
-            caught = bound | ({handler.name} if handler.name else set())
-            ends = _both(ends, self.run(handler.body, caught))
+            name: set[str] = {handler.name} if handler.name else set()
+            after = self.run(handler.body, bound | name)
+            ends = _both(ends, None if after is None else after - name)
         if not node.finalbody:
             return ends
         last = self.run(node.finalbody, bound)
@@ -185,24 +212,45 @@ class _Flow:
             inner = loaded([node]) - stored(node.body)
             self._check(inner - {node.name}, bound)
             return bound | {node.name}
-        return self._read(node, bound) | stored([node])
+        if isinstance(node, ast.Delete):
+            self._check(stored([node]), bound)
+            return self._read(node, bound) - _unbound([node])
+        named = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+        return self._read(node, bound) | (stored([node]) - named)
 
     def _read(self, node: ast.AST, bound: frozenset[str]) -> frozenset[str]:
-        own: set[str] = set()
-        for each in ast.walk(node):
-            if isinstance(each, _COMPREHENSIONS):
-                own |= {name for part in each.generators for name in _named(part.target)}
-            elif isinstance(each, ast.Lambda):
-                own |= arguments(each)
-            elif isinstance(each, ast.NamedExpr):
-                own |= _named(each.target)
-        self._check(loaded([node]) - own, bound)
-        return bound | (own & self.names)
+        self._check(_free(node), bound)
+        nodes = list(ast.walk(node))
+        if any(isinstance(each, (ast.BoolOp, ast.IfExp, *_LATER)) for each in nodes):
+            return bound  # what is named within may not be
+        return bound | {n.target.id for n in nodes if isinstance(n, ast.NamedExpr)}
 
     def _check(self, read: set[str], bound: frozenset[str]) -> None:
         missing = sorted((read & self.names) - bound)
         if missing and not self.early:
             self.early = missing[0]
+
+
+def _unbound(body: Iterable[ast.AST]) -> set[str]:
+    """The names that some code deletes, as the end of an `except … as name:` does."""
+    nodes = [node for each in body for node in ast.walk(each)]
+    found = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+    return found | {n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name}
+
+
+def _free(node: ast.AST) -> set[str]:
+    """The names that code reads, but those that its comprehensions and lambdas bind."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    found: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        found |= _free(child)
+    if isinstance(node, ast.Lambda):
+        return (found - arguments(node)) | _free(node.args)
+    if isinstance(node, _COMPREHENSIONS):
+        targets = {name for part in node.generators for name in _named(part.target)}
+        return (found - targets) | _free(node.generators[0].iter)
+    return found
 
 
 def arguments(function: Function | ast.Lambda) -> set[str]:
@@ -230,20 +278,48 @@ def changes_shared(module: Module, body: Sequence[ast.stmt], given: Iterable[str
     file are followed; what libraries do is taken to be fit for threads, as NumPy, Pillow and
     OpenCV are, random generators of NumPy and Python included. `given` is its own as well.
     """
-    return _changes(module, body, made_here(body) | set(given), DEPTH, set())
+    own = (made_here(body) | set(given)) - {"self", "cls"}
+    return _changes(module, body, own, DEPTH, set())
 
 
 def changed_by(statements: Iterable[ast.AST]) -> set[str]:
     """Return the names that some statements bind, fill or change in place."""
     statements = list(statements)
-    found = stored(statements)
+    nodes = (each for one in statements for each in ast.walk(one))
+    bound = stored(statements) | {root(target) for node in nodes for target in assigned(node)}
+    return (bound | changed_in_place(statements)) - {"", "self"}
+
+
+def changed_in_place(statements: Iterable[ast.AST]) -> set[str]:
+    """Return the names of what some statements fill, or change a part of."""
+    found: set[str] = set()
     for node in (each for one in statements for each in ast.walk(one)):
-        found |= {root(target) for target in assigned(node)}
+        found |= {root(each) for each in assigned(node) if not isinstance(each, ast.Name)}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
                 found.add(root(node.func.value))
             if node.func.attr == "shuffle":
                 found |= {root(each) for each in node.args}
+    return found - {"", "self"}
+
+
+def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int = DEPTH) -> set[str]:
+    """Return the names of what functions of the file change in place, or set, for their callers.
+
+    That is what `statements` give them, and what they know of the module.
+    """
+    found: set[str] = set()
+    for node in (each for one in statements for each in ast.walk(one)):
+        function = function_of(module, node.func) if isinstance(node, ast.Call) else None
+        if not depth or not isinstance(node, ast.Call) or not isinstance(function, FUNCTIONS):
+            continue
+        changed = changed_in_place(function.body)
+        changed |= changed_in_calls(module, function.body, depth - 1)
+        found |= changed - stored(function.body) - arguments(function)
+        found |= declared(function)
+        given = [name for name in parameters(function) if name not in ("self", "cls")]
+        pairs = zip(given, node.args, strict=False)
+        found |= {root(argument) for name, argument in pairs if name in changed}
     return found - {"", "self"}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainperf.source.module import Module, inside, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Loop
+from trainperf.source.statements import called
 
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "track", "trange", "progress_bar"}
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -83,12 +84,9 @@ def iterated(node: Loop) -> Iterator[ast.expr]:
     stack = [node.iter]
     while stack:
         each = stack.pop()
-        if isinstance(each, ast.Call):
-            name = each.func.attr if isinstance(each.func, ast.Attribute) else None
-            name = each.func.id if isinstance(each.func, ast.Name) else name
-            if name in _WRAPPERS:
-                stack.extend(each.args)
-                continue
+        if isinstance(each, ast.Call) and called(each) in _WRAPPERS:
+            stack.extend(each.args)
+            continue
         yield each
 
 
@@ -97,7 +95,7 @@ def targets(node: Loop) -> set[str]:
     return names_in(node.target) if isinstance(node, ast.For | ast.AsyncFor) else set()
 
 
-def assigned_in(module: Module, loop: Loop) -> set[str]:
+def assigned_in(loop: Loop) -> set[str]:
     """Return the names that change in a loop: its targets and what its body assigns."""
     found = targets(loop)
     for each in inside(loop):
@@ -123,8 +121,10 @@ def starts_over(module: Module, loop: ast.AST) -> bool:
     for node in inside(loop):
         if isinstance(node, ast.Call):
             name = module.name(node.func) or ""
-            if name.startswith(("torch.optim.", "torch.nn.")) and name[-1] != ".":
-                return not name.startswith(("torch.nn.utils", "torch.nn.functional"))
+            if name.startswith(("torch.nn.utils.", "torch.nn.functional.")):
+                continue
+            if name.startswith(("torch.optim.", "torch.nn.")):
+                return True
             own = node.func.id if isinstance(node.func, ast.Name) else ""
             bound = (module.bindings(node.func) or []) if own else []
             if any(each.kind in ("value", "parameter", "with", "loop") for each in bound):

@@ -38,10 +38,13 @@ class Scope:
     node: ast.AST
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    declared: dict[str, Scope] = field(default_factory=dict)
+    """The scopes of the names that are `global` or `nonlocal` here."""
 
     def bind(self, name: str, binding: Binding) -> None:
         """Add a place that binds `name`."""
-        self.bindings.setdefault(name, []).append(binding)
+        scope = self.declared.get(name, self)
+        scope.bindings.setdefault(name, []).append(binding)
 
     def find(self, name: str) -> list[Binding] | None:
         """Return what binds `name` here or further out; None where nothing does."""
@@ -155,6 +158,22 @@ def _handler(node: ast.ExceptHandler, scope: Scope) -> None:
         scope.bind(node.name, Binding("other", node))
 
 
+def _global(node: ast.Global, scope: Scope) -> None:
+    top = scope
+    while top.parent is not None:
+        top = top.parent
+    scope.declared.update(dict.fromkeys(node.names, top))
+
+
+def _nonlocal(node: ast.Nonlocal, scope: Scope) -> None:
+    for name in node.names:
+        outer = scope.parent
+        while outer is not None and name not in outer.bindings:
+            outer = outer.parent
+        if outer is not None:
+            scope.declared[name] = outer
+
+
 _BINDERS: dict[type[ast.AST], Callable[[Any, Scope], None]] = {
     ast.Import: _import,
     ast.ImportFrom: _import_from,
@@ -170,6 +189,8 @@ _BINDERS: dict[type[ast.AST], Callable[[Any, Scope], None]] = {
     ast.AsyncFunctionDef: _definition,
     ast.ClassDef: _definition,
     ast.ExceptHandler: _handler,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
 }
 
 

@@ -47,9 +47,14 @@ def dotted(node: ast.expr) -> str:
 
 def called(call: ast.Call) -> str:
     """Return the last name of what is called: `log` of `self.log(…)`, '' if it has none."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
+    return last_name(call.func)
+
+
+def last_name(node: ast.expr) -> str:
+    """Return `c` of `a.b.c`, '' of what has no name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def names(node: ast.AST) -> set[str]:

@@ -23,7 +23,7 @@ Keep = Callable[[Sequence[Measured]], float]
 
 @dataclass(frozen=True)
 class Bench:
-    """What trials are made with: the unchanged leg's run, a folder, the costs, the room."""
+    """The means of trials: the unchanged leg's run, a folder, the costs, the room."""
 
     run: Run
     folder: Path
@@ -45,7 +45,7 @@ def nothing(measured: Sequence[Measured]) -> float:
 
 
 def start_of(leg: Leg) -> Start | None:
-    """What a leg took from its start to its first update, and to its slices, without waiting."""
+    """Seconds of a leg from its start to its first update, and to its slices, without waiting."""
     first = next((one for one in leg.trained if one["e"] == "first_update"), None)
     if first is None:
         return None

@@ -159,7 +159,7 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
 
 
 def _name(choice: Mapping[str, Any]) -> str:
-    """What a way is called: by its values, but for what only says what a step then holds."""
+    """A way's name: its values, but for that which only says how much a step then holds."""
     named = {name: value for name, value in choice.items() if name != WORK} or choice
     return ", ".join(f"{name}={value}" for name, value in named.items())
 
@@ -175,15 +175,17 @@ def together(
     written = write(ids)
     for left in written.patch.skipped:
         return left.reason
-    if not written.contents and not written.patch.environment:
+    patch = written.patch
+    if not (written.contents or patch.environment or patch.arguments):
         return "its edit changes nothing"
     named = [one for one in findings if one.id in ids]
     bounds = [one.bound for one in named]
     epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
     changed = replace(
         run,
+        command=(*run.command, *patch.arguments),
         sources=dict(written.contents),
-        env={**run.env, **written.patch.environment},
+        env={**run.env, **patch.environment},
         leg=None if run.leg is None else replace(run.leg, warm_up_epochs=epochs),
     )
     return Candidate(
@@ -198,7 +200,7 @@ def together(
 
 
 def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
-    """What changes most among some changes."""
+    """The equivalence of the change that changes most."""
     order = (
         Equivalence.SEMANTICS,
         Equivalence.NUMERICS,

@@ -28,14 +28,13 @@ from trainperf.run.caches import filled
 from trainperf.trial.bench import CACHES, Bench
 from trainperf.trial.budget import LATE, NO_SLICE, Clock, budget_needed
 from trainperf.trial.candidates import Skipped
-from trainperf.trial.experiments import of_another
 from trainperf.trial.legs.leg import LegFailed
 from trainperf.trial.one_after_another import OneAfterAnother
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, Measured, more_once
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.side_by_side import SideBySide
 from trainperf.trial.stack import Stacked, stack
-from trainperf.trial.variants import sort_out
+from trainperf.trial.variants import of_another, sort_out
 
 Engine = SideBySide | OneAfterAnother
 
@@ -45,8 +44,10 @@ THEN = "then"
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of it. `patch` holds the kept fixes, nothing else; None if none was tried.
-    `sources` are the files that it changes, by path, as it leaves them.
+    """The outcome of all trials.
+
+    `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files
+    that it changes, by path, as it leaves them.
 
     `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
@@ -257,13 +258,13 @@ def _stack(
 
 
 def _held_of(turn: Epoch, evidence: Evidence) -> float:
-    """What slices of whole turns hold besides training steps, for each epoch of a turn."""
+    """Seconds that slices of whole turns hold besides training steps, for each epoch of a turn."""
     epochs = turn.steps / (evidence.loop.epoch_steps or turn.steps)
     return max(0.0, turn.seconds - turn.steps * evidence.times.real) / max(1.0, epochs)
 
 
 def _once(stacked: Stacked, baseline: Baseline) -> float | None:
-    """What the stack costs once, compared with the unchanged script; 0 within starts' spread."""
+    """The one-off cost of the stack over the unchanged script's; 0 within the spread of starts."""
     if stacked.start is None or baseline.start is None or stacked.ratio is None:
         return None
     more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)

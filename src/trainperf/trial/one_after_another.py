@@ -23,7 +23,7 @@ from trainperf.trial.warming import warm_up
 
 @dataclass(frozen=True)
 class Process:
-    """What one process did: its slices, losses, and its start to the first update."""
+    """One process: its slices, its losses, and its start to the first update."""
 
     slices: tuple[Slice, ...]
     losses: Losses | None
@@ -117,7 +117,7 @@ class OneAfterAnother:
         return Process(tuple(slices), read_losses(leg.trained), start_of(leg), leg.failure)
 
     def baseline(self) -> Baseline:
-        """What the unchanged script was measured to be; raises `LegFailed` without slices."""
+        """The unchanged script as it was measured; raises `LegFailed` without slices."""
         slices = [piece for process in self._unchanged for piece in process.slices]
         if not slices:
             raise LegFailed(NO_SLICE)
@@ -132,7 +132,7 @@ class OneAfterAnother:
 def _measured(
     name: str, before: Process, changed: list[Process], after: Process | None
 ) -> Measured:
-    """What was measured; without a ratio where one of the four processes is missing."""
+    """A candidate as measured; without a ratio where one of the four processes is missing."""
     failure = next((one.failure for one in changed if one.failure), "")
     complete = after is not None and not failure
     return Measured(

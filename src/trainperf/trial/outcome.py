@@ -47,7 +47,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a contest gave: its pairs, the ratio if there were enough, and the losses.
+    """The result of a contest: its pairs, the ratio if there were enough, and the losses.
 
     `start` is what passed up to its first update of the weights, `note` how it was measured where
     that was another way than that of the others.
@@ -149,7 +149,7 @@ def trial(
     baseline: Baseline,
     why_late: str = "out of budget before it could be compared",
 ) -> Trial:
-    """What came of trying one fix alone; `why_late` says why there was no time for it."""
+    """The trial of one fix alone; `why_late` says why there was no time for it."""
     fix = measured.name
     if measured.ratio is None:
         outcome = Outcome.NOT_TRIED if measured.late else Outcome.FAILED
@@ -204,7 +204,7 @@ def _why_not(found: Ratio, control: Control | None, least: float) -> str:
 
 
 def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, int | None]:
-    """What a change costs once, beyond the spread of starts, and the steps that earn it."""
+    """The one-off cost of a change, beyond the spread of starts, and the steps that earn it."""
     start, usual = measured.start, baseline.start
     if start is None or usual is None or measured.ratio is None:
         return None, None

@@ -90,7 +90,7 @@ class Parity:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """What two processes showed at the same updates, both finite."""
+    """Values of two processes at the same updates, both finite."""
 
     kind: str
     updates: tuple[int, ...]

@@ -48,7 +48,7 @@ NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tried: the observed run, what was found in it, and how it may be tried.
+    """The subject of trials: the observed run, what was found in it, and how it may be tried.
 
     `root` is the folder the patch is relative to, `folder` the trials' own; `began` and
     `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
@@ -65,7 +65,7 @@ class Subject:
     deadline: float
     sequential: bool = False
     allow_semantic: bool = False
-    neighbours_cores: float = 0.0
+    neighbours_cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -226,17 +226,17 @@ def may_spin(evidence: Evidence, environment: Mapping[str, str]) -> bool:
     return not given and environment.get("OMP_NUM_THREADS") != "1"
 
 
-def spins(evidence: Evidence, environment: Mapping[str, str], busy: float) -> bool:
+def spins(evidence: Evidence, environment: Mapping[str, str], busy: float | None) -> bool:
     """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
 
     They spin by default, for a step of the loop is short; beside busy neighbours the one they
     wait for does not run meanwhile. nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms
     where they slept, and no two steps alike. Nothing can be compared so. `busy` are the cores
-    that neighbours take now.
+    that neighbours take now, None if not known.
     """
     if not may_spin(evidence, environment):
         return False
-    if busy > NEIGHBOURS:
+    if busy is not None and busy > NEIGHBOURS:
         return True
     try:
         use = evidence.phase("real")
@@ -270,7 +270,7 @@ def _cores_of_a_leg(evidence: Evidence, ranks: int) -> float:
 def costs_of(
     subject: Subject, together: bool = True, apart: bool = False, two: bool = False
 ) -> Costs | str:
-    """What legs of this script take, from what its observed run took, or why nobody knows.
+    """The costs of this script's legs, from its observed run, or why they are not known.
 
     Legs whose threads spin start `apart`, as they would keep each other from the cores. On a
     device they import beside each other and then warm up one at a time; where there is room for

@@ -10,7 +10,7 @@ from trainperf.run.event_files import training
 
 
 def place(events: Sequence[Event]) -> Event | None:
-    """What a process said last of its rank; None if it is none of several."""
+    """The last word of a process on its rank; None if it is none of several."""
     last = None
     for event in events:
         if event["e"] == "rank" and int(event.get("world_size") or 1) > 1:
@@ -34,7 +34,7 @@ def count(events: Mapping[int, Sequence[Event]]) -> int:
 
 
 def launcher(events: Mapping[int, Sequence[Event]]) -> str:
-    """What started the ranks ("torchrun", "multiprocessing", "TF_CONFIG"), "" if unknown."""
+    """The launcher of the ranks ("torchrun", "multiprocessing", "TF_CONFIG"), "" if unknown."""
     known = [place(one) for one in training(events).values()]
     return next((str(one.get("launcher") or "") for one in known if one is not None), "")
 

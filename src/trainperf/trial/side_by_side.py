@@ -100,11 +100,12 @@ class SideBySide:
                 del waiting[: len(fresh)]
                 new = [self._contest(one) for one in fresh]
                 entered += new
-                self._start([one.leg for one in new], early)
+                again = [one.leg for one in open_ if one.leg.ready_s is None]
+                self._start([*again, *(one.leg for one in new)], early)
                 self._crowd.look(new, self._living(new, open_))
                 for one in new:
                     one.failure = one.leg.failure
-                open_ = [one for one in (*open_, *new) if not one.failure]
+                open_ = [one for one in (*open_, *new) if not one.leg.failure]
                 rests = None
                 if waiting and (fresh or room <= 0):
                     rests = can_wait if fresh else had_its_pairs
@@ -177,9 +178,9 @@ class SideBySide:
         return Measured(
             name=contest.leg.name,
             ratio=contest.ratio,
-            losses=read_losses(contest.leg.trained),
+            losses=read_losses(contest.first.trained),
             failure=contest.failure,
-            start=start_of(contest.leg),
+            start=start_of(contest.first),
             pairs=tuple(contest.pairs),
             note=self._crowd.note(contest.leg.name),
         )
@@ -223,8 +224,9 @@ class SideBySide:
         return replace(costs, cores=float(self._at_once)).starting(legs, epochs)
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
-        ended = self._base.ready_s is not None and not self._base.alive and not self._base.failure
-        if ended or self._base.short_of_memory:  # others had to have its memory
+        base = self._base
+        ended = base.ready_s is not None and not base.alive and not base.failure
+        if ended or base.ran_out or base.short_of_memory:  # others had to have its memory
             self._base.end()
             self._base = self._leg("", self._bench.run)
         if self._base.failure:
@@ -300,13 +302,19 @@ class SideBySide:
         except LegFailed as failed:
             # What was measured until then counts; nothing can be compared any more.
             self._base.failure = str(failed)
-            raise
+            if not self._base.ran_out:
+                raise
         finally:
             self._slices += turns.base_slices
-        return [one for one in open_ if not one.failure and not over(one)]
+        again = [one for one in open_ if one.leg.ran_out and not over(one)]
+        # Who was over was ended, though the floor may rise above its gain since.
+        open_ = [one for one in open_ if one.leg.alive and not over(one)]
+        for one in again:
+            one.goes_on_with(self._leg(one.leg.name, one.leg.run, one.leg.work, one.leg.slow))
+        return [*open_, *again]
 
     def baseline(self) -> Baseline:
-        """What the unchanged script was measured to be.
+        """The unchanged script as it was measured.
 
         Raises `LegFailed` if it made no slice.
         """

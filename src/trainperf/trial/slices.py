@@ -59,7 +59,7 @@ def slice_of(
 
 
 def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:
-    """What a process wrote of a turn, among the last of its events."""
+    """The event of a turn, among the last of a process."""
     for event in reversed(events):
         if event["e"] == kind and event["b"] == turn:
             return event

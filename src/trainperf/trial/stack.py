@@ -116,7 +116,7 @@ class _Pile:
         return []
 
     def without_idle(self) -> Stacked:
-        """What is kept, measured without those that add nothing on top of the others.
+        """The kept fixes, measured without those that add nothing on top of the others.
 
         If it cannot be measured, or breaks, these stay in: the stack that holds them
         was measured, and trains the same.
@@ -147,7 +147,7 @@ class _Pile:
         return made
 
     def _measure(self, stacks: Sequence[Candidate]) -> tuple[dict[str, Measured], str]:
-        """What was measured, by name, and why anything was not."""
+        """The measurements by name, and the reason where one is missing."""
         if not stacks or self._clock.over():
             return {}, self._clock.reason
         try:
@@ -188,7 +188,7 @@ class _Pile:
 
 
 def on_top(stacked: Measured, before: Measured) -> Ratio:
-    """What one stack gives over another; both have a ratio.
+    """The gain of one stack over another; both have a ratio.
 
     From their pairs round by round, as what they share of the noise cancels so. Without
     pairs from the two intervals, as if they were independent: the distances of the

@@ -63,7 +63,8 @@ Asked = Callable[[], bool]
 class Contest:
     """One changed leg against the unchanged one: its pairs, and whether more are needed.
 
-    `race` names what it runs against others for: several values of one fix.
+    `race` names what it runs against others for: several values of one fix. Where the loop of
+    its `leg` ended by itself another goes on, and `first` is the one whose training is told of.
     """
 
     leg: Leg
@@ -71,6 +72,14 @@ class Contest:
     failure: str = ""
     decided: bool = False
     race: str = ""
+    first: Leg = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.leg
+
+    def goes_on_with(self, leg: Leg) -> None:
+        """Take further turns with another leg of the same run."""
+        self.leg, self.failure = leg, ""
 
     @property
     def ratio(self) -> Ratio | None:

@@ -1,13 +1,15 @@
-"""Of a fix that was tried in several ways, keep the best."""
+"""Trials sorted out: the best way of each fix, what is kept, what makes another experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.outcome import Baseline, Measured, trial
+from trainperf.trial.outcome import Baseline, Measured, floor, trial
+from trainperf.trial.parity import Losses
 from trainperf.trial.turns import AS_GOOD
 
 PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
@@ -18,7 +20,7 @@ APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` ma
 
 @dataclass(frozen=True)
 class SortedOut:
-    """What came of each fix alone.
+    """The trials of all fixes, each alone.
 
     `best` is the trial of each fix by its id, of several variants the best; `others` are
     those of the rest. `winners` are the kept ones as they go on the stack, and `choices`
@@ -73,6 +75,29 @@ def sort_out(
     )
 
 
+def of_another(
+    trials: Iterable[Trial],
+    measured: Sequence[Measured],
+    candidates: Sequence[Candidate],
+    baseline: Baseline,
+) -> Iterator[Trial]:
+    """Those of the trials whose fix makes another experiment of the script, and pays.
+
+    Those that change it by what they are, and those that were to keep its numbers but trained
+    otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
+    """
+    broken = {
+        (one.fixes[0], one.variant)
+        for found, one in zip(measured, candidates, strict=True)
+        if not _finite(found.losses) and _finite(baseline.losses)
+    }
+    least = 1 + floor(baseline.control)
+    for one in trials:
+        differs = one.outcome is Outcome.LOSSES_DIFFER and (one.low or 0.0) > least
+        if (differs or one.outcome is Outcome.CHANGES) and (one.fix, one.variant) not in broken:
+            yield one
+
+
 def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
     """The trial as it stands for a training of so many steps."""
     even = found.break_even_steps
@@ -107,3 +132,8 @@ def _beaten(found: Trial, by: Trial) -> Trial:
     if not found.kept:
         return found
     return replace(found, outcome=Outcome.REDUNDANT, reason=f"{by.variant} gives more", kept=False)
+
+
+def _finite(losses: Losses | None) -> bool:
+    values: Mapping[int, float] = {} if losses is None else losses.values
+    return all(math.isfinite(one) for one in values.values())

@@ -36,7 +36,8 @@ def confirm(
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
-    changes = Changes(tried.sources, tried.patch.environment)
+    patch = tried.patch
+    changes = Changes(tried.sources, patch.environment, patch.arguments)
     runs = plain_runs(run, changes, after, folder, clock, say)
     if runs.failure or runs.slower:
         return _without(tried, runs), replace(before, runs=runs.seconds)
@@ -50,7 +51,7 @@ def _expected(before: Training, tried: Tried) -> Training:
 
 
 def _without(tried: Tried, runs: PlainRuns) -> Tried:
-    """What was tried with nothing kept: the patch did not stand the whole training."""
+    """The trials with nothing kept: the patch did not stand the whole training."""
     outcome, reason = Outcome.FAILED, f"in a plain run of the whole script it {runs.failure}"
     if runs.slower:
         outcome = Outcome.LOSES

@@ -26,7 +26,7 @@ FIRST = "first step, with tracing"
 START = "start, to the first step"
 REST = "else between epochs"
 LEAST_S = 0.005
-"""What takes less in all has no line."""
+"""Items of fewer seconds in all have no line."""
 
 
 def ledger(evidence: Evidence) -> Training:
@@ -91,7 +91,7 @@ def _step_s(evidence: Evidence, real: Measure) -> float:
 
 
 def _start(startup: StartUp) -> Iterator[Item]:
-    """What passes up to the first step, taken apart as far as it was seen."""
+    """The time up to the first step, taken apart as far as it was seen."""
     setup, evaluated = startup.setup_s, startup.evaluation_s or 0.0
     own = "set-up" if startup.first_step_s is not None else "set-up and first step"
     parts = {
@@ -109,7 +109,7 @@ def _start(startup: StartUp) -> Iterator[Item]:
 
 
 def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
-    """What stands between the steps: evaluations, ends of epochs, what is done between fits."""
+    """The time between the steps: evaluations, ends of epochs, work between fits."""
     turn = evidence.outside_
     if isinstance(turn, Outside) and turn.turn == "evaluation":
         yield from _in_turns(turn, length.steps // max(1, turn.steps))
@@ -166,5 +166,5 @@ def _held_s(before: Training, stack: Stack) -> float:
 
 
 def _seconds(items: Iterable[Item], part: Part) -> float:
-    """What the items of one part take now."""
+    """Seconds of the items of one part, without changes."""
     return sum(one.now_s for one in items if one.part == part)

@@ -37,25 +37,29 @@ class PlainRuns:
     @property
     def before(self) -> tuple[float, ...]:
         """The runs of the script as it is."""
-        return tuple(one for one, turn in zip(self.seconds, TURNS, strict=True) if turn == "A")
+        return self._of("A")
 
     @property
     def after(self) -> tuple[float, ...]:
         """The runs with the changes."""
-        return tuple(one for one, turn in zip(self.seconds, TURNS, strict=True) if turn == "B")
+        return self._of("B")
 
     @property
     def slower(self) -> bool:
         """Whether each run with the changes took longer than each without."""
         return bool(self.seconds) and min(self.after) > max(self.before)
 
+    def _of(self, turn: str) -> tuple[float, ...]:
+        return tuple(one for one, whose in zip(self.seconds, TURNS, strict=False) if whose == turn)
+
 
 @dataclass(frozen=True)
 class Changes:
-    """What is changed: the text of source files by their paths, and variables."""
+    """The changes to a script: text of source files by path, variables, words of the command."""
 
     sources: Mapping[str, bytes]
     environment: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
 
 
 def plain_runs(
@@ -100,9 +104,12 @@ def plain_runs(
 
 
 def with_runs(training: Training, runs: PlainRuns) -> Training:
-    """The training with the seconds of its plain runs in place of those of its ledger."""
+    """The training with the seconds of its plain runs in place of those of its ledger.
+
+    Without plain runs it says why they do not confirm it.
+    """
     if not runs.seconds:
-        return training
+        return replace(training, reason=training.reason or runs.reason)
     return replace(
         training,
         basis="whole runs",
@@ -124,7 +131,7 @@ def _needed(expected: Training) -> float | None:
 
 
 def _usual(seconds: list[float], turn: str) -> float:
-    """What the next run takes by those before it; one with the changes may be quicker."""
+    """Seconds of the next run by those before it; one with the changes may be quicker."""
     return seconds[0] if turn == "A" else min(seconds) / 2
 
 
@@ -133,7 +140,12 @@ def _changed(run: Run, changes: Changes | None, folder: Path) -> Run:
     env = {**run.env, **own}
     if changes is None:
         return replace(run, env=env)
-    return replace(run, sources=dict(changes.sources), env=env | dict(changes.environment))
+    return replace(
+        run,
+        command=(*run.command, *changes.arguments),
+        sources=dict(changes.sources),
+        env=env | dict(changes.environment),
+    )
 
 
 def _how(ended: Finished) -> str:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+pytest.importorskip("keras")
+
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
+
 from trainperf.child.keras.epochs import Epochs
 
 
-class Epoch:
-    """One of Keras's, of two steps; `opened` counts the iterators that its data was asked for."""
-
-    steps_per_execution = 1
-
-    def __init__(self, steps_per_epoch: int | None, batches: int | None) -> None:
-        self.steps_per_epoch = steps_per_epoch
-        self.data_adapter = SimpleNamespace(num_batches=batches, on_epoch_end=lambda: None)
-        self.opened = 0
-        self._current_iterator: Any = None
-        self._epoch_iterator: Any = None
-
-    def _enumerate_iterator(self) -> Any:
-        if self._current_iterator is None or self.steps_per_epoch is None:
-            self.opened += 1
-            self._current_iterator = object()
-        for step in range(2):
-            yield step, step, self._current_iterator
+def four() -> Any:
+    return tf.data.Dataset.range(4).batch(2)
 
 
-def three_epochs(epoch: Epoch) -> None:
+def generated() -> Any:
+    for number in range(100):
+        yield (tf.constant([[number]]),)
+
+
+def given(epoch: Any, steps: int) -> list[Any]:
+    """The iterators that a `fit` which wants more gets for so many steps."""
     driver = SimpleNamespace(
         end_epoch=lambda: False,
         resident=False,
@@ -40,23 +36,29 @@ def three_epochs(epoch: Epoch) -> None:
     epochs = Epochs(SimpleNamespace(training=SimpleNamespace(driver=driver)))  # type: ignore[arg-type]
     driver.epochs = epochs
     epoch._epoch_iterator = epoch._enumerate_iterator()
-    for _ in range(6):
-        epochs.next(epoch, lambda one: next(one._epoch_iterator))
+    found = []
+    for _ in range(steps):
+        found.append(epochs.next(epoch, lambda one: next(one._epoch_iterator))[2])
         epochs.begins()
+    return found
 
 
 @pytest.mark.parametrize(
-    ("steps_per_epoch", "batches", "opened"),
+    ("data", "steps_per_epoch", "opened"),
     [
-        (2, None, 1),  # a dataset that is repeated
-        (None, 2, 3),
-        (2, 2, 3),
-        (None, None, 3),
+        (lambda: four().repeat(), 2, 1),
+        (four, None, 3),
+        (lambda: tf.zeros((4, 1)), None, 3),
+        (generated, 2, 1),
     ],
+    ids=["a repeated dataset", "a dataset", "an array", "a generator"],
 )
 def test_the_iterator_of_a_repeated_dataset_serves_all_epochs(
-    steps_per_epoch: int | None, batches: int | None, opened: int
+    data: Callable[[], Any], steps_per_epoch: int | None, opened: int
 ) -> None:
-    epoch = Epoch(steps_per_epoch, batches)
-    three_epochs(epoch)
-    assert epoch.opened == opened
+    epoch = TFEpochIterator(
+        tf.distribute.get_strategy(), x=data(), batch_size=2, steps_per_epoch=steps_per_epoch
+    )
+    found = given(epoch, 6)
+    assert len({id(one) for one in found}) == opened
+    next(found[-1])  # it has batches left

@@ -28,7 +28,7 @@ def reads(process: FakeProcess) -> FileReads:
 
 
 def opened(reads: FileReads, path: Any, mode: str | None = "rb", flags: int = os.O_RDONLY) -> None:
-    """What Python would say of an open."""
+    """Python's audit event of an open."""
     reads._hook()("open", (path, mode, flags))
 
 

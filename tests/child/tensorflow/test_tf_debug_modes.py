@@ -11,7 +11,7 @@ from trainperf.child.tensorflow import debug_modes
 
 
 class Loops:
-    """What the hooks need of TensorFlow's loops."""
+    """TensorFlow's loops, as far as the hooks need them."""
 
     def __init__(self) -> None:
         self.debug_modes: dict[str, Any] = {}

@@ -40,7 +40,7 @@ class MirroredStrategy:
 
 
 class CollectiveAllReduceStrategy(MirroredStrategy):
-    """What TensorFlow calls the class of `MultiWorkerMirroredStrategy`."""
+    """TensorFlow's name for the class of `MultiWorkerMirroredStrategy`."""
 
 
 class ParameterServerStrategyV2:

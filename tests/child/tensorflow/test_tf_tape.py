@@ -19,7 +19,7 @@ def tape() -> Tape:
 
 
 class Batch:
-    """What a step is given."""
+    """The arguments of a step."""
 
 
 def step(tape: Tape, x: Any, updates: int = 0, *, rate: float = 0.1) -> None:

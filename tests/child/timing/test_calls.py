@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fakes import FakeProcess
 from looping import Watcher
 from trainperf.child.timing.calls import Calls
 
@@ -72,3 +73,16 @@ def test_samples_that_were_not_seen_once_are_not_known(watcher: Any, calls: Call
     for given in (1, None, 3):
         predict(given)
     assert [one["rows"] for one in calls.take()] == [None]
+
+
+def test_a_call_whose_samples_cannot_be_told_is_made_and_counted() -> None:
+    process: Any = FakeProcess(lenient=True)
+    calls = Calls(process)
+
+    def rows(args: Any, kwargs: Any) -> int:
+        raise TypeError("a shape of its own kind")
+
+    assert calls.counting("predict", rows)(lambda: 7)() == 7
+    (found,) = calls.take()
+    assert (found["n"], found["rows"]) == (1, None)
+    assert len(process.failures) == 1

@@ -20,7 +20,7 @@ class Fake:
         self.reads = NoReads()
         self.settings = {"extra_s": 1.0}
         self.off = False
-        self.names = ("all",)
+        self.names = ("probe all",)
         self.faults: list[str] = []
         self.extras: list[Any] = []
         self.facts: dict[str, Any] = {"batch": 8}
@@ -91,13 +91,13 @@ def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
 
 
 def test_each_probe_that_there_is_no_time_for_is_missing_by_its_name(driver: Any) -> None:
-    driver.names = ("autocast", "fused")
+    driver.names = ("probe autocast", "probe fused", "a trace")
     completing.measure(driver, [("stages", driver.slow), ("probes", driver.slow)])
-    assert set(missing(driver)) == {"probe autocast", "probe fused"}
+    assert set(missing(driver)) == {"probe autocast", "probe fused", "a trace"}
 
 
 def test_of_probes_that_fail_as_a_whole_each_is_missing(driver: Any) -> None:
-    driver.names = ("compiled",)
+    driver.names = ("probe compiled",)
     completing.measure(driver, [("probes", driver.spoilt)])
     assert missing(driver) == {"probe compiled": "ValueError: no such stage"}
 

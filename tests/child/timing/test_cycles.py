@@ -84,11 +84,25 @@ def test_short_turns_are_seen_again_as_they_are_written(driver: Any) -> None:
         turn(driver, seen, gap=0.1)
         assert not driver.process.finished
         driver.clock.tick(0.2)
-    turn(driver, seen, gap=0.1)
-    first, second, _ = driver.record.of("cycle")
+    while not driver.process.finished:
+        turn(driver, seen, gap=0.1)
+        driver.clock.tick(0.2)
+    first, second, *more = driver.record.of("cycle")
+    assert 1 <= len(more) <= cycles.MOST - 2
     assert first["fit_s"] is None, "it was continued to be timed"
     assert second["fit_s"] == pytest.approx(0.7), "from its call to its end"
-    assert driver.process.finished
+
+
+def test_turns_of_the_loop_from_one_fit_to_the_next_are_counted(
+    driver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = iter([8, 12, 3, 3, None, 5])
+    monkeypatch.setattr(cycles.turns, "counter", lambda: next(counts))
+    driver.plan.step_estimate = lambda: 0.01
+    seen = Cycles(driver, 30.0)
+    for _ in range(3):
+        turn(driver, seen, gap=0.1)
+    assert [one["turns"] for one in driver.record.of("cycle")] == [4, None, None]
 
 
 def test_the_steps_of_a_turn_cost_nothing_more(driver: Any) -> None:

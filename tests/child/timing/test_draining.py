@@ -79,3 +79,17 @@ def test_short_data_is_passed_over_so_many_times_only() -> None:
 def test_an_input_that_has_no_more_says_so() -> None:
     with pytest.raises(Exhausted):
         drain(Input(20, opens=0), 1000.0)  # type: ignore[arg-type]
+
+
+class OpenedWithItsFirst(Input):
+    """The first batch of an epoch comes with the opening, and is not counted: as in TensorFlow."""
+
+    def pull(self, count: int) -> int:
+        ended = self.epochs_ended
+        return super().pull(count) - (self.epochs_ended - ended)
+
+
+def test_epochs_of_one_batch_are_not_drained_for_ever() -> None:
+    with pytest.raises(Exhausted, match="too few batches"):
+        drain(OpenedWithItsFirst(1), 0.1)  # type: ignore[arg-type]
+    assert drained(OpenedWithItsFirst(3), 0.1)[-1][1] >= MIN_DRAINED

@@ -180,7 +180,7 @@ def test_a_loss_of_pytorch_is_kept_without_its_graph(
     losses: Losses, process: FakeProcess, torch: Any
 ) -> None:
     class Held:
-        """What a graph keeps until it is derived or dropped."""
+        """An object that a graph keeps until it is derived or dropped."""
 
     class Doubled(torch.autograd.Function):
         @staticmethod

@@ -85,7 +85,7 @@ def test_nothing_is_made_where_there_is_no_room() -> None:
 
 
 class Driver:
-    """What the measurements need of a driver, and what they recorded."""
+    """A driver as far as the measurements need one, and what they recorded."""
 
     def __init__(self, *models: Any, **more: Any) -> None:
         self.world = None
@@ -232,7 +232,7 @@ def test_a_driver_that_does_not_say_its_device_times_nothing() -> None:
 
 
 def tensorflow(gpus: int = 1, **more: Any) -> SimpleNamespace:
-    """What is asked of TensorFlow before anything is computed."""
+    """TensorFlow as far as it is asked before anything is computed."""
     device = SimpleNamespace(name="/device:GPU:0")
     experimental = SimpleNamespace(
         get_memory_info=lambda name: {"current": 10, "peak": 30} if name == "GPU:0" else {},

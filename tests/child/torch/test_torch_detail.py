@@ -111,7 +111,7 @@ class Run:
         return calls
 
     def text(self, site):
-        """What stands at a site."""
+        """The source at a site."""
         lines = self.source.splitlines()
         assert site["line"] == site["end_line"]
         return lines[site["line"] - 1][site["col"] : site["end_col"]]

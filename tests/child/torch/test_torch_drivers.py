@@ -113,7 +113,7 @@ def loops(watcher) -> Quiet:
 
 
 class Optimizer:
-    """What an update of weights is known by; stands for one of PyTorch's."""
+    """An object by which updates are known; stands for an optimizer of PyTorch's."""
 
     param_groups = ({"params": []},)
 
@@ -338,7 +338,7 @@ def test_a_loop_that_makes_its_own_batches_is_driven_by_its_updates(loops, watch
 
 
 def spoil(x: Any) -> float:
-    """What the first number of a tensor was, before the loop wrote over it."""
+    """The first number of a tensor, before the loop wrote over it."""
     seen = float(x[0, 0])
     x.mul_(0)
     return seen
@@ -409,3 +409,14 @@ def test_large_batches_are_replayed_alone(loops, watcher, monkeypatch):
     monkeypatch.setattr("trainperf.child.timing.iterator_driver.RING_BYTES", 100)
     train(loops, DataLoader(Points(), batch_size=8))
     assert len(watcher.driver.recent_batches()) == 1
+
+
+def test_where_no_probe_is_made_the_trace_of_passes_is_missing_too(
+    watcher: Any, loops: Quiet
+) -> None:
+    operators = "the operators of a step"
+    assert operators in loops.probe_names()
+    watcher.settings["trace"] = True  # they are traced behind the loop's own steps
+    assert operators not in loops.probe_names()
+    watcher.world = object()  # several ranks trace no passes
+    assert operators in loops.probe_names()

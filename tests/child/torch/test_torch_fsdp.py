@@ -43,7 +43,7 @@ SCATTERS = (
 
 
 def scatter(module: Any, numbers: Any) -> Any:
-    """What is left of the numbers after a reduce-scatter that the module makes."""
+    """The numbers after a reduce-scatter that the module makes."""
     output = torch.full_like(numbers, 7.0)
     getattr(module.dist, SCATTERS)(output, numbers)
     return output

@@ -11,26 +11,8 @@ torch = pytest.importorskip("torch")
 from trainperf.child.torch.loader import padding  # noqa: E402
 
 
-class Driver:
-    """A driver with some batches at hand; what it writes is kept."""
-
-    def __init__(self, *batches: Any) -> None:
-        self.batches = list(batches)
-        self.written: list[dict[str, Any]] = []
-        self.record = self
-
-    def recent_batches(self) -> list[Any]:
-        return self.batches
-
-    def write(self, kind: str, **fields: Any) -> None:
-        assert kind == "padding"
-        self.written.append(fields)
-
-
 def recorded(*batches: Any) -> dict[str, Any] | None:
-    driver = Driver(*batches)
-    padding.record(driver)
-    return driver.written[0] if driver.written else None
+    return padding.padded(list(batches))
 
 
 def tokens(*lengths: int, padded: int = 20, pad: int = 0) -> Any:
@@ -86,16 +68,3 @@ def test_sequences_within_nested_batches_have_no_place() -> None:
     found = recorded({"inputs": {"ids": tokens(5, 7, 3, 4, 10, 2, 9, 1)}})
     assert found is not None
     assert found["place"] is None
-
-
-def test_a_model_that_fails_without_the_padding_leaves_that_open() -> None:
-    class Failing(Driver):
-        process = property(lambda self: self)
-
-        def failed(self, what: str, error: Exception) -> None:
-            self.error = error
-
-    driver = Failing(tokens(5, 7, 3, 4, 10, 2, 9, 1))
-    padding.record(driver, lambda _: 1 // 0 > 0)
-    assert driver.written[0]["masked"] is None
-    assert isinstance(driver.error, ZeroDivisionError)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainperf.child.torch.probes.unpadded import masks_padding  # noqa: E402
+from fakes import FakeProcess  # noqa: E402
+from trainperf.child.torch.probes.unpadded import masks_padding, of_driver  # noqa: E402
 
 ROWS = torch.zeros(8, 40, dtype=torch.long)
 for row, length in enumerate([5, 7, 3, 14, 20, 2, 9, 31]):
@@ -68,3 +70,25 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     assert [one.training for one in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)
     assert all(one.grad is None for one in model.parameters())
+
+
+def driver(*models: Any) -> Any:
+    calls = {number: (model, (ROWS,), {}) for number, model in enumerate(models)}
+    process = FakeProcess(lenient=True)
+    return SimpleNamespace(loops=SimpleNamespace(model_calls=calls), process=process)
+
+
+def test_of_several_models_the_largest_is_asked() -> None:
+    small = torch.nn.Embedding(50, 1)
+    assert of_driver(driver(small, Reads(masks=False), small)) is False
+    assert of_driver(driver()) is None
+
+
+def test_a_model_that_fails_without_the_padding_leaves_that_open() -> None:
+    class Shaped(Reads):
+        def forward(self, rows: Any) -> Any:
+            return rows.view(-1, 40, 8)
+
+    asked = driver(Shaped(masks=True))
+    assert of_driver(asked) is None
+    assert len(asked.process.failures) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import changed, executed, marked, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.ddp._edits import drop_ddp, register_hook, set_ddp
 from trainperf.fixes.ddp._no_sync_edits import put_under_no_sync
@@ -87,9 +87,7 @@ def edited(text: str) -> str:
     """The source with `no_sync()`; the sites are DDP's call, forward, backward, step."""
     script, (wrapped, forward, backward, step) = script_of(text)
     put_under_no_sync(script, forward, backward, step, wrapped)
-    made = result(script)
-    assert made is not None
-    return made
+    return changed(script)
 
 
 def test_a_model_that_is_surely_wrapped_is_asked_for_no_sync_at_once() -> None:
@@ -153,8 +151,7 @@ def _turns(source: str) -> tuple[int, int, int]:
         def step(self) -> None:
             updates.append(1)
 
-    names = {"wrap": lambda: model, "loader": range(10), "optimizer": Optimizer()}
-    exec(compile(source, "train.py", "exec"), names)
+    executed(source, {"wrap": lambda: model, "loader": range(10), "optimizer": Optimizer()})
     return model.spared, model.backwards, len(updates)
 
 

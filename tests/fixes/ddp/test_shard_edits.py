@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.fixes.ddp._shard_edits import shard
 from trainperf.model import Site
 
@@ -29,14 +28,12 @@ def of_rank(rank: int, shuffle: str, monkeypatch: pytest.MonkeyPatch) -> list[li
     """What a rank of two reads in two epochs of the edited script."""
     script, sites = script_of(SCRIPT.replace("{shuffle}", shuffle))
     shard(script, sites[0], Site("train.py", 7))
-    text = result(script)
-    assert text is not None
+    text = changed(script)
     job = SimpleNamespace(
         is_available=lambda: True, get_world_size=lambda: 2, get_rank=lambda: rank
     )
     monkeypatch.setattr(torch.utils.data.distributed, "dist", job)
-    names: dict[str, Any] = {"data": list(range(8))}
-    exec(compile(text, "train.py", "exec"), names)
+    names = executed(text, {"data": list(range(8))})
     batches = names["seen"]
     return [[*batches[0], *batches[1]], [*batches[2], *batches[3]]]
 

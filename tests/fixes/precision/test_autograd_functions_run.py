@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import changed, executed, marked, script_of
 from trainperf.fixes.precision._autograd_edits import OWN, keep_autocast
 
 torch = pytest.importorskip("torch")
@@ -27,8 +27,7 @@ def run():
 
 
 def types_of(text: str) -> list[Any]:
-    space: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), space)
+    space = executed(text)
     found: list[Any] = space["run"]()
     return found
 
@@ -39,8 +38,7 @@ def test_the_backward_computes_in_the_type_of_the_forward() -> None:
     own = OWN.format("", "").replace("        return grad @", f"{kept}{told}        return grad @")
     script, (call,) = script_of(own + CALL)
     keep_autocast(script, call, "cpu")
-    after = result(script)
-    assert after is not None
+    after = changed(script)
 
     assert types_of(marked(own + CALL)[0]) == [torch.float32]
     assert types_of(after) == [torch.bfloat16]

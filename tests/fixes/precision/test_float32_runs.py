@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import changed, executed, marked, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.precision._float32_edits import to_float32
 
@@ -72,16 +72,13 @@ def rewritten(text: str, batch: str) -> str:
     """The script in float32."""
     script, (built, loop, call) = script_of(text)
     to_float32(script, built, loop, call, batch)
-    new = result(script)
-    assert new is not None
-    return new
+    return changed(script)
 
 
 def trained(text: str) -> tuple[list[float], Any]:
     """The losses of a script, and the type of its weights."""
-    space: dict[str, Any] = {}
     try:
-        exec(compile(text, "train.py", "exec"), space)
+        space = executed(text)
     finally:
         torch.set_default_dtype(torch.float32)
     return space["losses"], next(space["model"].parameters()).dtype

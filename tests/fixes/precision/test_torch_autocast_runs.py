@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import executed, result, script_of
 from trainperf.fixes import by_id
 
 torch = pytest.importorskip("torch")
@@ -184,10 +184,9 @@ LOOPS = [PLAIN, ONE_STATEMENT, ACCUMULATED, CLIPPED, HELPER, RETURNS_LOSS]
 
 def trained(text: str) -> tuple[list[float], set[object], dict[str, object]]:
     """Run a script; return its losses, the types its model returned, its names."""
-    names: dict[str, object] = {"__name__": "__main__"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        exec(compile(text, "train.py", "exec"), names)
+        names = executed(text, {"__name__": "__main__"})
     return names["losses"], set(names["types"]), names
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import executed, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
 
@@ -45,7 +45,7 @@ def steps(source: str) -> tuple[list[Any], bool]:
     threads: set[str] = set()
     space: dict[str, Any] = {"note": threads.add, "n": 6, "data": list(range(60)), "said": given}
     space["step"] = lambda *batch: given.append(batch) or len(given)
-    exec(compile(source.replace("▸", "").replace("◂", ""), "train.py", "exec"), space)
+    executed(source, space)
     return given, "MainThread" in threads
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import executed, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.caches import put_cache
 
@@ -49,6 +49,7 @@ class Files:
     def __init__(self, *element: Any) -> None:
         self.element = element
         self.cached: Any = None
+        self.file = ""
 
     def map(self, function: Any, **_: Any) -> Files:
         found = function(*self.element)
@@ -56,8 +57,9 @@ class Files:
         made.cached = self.cached
         return made
 
-    def cache(self) -> Files:
+    def cache(self, file: str = "") -> Files:
         self.cached = self.element
+        self.file = file
         return self
 
     def batch(self, _: int) -> Files:
@@ -65,9 +67,8 @@ class Files:
 
 
 def run(source: str) -> Files:
-    space: dict[str, Any] = {"tf": Tensorflow(), "files": Files("a.jpg", 3)}
-    plain = source.replace("import tensorflow as tf\n", "").replace("▸", "").replace("◂", "")
-    exec(compile(plain, "train.py", "exec"), space)
+    given = {"tf": Tensorflow(), "files": Files("a.jpg", 3)}
+    space = executed(source.replace("import tensorflow as tf\n", ""), given)
     found: Files = space["ds"]
     return found
 
@@ -105,6 +106,14 @@ def test_a_method_is_split_into_two() -> None:
     assert "files.map(self.load).cache().map(self.load_random)" in text
 
 
+def test_two_datasets_of_one_function_have_files_of_their_own() -> None:
+    script, sites = script_of("def made(files):\n    return ▸files.map(str)◂\n")
+    put_cache(script, sites[0], {"disk": True})
+    made = executed(result(script) or "")["made"]
+
+    assert made(Files("train")).file != made(Files("test")).file
+
+
 ALONE = {
     "returns early": f"def load(path):\n    if not path:\n        return path\n{DECODED}"
     f"{FLIPPED}    return image\n",
@@ -113,6 +122,8 @@ ALONE = {
     "    image = tf.image.random_crop(image, (8, 8, 3))\n    return image\n",
     "a size in Python": f"def load(path):\n{DECODED}    size = (8, 8)\n{FLIPPED}"
     "    return tf.image.resize(image, size)\n",
+    "a size by default": "def load(path, size=8):\n    image = tf.image.resize(path, (size, 8))\n"
+    "    return tf.image.random_crop(image, (size - 1, size - 1, 3))\n",
     "another in hand": f"def load(path):\n{DECODED}    height = image.shape[0]\n{FLIPPED}"
     "    return image, height\n",
     "decorated": f"@tf.function\ndef load(path):\n{DECODED}{FLIPPED}    return image\n",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import project_of, result, script_of, site_in
+from rewriting import executed, project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
 
@@ -38,25 +38,23 @@ def refused(text: str, given: str = "samples") -> str:
 
 
 def made(source: str) -> list[Any]:
-    """What the generator of a script yields, up to fifty items, and the threads that made it."""
+    """Up to fifty items that the generator of a script yields, and whether its thread made them."""
     seen: set[str] = set()
 
     def load(value: Any) -> Any:
         seen.add(threading.current_thread().name)
         return (value, "loaded")
 
-    space: dict[str, Any] = {
+    given = {
         "Dataset": Recorded,
         "load": load,
         "random": random.Random(7),
         "paths": [f"p{n}" for n in range(20)],
         "labels": list(range(20)),
     }
-    exec(compile(source, "train.py", "exec"), space)
-    generator = space["data"]()
+    generator = executed(source, given)["data"]()
     items = [item for item, _ in zip(generator, range(50), strict=False)]
     generator.close()
-    space["seen"] = seen
     return [items, "MainThread" in seen]
 
 
@@ -278,10 +276,9 @@ def test_a_function_of_the_file_may_change_what_it_made_or_was_given() -> None:
 
 def test_an_error_in_an_item_reaches_the_loop_in_its_turn() -> None:
     text = "def samples():\n    for p in paths:\n        yield load(p), 1 // (len(p) - 3)\n\n\n"
-    space: dict[str, Any] = {"Dataset": Recorded, "load": str, "paths": ["ab", "a", "abc", "b"]}
-    exec(compile(edited(text), "train.py", "exec"), space)
+    given = {"Dataset": Recorded, "load": str, "paths": ["ab", "a", "abc", "b"]}
 
-    generator = space["data"]()
+    generator = executed(edited(text), given)["data"]()
 
     assert [next(generator), next(generator)] == [("ab", -1), ("a", -1)]
     with pytest.raises(ZeroDivisionError):

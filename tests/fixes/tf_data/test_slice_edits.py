@@ -51,6 +51,15 @@ def make(x):
             yield a
     return samples
 """
+MIXED = """\
+def mix():
+    np.random.shuffle(x)
+
+
+def samples():
+    for a in x:
+        yield a
+"""
 
 
 @pytest.mark.parametrize(
@@ -65,6 +74,12 @@ def make(x):
         ("def samples():\n    for a in x:\n        yield a\n", "samples, tf.complex64"),
         ("def samples():\n    for a in x:\n        yield a\n", "samples, output_types=tf.string"),
         ("def samples():\n    for a in x:\n        yield a\n", "samples, output_types=types"),
+        # mixed anew in each epoch, gone through once, of different lengths
+        (MIXED, "samples, output_types=tf.float32"),
+        ("z = open(path)\n\n\ndef samples():\n    for a in z:\n        yield a\n",
+         "samples, output_types=tf.float32"),
+        ("def samples():\n    for a in x:\n        yield a\n",
+         "samples, output_signature=tf.TensorSpec((None,), tf.int32)"),
     ],
 )  # fmt: skip
 def test_what_is_more_than_rows_is_left_alone(generator: str, given: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import executed, result, script_of
 from trainperf.fixes import by_id
 
 np = pytest.importorskip("numpy")
@@ -17,8 +17,7 @@ X = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
 
 def output(source: str) -> Any:
     keras.utils.set_random_seed(3)
-    names: dict[str, Any] = {"x": X}
-    exec(source, names)
+    names = executed(source, {"x": X})
     return np.asarray(names["y"])
 
 

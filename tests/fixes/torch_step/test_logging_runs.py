@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import marked, result, script_of
+from rewriting import changed, executed, marked, result, script_of
 from trainperf.fixes import by_id
 from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
 
@@ -33,8 +33,7 @@ def epoch(loader, shown):
 
 def given(text: str) -> tuple[Any, list[float]]:
     """What the loop returns, and what it shows."""
-    space: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), space)
+    space = executed(text)
     torch.manual_seed(5)
     loader = [(torch.rand(8) * 2, torch.randint(3, (8,)).float()) for _ in range(9)]
     shown: list[float] = []
@@ -54,8 +53,7 @@ def test_the_numbers_are_the_same() -> None:
         data={"edits": [DETACH] * 3, "loop": 3},
     )
     fix.rewrite(script, finding)
-    text = result(script)
-    assert text is not None
+    text = changed(script)
     before, after = given(marked(LOOP)[0]), given(text)
 
     assert ".item()" not in text

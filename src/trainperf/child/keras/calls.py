@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from typing import Any
 
@@ -28,8 +27,6 @@ def remember_site(loops: TensorFlowLoops, owner: Any, name: str) -> None:
                     loops.process.failed(f"site of {name}", error)
             return original(self, *args, **kwargs)
 
-        # Keras names the arguments that it was given by `inspect.getfullargspec`.
-        remembering.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
         return remembering
 
     replace(owner, name, make)

@@ -31,7 +31,7 @@ class Epochs:
             if training and driver.resident and driver.wants_more:
                 driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
-            if training and driver.wants_more and (iterator := self._goes_on()) is not None:
+            if training and driver.wants_more and (iterator := self._next_epoch()) is not None:
                 driver.epoch_went_on(iterator)
                 return 0, epoch.steps_per_execution - 1, iterator
             if training:
@@ -84,22 +84,17 @@ class Epochs:
         enqueuer.stop()
         return True
 
-    def _goes_on(self) -> Any:
-        """The iterator of the next epoch, which is the same where Keras keeps it.
-
-        So of a dataset that is repeated, in epochs of so many steps.
-        """
+    def _next_epoch(self) -> Any:
+        """The iterator of the next epoch: of a dataset that is repeated Keras keeps the same."""
         epoch: Any = self._current
         endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
-        if not endless or getattr(epoch, "_current_iterator", None) is None:
-            return self.again()
-        epoch._epoch_iterator = epoch._enumerate_iterator()
-        return next(epoch._epoch_iterator)[2]
+        return self.again(keep=bool(endless))
 
-    def again(self) -> Any:
+    def again(self, keep: bool = False) -> Any:
         """Begin another epoch; return its iterator, or None if there is none.
 
-        A Python generator cannot be begun again: it goes on where it is, or is spent.
+        A Python generator cannot be begun again: it goes on where it is, or is spent. With `keep`
+        so does everything else.
         """
         epoch = self._current
         if epoch is None:
@@ -110,7 +105,7 @@ class Epochs:
             return None
         if getattr(adapter, "_within_epoch", False):
             adapter.on_epoch_end()
-        if not once:
+        if not (once or keep):
             epoch._current_iterator = None
         epoch._epoch_iterator = epoch._enumerate_iterator()
         try:

@@ -20,6 +20,8 @@ _LIBRARIES = tuple(
 )
 
 
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+
 WRAPPERS = ("new_func", "wrapper", "error_handler", "wrapped", "_decorated")
 """Names of decorators' inner functions: what they wrap is what the user called."""
 
@@ -34,6 +36,11 @@ def is_users(filename: str) -> bool:
     return not os.path.realpath(filename).startswith(_LIBRARIES)
 
 
+def is_ours(filename: str) -> bool:
+    """Whether a code object's file is one of trainperf's."""
+    return filename.startswith(_OWN)
+
+
 def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
     """Return the innermost frame of the user's, and the library function it called.
 
@@ -45,7 +52,7 @@ def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
     while frame is not None:
         code = frame.f_code
         if is_users(code.co_filename) and not (
-            skip_self is not None and _first_argument(frame) is skip_self
+            skip_self is not None and first_argument(frame) is skip_self
         ):
             return frame, called
         if code.co_name not in WRAPPERS:
@@ -54,7 +61,8 @@ def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
     return None, called
 
 
-def _first_argument(frame: FrameType) -> object:
+def first_argument(frame: FrameType) -> object:
+    """Return what a frame's function has as its first argument: `self`, in a method."""
     code = frame.f_code
     if code.co_argcount == 0:
         return None

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Put `make(original)` in place of `owner.name`, looking like the original.
 
-    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code.
+    `functools.wraps` also keeps `__module__`, by which AutoGraph knows library code. The
+    signature is given as well: `inspect.getfullargspec`, by which Keras names the arguments that
+    it was given, does not look behind a wrapper.
     """
     original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
     wrapper: Any = functools.wraps(original)(make(original))
     wrapper._trainperf_original = original
+    with suppress(TypeError, ValueError):  # of functions written in C
+        wrapper.__signature__ = inspect.signature(original)
     setattr(owner, name, wrapper)
 
 

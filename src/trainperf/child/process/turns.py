@@ -6,6 +6,7 @@ import ast
 import math
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -23,8 +24,9 @@ PLAIN = (list, tuple, range, dict, str, bytes, set, frozenset)
 
 LEAVES = (ast.Break, ast.Return)
 
-UNKNOWN = (TypeError, ValueError, KeyError, AttributeError, IndexError, ArithmeticError)
-"""Failures of an expression that cannot be worked out."""
+UNKNOWN = Exception
+"""Failures of an expression that cannot be worked out: its attributes may be properties of the
+user's, which raise whatever they like."""
 
 
 def another_turn() -> bool:
@@ -58,7 +60,7 @@ def every() -> int | None:
     be worked out from the variables at hand; None without one.
     """
     for frame in _users_frames():
-        for branch in _around(frame, ast.If):
+        for branch in nodes_around(frame, ast.If):
             for node in ast.walk(branch.test):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                     try:
@@ -73,24 +75,54 @@ def around() -> list[dict[str, Any]]:
 
     `turns` is how many it makes in all, `left` how many it makes from now on, `each` at how
     many it is left in each of the turns of the loop around it; each is None where the source
-    does not tell. A turn that is under way counts as made.
+    does not tell. A turn that is under way counts as made. `sometimes` says that what stands in
+    it does so under a condition.
     """
     found = []
-    for loop, frame in _loops():
+    sometimes = False
+    for loop, frame in _holding((ast.For, ast.While, ast.If)):
+        if isinstance(loop, ast.If):
+            sometimes = True
+            continue
         names = _names(frame)
         text = frames.lines_of(os.path.abspath(frame.f_code.co_filename))[loop.lineno - 1]
         described = frames.definition(frame.f_code) | {"line": loop.lineno, "text": text.strip()}
         turns = _turns(loop, names) if isinstance(loop, ast.For) else None
         left, each = _until(loop, names)
-        found.append(described | {"turns": turns, "left": left, "each": each})
+        found.append(
+            described | {"turns": turns, "left": left, "each": each, "sometimes": sometimes}
+        )
+        sometimes = False
     return found
+
+
+def counter() -> int | None:
+    """The number of the turn that the innermost loop around the user's line is in.
+
+    None where that is no `for` over a `range` or an `enumerate` whose counter is at hand.
+    """
+    loop, frame = next(_loops(), (None, None))
+    if not isinstance(loop, ast.For) or frame is None:
+        return None
+    names = _names(frame)
+    try:
+        count = int(names[min(_handed_out(loop))])
+        turns = _range(_within(loop.iter, PROGRESS_BARS), names)
+        return count if turns is None else turns.index(count)
+    except UNKNOWN:
+        return None
 
 
 def _loops() -> Iterator[tuple[Loop, FrameType]]:
     """The loops that hold the current lines of the user's frames, innermost first."""
+    return _holding((ast.For, ast.While))
+
+
+def _holding(kinds: tuple[type[ast.stmt], ...]) -> Iterator[tuple[Any, FrameType]]:
+    """The statements of these kinds that hold the current lines, with their frames."""
     for frame in _users_frames():
-        for loop in _around(frame, (ast.For, ast.While)):
-            yield loop, frame
+        for node in nodes_around(frame, kinds):
+            yield node, frame
 
 
 def _users_frames() -> Iterator[FrameType]:
@@ -101,19 +133,28 @@ def _users_frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _around(frame: FrameType, kinds: Any) -> list[Any]:
-    path = os.path.abspath(frame.f_code.co_filename)
-    try:
-        tree = ast.parse("".join(frames.lines_of(path)))
-    except SyntaxError:
-        return []
+def nodes_around(frame: Any, kinds: Any) -> list[Any]:
+    """The statements of some kinds that hold the line of a frame, or of a place in its code.
+
+    Within its function, innermost first.
+    """
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
     found = [
         node
-        for node in ast.walk(tree)
+        for node in nodes_of(os.path.abspath(frame.f_code.co_filename))
         if isinstance(node, kinds) and first <= node.lineno <= line <= (node.end_lineno or 0)
     ]
     return sorted(found, key=lambda node: -node.lineno)
+
+
+@lru_cache(maxsize=16)
+def nodes_of(path: str) -> tuple[Any, ...]:
+    """The expressions and statements of a file as it runs; none if it cannot be read."""
+    try:
+        tree = ast.parse("".join(frames.lines_of(path)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if hasattr(node, "lineno"))
 
 
 def _names(frame: FrameType) -> dict[str, Any]:
@@ -273,6 +314,8 @@ def _value(node: ast.expr, names: dict[str, Any]) -> int:
     """The integer that a plain expression stands for: names, attributes, sums, lengths."""
     if isinstance(node, ast.Constant):
         return int(str(node.value))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names)
     if isinstance(node, ast.BinOp):
         left, right = _value(node.left, names), _value(node.right, names)
         return _computed(node.op, left, right)

@@ -56,9 +56,10 @@ class ArgumentDriver(LoopDriver):
         if iterator is not self.given:
             self.given = self._source = iterator
         self.boundary()
-        if self.source_over and not self.resident:
+        resident = self.resident
+        if self.source_over and not resident:
             self.reopen()
-        source = self._resident if self.resident else self._source
+        source = self._resident if resident else self._source
         began = self.clock()
         try:
             result = invoke(source)
@@ -69,7 +70,7 @@ class ArgumentDriver(LoopDriver):
                 self.ran_out(began)
                 raise
             result = invoke(self._source)
-        if not self.resident:
+        if not resident:
             self.took(self._batches_per_call())
         self.busy += self.clock() - began
         return result
@@ -102,7 +103,8 @@ class ArgumentDriver(LoopDriver):
         """Of `fit` those of its model, else those of the step."""
         if self.model is None:
             return super().probe_names()
-        return tuple(probes.of_fit(self.model, self.plan.step_estimate()))
+        names = probes.of_fit(self.model, self.plan.step_estimate())
+        return tuple(f"probe {one}" for one in names)
 
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():

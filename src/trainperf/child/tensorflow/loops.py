@@ -77,7 +77,7 @@ class TensorFlowLoops(Loops):
 
     def probe_names(self) -> tuple[str, ...]:
         """The variations of a step of the user's own."""
-        return () if self.marked else ("compiled",)
+        return () if self.marked else ("probe compiled",)
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""

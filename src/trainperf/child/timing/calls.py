@@ -25,17 +25,14 @@ class Calls:
         self._inside = False
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
 
-    def counting(self, what: str, rows: Rows | None = None) -> Callable[[Any], Any]:
-        """The maker of the wrapper of a method named `what` in the report.
-
-        `rows` says of the arguments of a call how many samples it is given.
-        """
+    def counting(self, what: str, rows: Rows = lambda args, kwargs: None) -> Callable[[Any], Any]:
+        """The maker of the wrapper of a method named `what` in the report."""
 
         def make(original: Any) -> Any:
             def counted(*args: Any, **kwargs: Any) -> Any:
                 if self._process.off or self._inside or threading.get_ident() != self._main:
                     return original(*args, **kwargs)
-                given = rows(args, kwargs) if rows is not None else None
+                given = self._rows(rows, args, kwargs)
                 began = self._process.clock()
                 self._inside = True
                 try:
@@ -47,6 +44,13 @@ class Calls:
             return counted
 
         return make
+
+    def _rows(self, rows: Rows, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+        try:
+            return rows(args, kwargs)
+        except Exception as error:
+            self._process.failed("the samples of a call", error)
+            return None
 
     def add(self, what: str, seconds: float, rows: int | None = None) -> None:
         """Count a call that the user's innermost line made, with so many samples."""

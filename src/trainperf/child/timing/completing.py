@@ -26,10 +26,11 @@ def describe(driver: DrivenLoop) -> None:
 
 def extras(driver: DrivenLoop) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
+    found = [*driver.exchange_extras(), *driver.extras, *driver.last_extras()]
     if driver.world is None:
-        return [*driver.exchange_extras(), *driver.extras]
+        return found
     lacks(driver, PROBES, ALONE)
-    return [*driver.exchange_extras(), *(one for one in driver.extras if one[0] != PROBES)]
+    return [one for one in found if one[0] != PROBES]
 
 
 def measure(driver: DrivenLoop, extras: Iterable[Extra]) -> None:
@@ -59,7 +60,7 @@ def lacks(driver: DrivenLoop, name: str, reason: str) -> None:
         names = driver.probe_names() if name == PROBES else ()
     except Exception as error:
         driver.process.failed("naming the probes", error)
-    for what in [f"probe {each}" for each in names] or [name]:
+    for what in names or (name,):
         driver.record.write("missing", what=what, reason=reason)
 
 

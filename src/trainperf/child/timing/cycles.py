@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.02
 """How often stacks are looked at: nothing is timed meanwhile but whole calls."""
-MOST = 3
-SHORT_S = 3.0
-"""So many turns are seen where one is short: the first one traces what it calls."""
+MOST = 8
+AGAIN_S = 6.0
+"""So many turns are seen where they take no longer than this together: the first one traces what
+it calls, and of what is opened and closed by the dozen some stall the next."""
 TOO_LONG = 10.0
 """A `fit` that is so many times longer than the wait hardly leaves anything to what follows."""
 
@@ -36,10 +37,12 @@ class Cycles:
         self._process = driver.process
         self._clock = driver.clock
         self._until = self._clock() + limit_s
+        self._again_until = self._clock() + AGAIN_S
         self._lock = Lock()
         self._over = False
         self._began: float | None = None  # the end of `fit`
         self._gap: float | None = None  # from there to the next one
+        self._turn: int | None = None  # of the loop around `fit`, when it ended
         self._fit_at = 0.0
         self._fit_s: float | None = None
         self._tail: float | None = None
@@ -63,6 +66,7 @@ class Cycles:
         self._driver.record.write("phase", p="outside", b=0)
         self._stacks = StackSampler(INTERVAL_S)
         self._stacks.start()
+        self._turn = turns.counter()
         self._began = self._clock()
 
     def fit_begins(self) -> None:
@@ -71,7 +75,7 @@ class Cycles:
             return
         with self._lock:
             self._gap = self._clock() - self._began
-            self._found = self._parts()
+            self._found = self._parts() | {"turns": self._turns()}
         self._fit_at = self._clock()
 
     def step(self, same: bool) -> None:
@@ -86,11 +90,19 @@ class Cycles:
             opening = self._clock() - self._fit_at
             self._write(gap, complete=True, opening_s=opening, **self._found)
         whole = gap + opening + expected(self._driver)
-        enough = self._seen >= MOST or whole > SHORT_S or self._clock() + whole > self._until
+        until = min(self._again_until, self._until)
+        enough = self._seen >= MOST or self._clock() + whole > until
         if not same or enough:
             self._finish()
 
     # ------------------------------------------------------------------ internal
+
+    def _turns(self) -> int | None:
+        """Turns of the loop around `fit` since it was left; None where they are not counted."""
+        now = turns.counter()
+        if now is None or self._turn is None or now <= self._turn:
+            return None
+        return now - self._turn
 
     def _parts(self) -> dict[str, Any]:
         stacks, self._stacks = self._stacks, None

@@ -135,12 +135,16 @@ class DrivenLoop:
         """Measurements of the exchange alone; the ranks make them in step."""
         return []
 
+    def last_extras(self) -> list[Extra]:
+        """The last measurements of all."""
+        return []
+
     def tracer(self) -> Tracer | None:
         """The tracer of such a loop's steps, None where there is none."""
         return None
 
     def probe_names(self) -> tuple[str, ...]:
-        """The probes that could be made of such a loop, for where none of them is."""
+        """The names of what probes of such a loop record, for where none of them is made."""
         return ()
 
     def buffered(self) -> int:

@@ -8,18 +8,17 @@ mark is made again afterwards.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..job import ranks
 from . import completing, cycles, tracing
-from .budget import Budget
 from .device.clock import DeviceClock, HostClock, Mark
-from .device.step_times import StepTimes
+from .device.step_times import LateSteps, StepTimes
 from .driven_loop import DrivenLoop
 from .epoch_ends import EpochEnds
-from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP, Plan
+from .loop import DONE, INPUT, REAL, RESIDENT, WARM_UP
 from .phases import Phases
+from .plans import plan_of
 
 if TYPE_CHECKING:
     from ..job.ranks import World
@@ -32,9 +31,6 @@ on tracing is part of what a step costs."""
 ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
-LAG = 2
-"""Steps of a warm-up are told of so many steps later, once their devices have done them: until
-then the host waits, so that it does not run ahead of what is not known yet."""
 
 
 class Driver(DrivenLoop):
@@ -45,7 +41,6 @@ class Driver(DrivenLoop):
 
     def __init__(self, training: Training, phases: tuple[str, ...], **facts: Any) -> None:
         process = training.process
-        settings = process.settings
         self.training = training
         self.process = process
         self.reads = training.reads
@@ -53,8 +48,7 @@ class Driver(DrivenLoop):
         self.clock = process.clock
         self.device: DeviceClock = self._device()
         self.world: World | None = self._place()
-        self.plan: Any = self._plan(settings, phases)
-        self.plan.queues = self.device.asynchronous
+        self.plan: Any = plan_of(self, training, phases)
         self.busy = 0.0
         self.disturbed = False
         self.epochs_ended = 0
@@ -63,7 +57,7 @@ class Driver(DrivenLoop):
         self._at: Mark | None = None
         self._gap_from: Mark | None = None
         self._times = StepTimes(self.device, self.record)
-        self._warming: deque[tuple[Mark, Mark, bool]] = deque()
+        self._warming = LateSteps(self.device)
         self._first = False
         self._firsts = 0
         self._reopened_at: Mark | None = None
@@ -82,21 +76,6 @@ class Driver(DrivenLoop):
         )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
-
-    def _plan(self, settings: dict[str, Any], phases: tuple[str, ...]) -> Any:
-        if settings.get("leg") is None:
-            limits = (self.clock, Budget.of(self), settings.get("steps"), phases)
-            if self.world is None:
-                return Plan(*limits)
-            from .schedule import RankPlan
-
-            return RankPlan(*limits, self.world.agreement(self.kind))
-        from .legs import leg
-
-        plan = leg.Slices(self.training, settings["leg"])
-        plan.epochs = lambda: self.epochs_ended
-        plan.describe = lambda: leg.describe(self)
-        return plan
 
     def _device(self) -> DeviceClock:
         """Whose clock steps are timed by."""
@@ -328,13 +307,9 @@ class Driver(DrivenLoop):
 
     def _warmed(self, began: Mark, now: Mark) -> None:
         """A step of the warm-up: the plan is told what it took where it was done."""
-        self._warming.append((began, now, not self.disturbed))
-        while self._warming:
-            first, last, usual = self._warming[0]
-            if len(self._warming) <= LAG and not self.device.passed(last):
-                return
-            self._warming.popleft()
-            if self.plan.step_ended(self._times.taken(first, last), usual=usual):
+        self._warming.append(began, now, not self.disturbed)
+        for seconds, usual in self._warming.done():
+            if self.plan.step_ended(seconds, usual=usual):
                 self._warming.clear()
                 self._end_block(now)
 
@@ -375,7 +350,7 @@ class Driver(DrivenLoop):
         if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
-        completing.measure(self, self._extras())
+        completing.measure(self, completing.extras(self))
         self.tracing = tracing.begin(self)
         if self.tracing is None:
             self._between_epochs()
@@ -415,7 +390,3 @@ class Driver(DrivenLoop):
         since, self._gap_from, self._at = self._gap_from, None, None
         self._times.read()
         return None if since is None else max(0.0, now - self.device.at(since))
-
-    def _extras(self) -> list[Extra]:
-        """The measurements that follow the blocks, in order."""
-        return completing.extras(self)

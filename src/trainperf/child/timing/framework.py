@@ -77,7 +77,7 @@ class Framework:
         raise NotImplementedError
 
     def probe_names(self) -> tuple[str, ...]:
-        """The probes that `probes` may record."""
+        """The names of what `probes` may record: of each, where it is missing."""
         return ()
 
     def tracer(self, driver: DrivenLoop) -> Tracer | None:

@@ -95,7 +95,8 @@ class IteratorDriver(LoopDriver, DrivenIterator):
                 raise StopIteration
         self._taken += 1
         self._of_this += 1
-        if self.resident and self._ring:
+        resident = self.resident
+        if resident and self._ring:
             self._replayed += 1
             return self.replay(self._ring[self._replayed % len(self._ring)])
         began = self.clock()
@@ -107,7 +108,7 @@ class IteratorDriver(LoopDriver, DrivenIterator):
                 raise
             batch = original(self._source)
         self.took(1)
-        if not self.resident:
+        if not resident:
             self._remember(batch)
         self.waited(self.clock() - began)
         return batch

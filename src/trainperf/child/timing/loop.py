@@ -83,8 +83,9 @@ class Plan:
     """
 
     counts_only = False
-    as_written = False
     """Whether steps are only counted, not recorded one by one (legs of trials)."""
+    as_written = False
+    """Whether epochs end where they are written to, and what follows them counts."""
     queues = False
     """Whether the devices run later than the host: steps end in its time before they are done."""
     every = 1

@@ -42,12 +42,12 @@ class LoopDriver(Driver):
         return self._framework.tracer(self)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The probes that could be made of such a loop, for where none of them is."""
+        """The names of what the framework's probes record."""
         return self._framework.probe_names()
 
-    def _extras(self) -> list[Extra]:
-        """As in every loop; last what the framework's loops know to measure of the device."""
-        return [*super()._extras(), *self._framework.last_extras(self)]
+    def last_extras(self) -> list[Extra]:
+        """The measurements that the framework's loops make of the device."""
+        return self._framework.last_extras(self)
 
     def calls(self) -> list[dict[str, Any]]:
         """Those of a model's methods that do not train."""

@@ -61,8 +61,8 @@ class Phases:
         block = driver.plan.block
         try:
             marks, began = drain(driver, block.seconds)
-        except Exhausted:
-            reason = "the input ran out"
+        except Exhausted as error:
+            reason = str(error)
         except Exception as error:
             reason = f"draining it failed: {type(error).__name__}: {error}"[:500]
         else:

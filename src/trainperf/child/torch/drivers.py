@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..timing.completing import ALONE
 from ..timing.iterator_driver import IteratorDriver
 from ..timing.loop_drivers import LoopDriver, UpdateDriver
 from ..timing.tracing import NotTraced
@@ -25,14 +24,6 @@ class TorchDriver(LoopDriver):
     def loader(self) -> Any:
         """The `DataLoader` that feeds the loop, or None."""
         return None
-
-    def _extras(self) -> list[Extra]:
-        """As in every loop; several ranks leave the trace out, as it runs passes of the model."""
-        if self.world is not None:
-            from .step.pass_trace import WHAT
-
-            self.record.write("missing", what=WHAT, reason=ALONE)
-        return super()._extras()
 
     def _step_ended(self, began: Mark, now: Mark) -> None:
         if self.loops.compiled():

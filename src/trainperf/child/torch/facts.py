@@ -9,6 +9,7 @@ from typing import Any
 from ..timing.probing import gpu_build
 from . import batches as torch_batches
 from . import memory as gpu_memory
+from . import trainers
 from .built import flags, gpus, models, optimizers
 from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
@@ -130,14 +131,21 @@ def record(driver: Any) -> None:
         ("models", models.record),
         ("optimizers", optimizers.record),
         ("flags", flags.record),
+        ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
-        ("padding", lambda driver: padding.record(driver, unpadded.of_driver)),
+        ("padding", _padding),
     ):
         try:
             part(driver)
         except Exception as error:
             driver.process.failed(f"facts about {what}", error)
+
+
+def _padding(driver: Any) -> None:
+    found = padding.padded(driver.recent_batches())
+    if found is not None:
+        driver.record.write("padding", **found, masked=unpadded.of_driver(driver))
 
 
 def _framework(driver: Any) -> None:

@@ -228,6 +228,14 @@ def watch_compiling(loops: TorchLoops, module: Any) -> None:
         module.callback_handler.register_end_callback(told.compile_ends)
 
 
+def watch_trainers(loops: TorchLoops, module: Any) -> None:
+    """See the settings of a library's training being made, where anybody asks for them."""
+    from . import trainers
+
+    if loops.process.settings.get("trainers"):
+        trainers.watch(loops, module)
+
+
 def watch_devices(loops: TorchLoops, module: Any) -> None:
     """Have a leg wait for its turn before it starts CUDA; PyTorch does that when it is needed."""
     told = loops.training.warm_up

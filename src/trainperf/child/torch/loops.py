@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .exchange.placed import Sharded
     from .loader.places import Place
     from .step.detail import Detail
+    from .trainers import Made
 
 WITHOUT_OPTIMIZER = 3
 """So many backward calls in a process that built no optimizer, and each is an update."""
@@ -60,6 +61,7 @@ class TorchLoops(Loops):
         self.flag_sites: dict[str, tuple[Any, int]] = {}
         self.built_modules: dict[int, Any] = {}
         self.alive: list[weakref.ref[Any]] = []
+        self.trainers: list[Made] = []
         self.checkpointed = 0
         self.checkpoint_sites: list[dict[str, Any]] = []
         self.saves: tuple[int, Any] = (0, None)
@@ -250,10 +252,13 @@ class TorchLoops(Loops):
         torch_stages.record(driver, deadline)
 
     def probe_names(self) -> tuple[str, ...]:
-        """The variations of a step that `probes` knows."""
+        """The variations of a step that `probes` knows, and the trace that follows them."""
         from .probes import probes as torch_probes
+        from .step import pass_trace
 
-        return tuple(torch_probes.PROBES)
+        traced = self.training.world is None and self.process.settings.get("trace")
+        names = [f"probe {one}" for one in torch_probes.PROBES]
+        return tuple(names if traced else [*names, pass_trace.WHAT])
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it.

@@ -1,8 +1,14 @@
-"""The modules of PyTorch that are hooked, apart from what hooks them: read at every start."""
+"""The modules that are hooked of PyTorch, and of libraries that train with it.
+
+They stand apart from what hooks them, as they are read at every start.
+"""
 
 from __future__ import annotations
 
 HOOKS = {
+    "accelerate.accelerator": "watch_trainers",
+    "lightning.pytorch.trainer.trainer": "watch_trainers",
+    "pytorch_lightning.trainer.trainer": "watch_trainers",
     "torch": "imported",
     "torch._dynamo.callback": "watch_compiling",
     "torch._dynamo.trace_rules": "watch_dynamo",
@@ -20,5 +26,6 @@ HOOKS = {
     "torch.utils.checkpoint": "watch_checkpoints",
     "torch.utils.data._utils.worker": "watch_workers",
     "torch.utils.data.dataloader": "watch_loaders",
+    "transformers.training_args": "watch_trainers",
 }
 """By name: the function of `hooks.py` that sets the hooks of a module."""

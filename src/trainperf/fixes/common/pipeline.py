@@ -74,7 +74,7 @@ def _unknown_first(stage: Stage) -> float:
 
 
 def input_at_most(evidence: Evidence) -> float:
-    """What free input gives at most, at the favourable end of the noise; infinity if not known.
+    """Return the most that free input gives, within the noise; infinity if not known.
 
     1 where what a step loses is known not to be lost to its input.
     """

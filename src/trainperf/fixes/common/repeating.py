@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from trainperf.source.bodies import function_of
+from trainperf.source.iterations import STREAMS, loaded, stored
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import COLLECTS, Function, root, walk
@@ -90,6 +91,8 @@ def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
     last = (name or ast.unparse(call.func)).rpartition(".")[2]
     if RANDOM.search(last) and not (name or "").startswith("torchvision.transforms."):
         return False
+    if name == "next":  # of a stream, or the first of some that are made here
+        return bool(call.args) and isinstance(call.args[0], ast.GeneratorExp | ast.ListComp)
     if name is not None:
         plain = hasattr(builtins, name) and name != "input"
         known = any(name.startswith(f"{each}.") for each in KNOWN)
@@ -118,12 +121,13 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _changes_self(node: ast.AST) -> bool:
-    """Whether `self.x` is set, or something is added to or taken from what it holds."""
+    """Whether `self.x` is set, or something is added to, taken from or read of what it holds."""
     if isinstance(node, ast.Attribute | ast.Subscript):
         return not isinstance(node.ctx, ast.Load) and root(node) == "self"
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    return node.func.attr in COLLECTS and root(node.func.value) == "self"
+    reads_on = node.func.attr in STREAMS and not node.args and not node.keywords
+    return (node.func.attr in COLLECTS or reads_on) and root(node.func.value) == "self"
 
 
 def _private(name: str) -> bool:
@@ -133,14 +137,9 @@ def _private(name: str) -> bool:
 
 def bound_names(fixed: list[ast.stmt], rest: Iterable[ast.stmt]) -> tuple[list[str], bool]:
     """Return what `fixed` binds and `rest` reads, in order, and whether all of it surely is."""
-    sure = _surely(fixed)
-    read = {n.id for n in walk(rest) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    found = [
-        node.id
-        for node in walk(fixed)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
-    ]
-    return list(dict.fromkeys(found)), bool(found) and sure.issuperset(found)
+    found = stored(fixed) & loaded(rest)  # what is imported or defined cannot be kept
+    order = dict.fromkeys(node.id for node in walk(fixed) if isinstance(node, ast.Name))
+    return [name for name in order if name in found], bool(found) and found <= _surely(fixed)
 
 
 def _surely(body: Iterable[ast.stmt]) -> set[str]:
@@ -220,16 +219,14 @@ def _building(owner: ast.ClassDef) -> set[Function]:
     return {methods[name] for name in found}
 
 
-def attributes_read(module: Module, body: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the attributes of `self` that statements read, those of methods they call as well."""
-    seen: set[int] = set()
-    stack = list(body)
-    while stack:
-        for node in ast.walk(stack.pop()):
-            if isinstance(node, ast.Attribute) and root(node) == "self":
-                yield node.attr
-            if isinstance(node, ast.Call):
-                own = function_of(module, node.func)
-                if own is not None and id(own) not in seen:
-                    seen.add(id(own))
-                    stack.append(own)
+def changing_name(module: Module, body: Iterable[ast.AST]) -> str:
+    """Return a name of the module that nodes read and that changes as it runs, else ''."""
+    for node in body:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found = module.bindings(node) or []
+            if found is module.top.bindings.get(node.id) and any(
+                each.kind == "loop" or module.loops(each.node) or module.function(each.node)
+                for each in found
+            ):
+                return node.id
+    return ""

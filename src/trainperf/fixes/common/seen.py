@@ -13,12 +13,14 @@ def seen_in_call(evidence: Evidence, **arguments: object) -> dict[str, Any]:
     """Return what a finding's data must hold for an argument to be set where it came from.
 
     `arguments` are those of the call as they took effect: what differs from them was not used.
-    Options of the command are kept without their values.
+    Options of the command are kept without their values; `reached` says that words at its end
+    become arguments of the script.
     """
     return {
         "arguments": arguments,
         "given": options_given(evidence),
         "scripts": _scripts(evidence),
+        "reached": bool(evidence.facts.get("command_reaches_script")),
     }
 
 

@@ -62,7 +62,7 @@ SAYS_NOTHING = 4.0
 
 
 def at_most(evidence: Evidence, ratio: float | None = None, rest: float = 1.0) -> float | None:
-    """What the loop gains at most if its step became `ratio` times as fast, or cost nothing.
+    """Return the most the loop gains if its step became `ratio` times as fast, or cost nothing.
 
     What stands around the step becomes `rest` times as fast, but not the input alone.
     For what is to be tried: the times are taken at the end of their noise at which a faster
@@ -89,7 +89,7 @@ def step_can_matter(evidence: Evidence) -> bool:
 
 
 def left_by(evidence: Evidence, probe: str) -> tuple[float | None, str]:
-    """What `probe` leaves of a gain at most, and where that comes from, for what is to be tried.
+    """Return the most that `probe` leaves of a gain to be tried, and where that comes from.
 
     Where it was not made, what a step that costs nothing would give.
     """
@@ -103,7 +103,7 @@ NOT_PROBED = "a step that costs nothing: it was not probed in this run"
 
 
 def sampled(evidence: Evidence, phase: str) -> tuple[dict[str, Any], ...]:
-    """What was sampled in `phase` of each GPU that the training uses.
+    """Return the samples in `phase` of each GPU that the training uses.
 
     Empty where it is not known which these are, and where it has a slice of one: what is
     counted of the card is then the others' as well.

@@ -144,7 +144,7 @@ def one_thread_of_opencv(script: Script, site: Site, item_file: str | None) -> N
     refuse_if_named(script, site.file, "one_thread")
     cv2 = script.module_name(site.file, "cv2")
     script.set_keyword(site, "worker_init_fn", "one_thread")
-    script.insert_after_imports(site.file, ONE_THREAD.replace("cv2", cv2))
+    script.insert_function(site.file, ONE_THREAD.replace("cv2", cv2))
 
 
 def _imports_opencv(script: Script, file: str) -> bool:

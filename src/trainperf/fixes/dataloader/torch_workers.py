@@ -301,7 +301,7 @@ def _obstacle(loader: Loader) -> str:
 
 
 def _advice(loader: Loader) -> str:
-    """What to do, without a number of workers: the trials choose that, for the snippet."""
+    """Say what to do, without a number of workers: the trials choose that, for the snippet."""
     if loader.iterable and not loader.sharded:
         return "Let each worker take its own part of the data, then let workers make the batches."
     if loader.shared_state:

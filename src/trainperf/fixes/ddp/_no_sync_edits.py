@@ -88,7 +88,7 @@ def _direct(script: Script, loop: ast.For | ast.AsyncFor | ast.While, site: Site
 
 
 def _model(script: Script, forward: Site) -> str:
-    """What the loop calls the model by: a name, or attributes of one."""
+    """Return the name, or the attributes of one, by which the loop calls the model."""
     call = ast.parse(f"({script.expression(forward)})", mode="eval").body
     func = call.func if isinstance(call, ast.Call) else None
     node = func

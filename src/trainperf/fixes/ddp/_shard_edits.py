@@ -11,7 +11,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.torch_step._loop_source import counter, function_around, innermost_loop
 from trainperf.fixes.torch_step._source import file_text
-from trainperf.source.loops import iterated
+from trainperf.source.loops import assigned_in, iterated
 from trainperf.source.module import Module
 from trainperf.source.scopes import Loop
 from trainperf.source.statements import parameters
@@ -92,9 +92,10 @@ def _epochs(script: Script, loop_site: Site) -> Epochs:
     loader = next((ast.unparse(each) for each in iterated(batches)), "")
     if not _is_name(loader):
         raise CannotRewrite("the loader has no name where its batches are taken")
-    module = Module(script.module(loop_site.file), file_text(script, loop_site.file))
+    module = script.source(loop_site.file).module
     around = _counted(module.loops(batches))
     if around is not None:
+        _check_bound_once(module, around, loader)
         return around, loader
     function = function_around(script, loop_site)
     if function is None or loader not in parameters(function):
@@ -110,7 +111,15 @@ def _epochs(script: Script, loop_site: Site) -> Epochs:
     ]
     if len(found) != 1:
         raise CannotRewrite("the loop over epochs was not found")
+    _check_bound_once(module, *found[0])
     return found[0]
+
+
+def _check_bound_once(module: Module, loop: ast.For, loader: str) -> None:
+    """Refuse a loader that is another behind the head of the loop, or put into something."""
+    name = loader.partition(".")[0]
+    if name in assigned_in(loop) or len(module.scope(loop).find(name) or ()) > 1:
+        raise CannotRewrite(f"{name} is given a value more than once")
 
 
 def _counted(loops: list[Loop]) -> ast.For | None:

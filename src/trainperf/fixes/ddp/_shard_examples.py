@@ -96,6 +96,18 @@ def main(args):
         "for x in loader:\n    step(x)\n",
         4,
     ),
+    # built in each epoch, or put into something
+    _alone(
+        "import torch\n\nfor epoch in range(9):\n"
+        "    loader = ▸torch.utils.data.DataLoader(data, shuffle=True)◂\n"
+        "    for x in loader:\n        step(x)\n",
+        5,
+    ),
+    _alone(
+        "import torch\n\nloader = ▸torch.utils.data.DataLoader(data, shuffle=True)◂\n"
+        "loader = ahead(loader)\nfor epoch in range(9):\n    for x in loader:\n        step(x)\n",
+        6,
+    ),
     # the loop over epochs counts nothing, and each would have the same order
     _alone(
         "import torch\n\nloader = ▸DataLoader(data, 8, shuffle=True)◂\n"

@@ -44,7 +44,7 @@ class Shortage:
 
 @dataclass(frozen=True)
 class Flow:
-    """What is read in a step: at which rate it was, and at which it would have to be."""
+    """A flow of data: its name, the rate that it reached, and the one that the step needs."""
 
     what: str
     reached: float

@@ -118,7 +118,7 @@ class CpuQuota(Fix):
 
 
 def _takes(evidence: Evidence, visible: int) -> str:
-    """What the framework takes for the number of cores."""
+    """Return the number of cores that the framework goes by."""
     if evidence.torch_ is not None and (threads := evidence.torch_.flags.get("threads")):
         return f"PyTorch computes with {threads} thread{'' if threads == 1 else 's'}"
     given = evidence.facts.get("intra_op_threads")

@@ -170,7 +170,7 @@ class InstanceWithMoreCores(Fix):
 
 
 def _demand(evidence: Evidence) -> _Demand | None:
-    """What CPU time a step takes; None where cores are idle or the input is not what takes it.
+    """Return the CPU time of a step; None where cores are idle or the input is not what takes it.
 
     It is taken from the real phase, where buffers are in their steady state. The input
     phase must agree that the input takes most of it. Raises `NotMeasured`.

@@ -86,7 +86,7 @@ class MemoryPressure(Fix):
 
 
 def _holders(evidence: Evidence) -> tuple[str, tuple[Site, ...]]:
-    """What holds memory in the input, in words, and where it stands."""
+    """Name the stage of the input that holds memory, and where it stands."""
     if isinstance(evidence.stages_, Missing):
         return "a smaller shuffle buffer or cache", ()
     named = [

@@ -9,7 +9,8 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.source.arguments import keyword
-from trainperf.source.statements import Function
+from trainperf.source.iterations import stored
+from trainperf.source.statements import Function, last_name
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -65,15 +66,11 @@ def _calls(script: Script, site: Site) -> list[Site]:
     found = [
         node
         for node in ast.walk(script.module(site.file))
-        if isinstance(node, ast.Call) and _last_name(node.func) == name
+        if isinstance(node, ast.Call) and last_name(node.func) == name
     ]
     if len(found) != 1:
         raise CannotRewrite(f"{name}() is called at {len(found)} places of the file")
     return [script.site_of(site, found[0])]
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _interval(script: Script, place: Site) -> ast.expr | None:
@@ -84,9 +81,44 @@ def _interval(script: Script, place: Site) -> ast.expr | None:
         if not isinstance(node, ast.If) or _in_else(node, place):
             continue
         for each in ast.walk(node.test):
-            if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
-                return each.right
+            number = _between(each)
+            if number is not None:
+                _check_bound(script, place, node)
+                return number
     return None
+
+
+def _between(node: ast.AST) -> ast.expr | None:
+    """The N of `turn % N == …` and of `not turn % N`; None for anything else."""
+    rest: ast.expr | None = None
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+        rest = node.left
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        rest = node.operand
+    if not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
+        return None
+    if any(
+        isinstance(each, ast.Call | ast.Subscript) or _is_text(each) for each in ast.walk(rest.left)
+    ):
+        return None
+    return rest.right
+
+
+def _is_text(node: ast.AST) -> bool:
+    text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return text or isinstance(node, ast.JoinedStr)
+
+
+def _check_bound(script: Script, place: Site, node: ast.If) -> None:
+    """Refuse where the first turns would read a name that only the evaluation binds."""
+    functions = [each for each in script.around(place) if isinstance(each, Function)]
+    scope = functions[-1] if functions else script.module(place.file)
+    inside = set(ast.walk(node))
+    others = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each not in inside]
+    bound = {each.id for each in others if not isinstance(each.ctx, ast.Load)}
+    late = stored(node.body) & {each.id for each in others} - bound
+    if late:
+        raise CannotRewrite(f"{min(late)}, which the evaluation binds, is read elsewhere")
 
 
 def _in_else(node: ast.If, place: Site) -> bool:
@@ -106,17 +138,18 @@ def _in_turns(script: Script, place: Site, loop: ast.stmt, statement: ast.stmt) 
     if not isinstance(loop, ast.For) or statement not in loop.body:
         raise CannotRewrite("the evaluation does not stand in a loop over epochs")
     count, call = loop.target, loop.iter
-    if not isinstance(call, ast.Call) or _last_name(call.func) not in ("range", "trange"):
+    if not isinstance(call, ast.Call) or last_name(call.func) not in ("range", "trange"):
         raise CannotRewrite("the loop around the evaluation does not go over a range")
     if not isinstance(count, ast.Name) or not 1 <= len(call.args) <= 2:
         raise CannotRewrite("the loop around the evaluation does not count by one")
-    stop = call.args[-1]
+    stop, reached = call.args[-1], f"{count.id} + 1"
     one_more = isinstance(stop, ast.BinOp) and isinstance(stop.op, ast.Add)
     if one_more and ast.unparse(stop.right) == "1":  # type: ignore[attr-defined]
-        last = f"{count.id} == {ast.unparse(stop.left)}"  # type: ignore[attr-defined]
-    else:
-        text = ast.unparse(stop)
-        last = f"{count.id} + 1 == {text}"
+        stop, reached = stop.left, count.id  # type: ignore[attr-defined]
+    compared = ast.Compare(
+        ast.Name(reached), [ast.Eq()], [stop]
+    )  # with brackets where they need be
+    last = ast.unparse(compared)
     turn = f"{count.id} % {SELDOM} == 0" if len(call.args) > 1 else _every_fifth(count.id)
     script.wrap_statements(place, place, f"if {turn} or {last}:")
 
@@ -166,6 +199,22 @@ EXAMPLES = [
     Example(
         before="for x in data:\n    if step % args.every == 0:\n        ▸model.eval()◂\n",
         after="for x in data:\n    if step % (5 * args.every) == 0:\n        model.eval()\n",
+    ),
+    # how far the loop goes is worked out
+    Example(
+        before="for t in range(3 if quick else 9):\n    test(model, loader)\n" + TESTED,
+        after="for t in range(3 if quick else 9):\n"
+        "    if (t + 1) % 5 == 0 or t + 1 == (3 if quick else 9):\n"
+        "        test(model, loader)\n" + PLAIN,
+    ),
+    # what divides is no count of turns, or asks for all turns but some
+    _untouched('for t in range(9):\n    if "%d" % t == last:\n        ▸model.eval()◂\n'),
+    _untouched("for x in data:\n    if len(x) % 2 == 0:\n        ▸model.eval()◂\n"),
+    _untouched("for t in range(9):\n    if t % 4:\n        ▸model.eval()◂\n"),
+    # what it gives is read in each turn
+    _untouched(
+        "for t in range(9):\n    if (t + 1) % every == 0:\n        ▸model.eval()◂\n"
+        "        score = test(model)\n    print(score)\n"
     ),
     # what it returns decides something
     _untouched("for t in range(epochs):\n    best = min(best, test(model, loader))\n" + TESTED),

@@ -342,7 +342,7 @@ model.fit(ds, steps_per_epoch=args.steps // 2, epochs=2)
 
 
 def _data(evidence: Evidence, size: int) -> dict[str, Any]:
-    """What the edit must know of the run, and what its trials compare: samples, not steps."""
+    """Return the data of the edit, and of its trials, which compare samples, not steps."""
     return {
         "batch_size": size,
         **seen_in_call(evidence, batch_size=size),
@@ -359,7 +359,7 @@ def _around(evidence: Evidence, times: int) -> float:
 
 
 def _by_most(ratio: float) -> float:
-    """What the largest batch would give in samples, from what twice the batch gave.
+    """Return the gain in samples of the largest batch, from that of twice the batch.
 
     A step takes a + b·n for n samples: where a part of it does not depend on the batch.
     """

@@ -9,11 +9,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._loop_source import site_of
 from trainperf.model import Site
 from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -86,7 +86,7 @@ def turn_on(
         return False
     seen = Seen.of({**data, "now": False}, "enabled", {})
     try:
-        site = site_of(script, call, forward)
+        site = script.site_of(forward, call)
         set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)
     except Elsewhere:
         raise
@@ -127,7 +127,7 @@ def _own_region(script: Script, forward: Site, device: str) -> Site | None:
     enabled = [each.value for each in call.keywords if each.arg in ("enabled", None)]
     if not enabled and f"'{device}" in ast.unparse(call):
         raise CannotRewrite("the forward is under autocast already")
-    return site_of(script, call, forward)
+    return script.site_of(forward, call)
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:
@@ -152,9 +152,9 @@ def _library_backward(script: Script, forward: Site) -> Site | None:
     after = [
         node
         for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset))
-        if node.lineno > forward.line and _last_name(node.func).endswith("backward")
+        if node.lineno > forward.line and last_name(node.func).endswith("backward")
     ]
-    return site_of(script, after[0], forward) if after else None
+    return script.site_of(forward, after[0]) if after else None
 
 
 def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:
@@ -279,7 +279,7 @@ def _normal(text: str) -> str:
 def _refuse_other_gradients(tree: ast.Module, optimizer: str, clip: Site | None) -> None:
     """Refuse files that have more to do with gradients than is rewritten."""
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    called = [_last_name(function) for function in calls]
+    called = [last_name(function) for function in calls]
     steps = [
         function
         for function in calls
@@ -338,10 +338,6 @@ def _scope(script: Script, site: Site) -> ast.stmt | None:
     """Return the innermost function around a site, None at the top of the module."""
     around = script.around(site)
     return next((node for node in reversed(around) if isinstance(node, _FUNCTIONS)), None)
-
-
-def _last_name(node: ast.expr) -> str:
-    return ast.unparse(node).rpartition(".")[2]
 
 
 def _names(tree: ast.Module) -> set[str]:

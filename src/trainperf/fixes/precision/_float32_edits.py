@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
-from trainperf.fixes.torch_step._loop_source import innermost_loop, site_of
-from trainperf.source.statements import called, dotted
+from trainperf.fixes.torch_step._loop_source import innermost_loop
+from trainperf.source.statements import called
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
 
 TYPES = {
-    "torch.float64": "torch.float32",
-    "torch.double": "torch.float32",
-    "torch.DoubleTensor": "torch.FloatTensor",
-    "np.float64": "np.float32",
-    "np.double": "np.float32",
-    "numpy.float64": "numpy.float32",
+    "torch.float64": "float32",
+    "torch.double": "float32",
+    "torch.DoubleTensor": "FloatTensor",
+    "numpy.float64": "float32",
+    "numpy.double": "float32",
 }
+"""Types by the modules' own names, and the attribute of the same module that takes their place."""
 
 
 def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) -> None:
@@ -33,19 +34,20 @@ def to_float32(script: Script, built: Site, loop: Site, call: Site, batch: str) 
     """
     count = arrays = 0
     for near in {site.file: site for site in (built, loop)}.values():
-        for node in ast.walk(script.module(near.file)):
-            name = dotted(node) if isinstance(node, ast.Attribute) else ""
-            if name in TYPES:
-                script.replace_call(site_of(script, node, near), TYPES[name])  # type: ignore[arg-type]
+        module = script.source(near.file).module
+        for node in module.nodes:
+            name = (module.name(node) or "") if isinstance(node, ast.Attribute) else ""
+            if isinstance(node, ast.Attribute) and name in TYPES:
+                text = f"{ast.unparse(node.value)}.{TYPES[name]}"
+                script.replace_call(script.site_of(near, node), text)
                 arrays += name.startswith("n") or not _sets_default(script, near, node)
                 count += 1
             elif isinstance(node, ast.Call) and _doubles(node):
-                script.rename_call(site_of(script, node, near), "float")
+                script.rename_call(script.site_of(near, node), "float")
                 arrays += not _of_model(script, near, node, built)
                 count += 1
             elif isinstance(node, ast.Call) and _named_so(node):
-                text = site_of(script, node.args[0], near)
-                script.replace_call(text, '"float32"')
+                script.replace_call(script.site_of(near, node.args[0]), '"float32"')
                 arrays, count = arrays + 1, count + 1
     if not count:
         raise CannotRewrite("nothing in the files of the model and the loop makes it float64")
@@ -75,7 +77,7 @@ def _sets_default(script: Script, near: Site, node: ast.AST) -> bool:
 
 def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
     """Whether `x.double()` stands in the statement that builds the model, or by itself."""
-    statement = script.around(site_of(script, node, near))[-1]
+    statement = script.around(script.site_of(near, node))[-1]
     if near.file == built.file and statement in script.around(built):
         return True
     return isinstance(statement, ast.Expr) and statement.value is node
@@ -96,12 +98,8 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
         raise CannotRewrite("the loop gives its batch no plain names")
     texts = [each.id for each in names if isinstance(each, ast.Name)]
     values = ", ".join(f"{each}.float()" for each in texts)
-    first = node.body[0]
-    place = site_of(script, node.iter, loop) if isinstance(node, ast.For) else loop
-    start = script._file(loop.file).source.span(first)[0]
-    col = start - script._file(loop.file).source.line_start(start)
-    at = type(place)(place.file, first.lineno, place.function, col)
-    script.insert_before(at, f"{', '.join(texts)} = {values}")
+    place = replace(loop, line=node.body[0].lineno, col=0, end_line=0, end_col=0)
+    script.insert_before(place, f"{', '.join(texts)} = {values}")
 
 
 def called_enumerate(node: ast.For) -> bool:
@@ -116,11 +114,12 @@ for x, y in ▸loader◂:
     loss.backward()
 """
 
+PLAIN = LOOP.replace("▸", "").replace("◂", "")
+
 
 def _of(before: str, after: str, batch: str = "", loop: tuple[str, str] = (LOOP, "")) -> Example:
-    plain = LOOP.replace("▸", "").replace("◂", "")
     return Example(
-        HEAD + before + loop[0], HEAD + after + (loop[1] or plain), data={"batch": batch}
+        HEAD + before + loop[0], HEAD + after + (loop[1] or PLAIN), data={"batch": batch}
     )
 
 
@@ -142,12 +141,19 @@ EXAMPLES = [
         "torch.set_default_dtype(torch.float64)\nmodel = ▸Net()◂\n",
         "torch.set_default_dtype(torch.float32)\nmodel = Net()\n",
         "first",
-        (LOOP, LOOP.replace("▸", "").replace("◂", "").replace("model(x)", "model(x.float())")),
+        (LOOP, PLAIN.replace("model(x)", "model(x.float())")),
     ),
     _of(  # the arrays are made so as well
         "model = ▸Net()◂\nmodel.double()\nx = x.astype(np.float64)\ny = y.astype('float64')\n",
         'model = Net()\nmodel.float()\nx = x.astype(np.float32)\ny = y.astype("float32")\n',
         "all",
+    ),
+    Example(  # by other names; what is no module of these
+        before=f"import torch as th\nimport numpy as onp\n\nmodel = ▸Net()◂.to(th.float64)\n"
+        f"x = x.astype(onp.float64)\nkind = kinds.double\n{LOOP}",
+        after="import torch as th\nimport numpy as onp\n\nmodel = Net().to(th.float32)\n"
+        f"x = x.astype(onp.float32)\nkind = kinds.double\n{PLAIN}",
+        data={"batch": ""},
     ),
     _of(  # nothing in this file makes it so
         "model = ▸Net(settings)◂\n", "model = Net(settings)\n", "all"

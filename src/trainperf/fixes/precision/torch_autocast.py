@@ -88,8 +88,6 @@ class Autocast(Fix):
     do not vanish, and skips the updates in which one overflows.
 
     ## When not to
-    - Trainers of the Transformers library (`bf16=True`) and Lightning
-      (`precision="bf16-mixed"`) have a setting for it.
     - Outputs are bfloat16 then: `.numpy()` wants `.float()` before it.
     - Where a loss loses digits by subtracting near equals: physics, solvers.
     """

@@ -140,7 +140,7 @@ class TorchFloat32(Fix):
 
 
 def _converted(evidence: Evidence, model: TorchModel) -> str:
-    """What of a batch is float64: "all" of it, what the model is given ("first"), or ""."""
+    """Return the part of a batch that is float64: "all", "first" (the model's input), or ""."""
     types = evidence.loop.batch_dtypes
     if "float64" not in types:
         return ""

@@ -137,7 +137,7 @@ class RanksThreads(Fix):
 
 
 def _advice(variable: str) -> str:
-    """What to set, and what overrules it."""
+    """Say which variable to set, and which overrules it."""
     if variable == VARIABLE["torch"]:
         return (
             f"Set {variable} to the cores of each rank. A call of torch.set_num_threads in the "

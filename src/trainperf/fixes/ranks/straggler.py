@@ -138,7 +138,7 @@ def _places(evidence: Evidence, late: Straggler) -> tuple[Site, ...]:
 
 
 def _usual(parallel: Parallel) -> str:
-    """What a straggler is compared with: of two ranks, the other one."""
+    """Name the ranks that a straggler is compared with: of two, the other one."""
     late = {one.rank for one in parallel.stragglers}
     others = [one.rank for one in parallel.processes if one.rank not in late]
     two = len(parallel.processes) == 2 and len(others) == 1

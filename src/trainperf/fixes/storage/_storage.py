@@ -184,7 +184,7 @@ def _idle_s(evidence: Evidence) -> float:
 
 
 def waits(seconds: float, most: float, what: str) -> dict[str, Any]:
-    """What the verdict says of storage: seconds of a step by the probe, and for what they go.
+    """Say how many seconds of a step go to storage by the probe, and for what.
 
     `waits_most_s` is the waiting in the run where that was longer.
     """

@@ -126,7 +126,7 @@ class WarmTheCache(Fix):
 
 
 def _of_all_epochs(now: float, evidence: Evidence) -> tuple[float | None, str]:
-    """What the whole training gains if the first of its epochs runs `now` times as fast."""
+    """Return the gain of the whole training if the first of its epochs runs `now` times as fast."""
     epochs = evidence.loop.epochs
     if not epochs:
         return None, "none: the first epoch alone is slower, and how many follow is not known"

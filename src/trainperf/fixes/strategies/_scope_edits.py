@@ -54,7 +54,7 @@ def _whole(script: Script, built: Site, site: Site) -> Site:
     """Where all of a model is built: its own call, or that of the function it stands in."""
     function = inner_function(script, site)
     if function is None or function is inner_function(script, built):
-        name, source = called(script, site), script._file(site.file).source
+        name, source = called(script, site), script.source(site.file)
         if name in IN_PARTS:
             raise CannotRewrite("its layers are built before it, outside of the scope")
         if name == "Sequential" and (not source.call(site).args or ".add(" in source.text):
@@ -73,7 +73,7 @@ def _check_optimizer(script: Script, compiled: Site, first: Site) -> None:
     objects", tried with Keras 3.15).
     """
     argument = script.argument(compiled, 0, "optimizer")
-    source = script._file(compiled.file).source
+    source = script.source(compiled.file)
     node = None if argument is None else source.expression(argument)
     if node is None or isinstance(node, ast.Constant | ast.Call):
         return

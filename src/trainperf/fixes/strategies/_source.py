@@ -22,8 +22,8 @@ def strategy_name(script: Script, built: Site, used: Site) -> str:
     around it, before it and not in a branch that may be passed over. Raises
     `CannotRewrite` where there is no such name.
     """
-    source = script._file(built.file).source
-    if script._file(used.file).source is not source:
+    source = script.source(built.file)
+    if script.source(used.file) is not source:
         raise CannotRewrite("the strategy is built in another file")
     statement, block = source.statement(built)
     name = _assigned(statement, source.call(built))
@@ -59,13 +59,13 @@ def bindings(block: Sequence[ast.stmt]) -> Iterator[str]:
 
 def called(script: Script, site: Site) -> str:
     """Return what the call at `site` calls, without the modules before it: `Sequential`."""
-    function = script._file(site.file).source.call(site).func
+    function = script.source(site.file).call(site).func
     return ast.unparse(function).rpartition(".")[2]
 
 
 def calls_of(script: Script, near: Site, name: str) -> list[Site]:
     """Return where the file of `near` calls a function by its plain name."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     return [
         source.site(node, near)
         for node in ast.walk(source.tree)

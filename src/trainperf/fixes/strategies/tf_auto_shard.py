@@ -154,7 +154,7 @@ class ShardByData(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Give the dataset options of its own, in a statement before it is made."""
         for site in finding.where:
-            text, file = script.expression(site), script._file(site.file).source
+            text, file = script.expression(site), script.source(site.file)
             if "auto_shard_policy" in file.text:
                 raise CannotRewrite(f"{file.name} sets the policy itself")
             if "distribute_datasets_from_function" in text or "with_options" in text:

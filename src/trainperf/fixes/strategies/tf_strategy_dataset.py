@@ -150,7 +150,7 @@ class DistributeDataset(Fix):
         """Distribute the dataset where it is made, if it is only iterated over."""
         built, dataset = finding.where
         name = strategy_name(script, built, dataset)
-        source = script._file(dataset.file).source
+        source = script.source(dataset.file)
         if f"{name}.run(" not in source.text:
             raise CannotRewrite(f"nothing runs by {name}.run in {source.name}")
         _check_only_iterated(source.tree, source.call(dataset), source.statement(dataset)[0])

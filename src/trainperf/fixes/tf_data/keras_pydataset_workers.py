@@ -210,7 +210,7 @@ def _alone(evidence: Evidence) -> bool:
 
 
 def _settings(evidence: Evidence, width: int) -> dict[str, object]:
-    """What to set: workers, processes unless TensorFlow runs in them, a queue that feeds them."""
+    """Return workers, processes unless TensorFlow runs in them, and a queue that feeds them."""
     loads = [each for each in evidence.functions if each.thread == "worker"]
     threads = any(each.calls_into in TENSORFLOW_CALLS for each in loads)
     threads = threads or evidence.loop.pydataset_random is True

@@ -191,7 +191,8 @@ class Cache(Fix):
             before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",
             after="import tensorflow as tf\nimport tempfile\n\n"
             "cache_folder = tempfile.TemporaryDirectory()\n\n"
-            'ds = files.map(load).cache(cache_folder.name + "/items").batch(32)\n',
+            'ds = files.map(load).cache(tempfile.mkdtemp(dir=cache_folder.name) + "/items")'
+            ".batch(32)\n",
             data={"disk": True},
         ),
         *SPLIT,

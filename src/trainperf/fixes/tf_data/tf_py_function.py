@@ -30,6 +30,20 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 
+METHOD = """\
+import tensorflow as tf
+
+
+class Files:
+    def read(self, path):
+        self.last[path] = np.load(path)
+        return self.last[path]
+
+    def made(self):
+        return ▸self.paths.map(lambda p: tf.numpy_function(self.read, [p], tf.float32))◂
+"""
+
+
 class PyFunction(Fix):
     """Run `tf.py_function` for several elements at once, or replace it by TensorFlow ops.
 
@@ -98,6 +112,10 @@ class PyFunction(Fix):
             "    return np.load(path)\n\n\ndef load(path):\n"
             "    return tf.numpy_function(read, [path], tf.float32)\n\n\n"
             "ds = files.map(load).batch(32)\n",
+        ),
+        Example(  # it keeps what it read
+            before=METHOD,
+            after=METHOD.replace("▸", "").replace("◂", ""),
         ),
         Example(  # arguments that cannot be seen
             before="import tensorflow as tf\n\nds = ▸files.map(**how)◂\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,10 @@ PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})
 """Functions and methods that cost nothing, as a counter or a list of losses needs them."""
 
 
+SHOWS = re.compile(r"save|dump|write|plot|draw|show|print|log|summary", re.IGNORECASE)
+"""Names of functions that may be given the model and leave it as it is."""
+
+
 def work_seldom(script: Script, site: Site, every: int) -> None:
     """Have the method whose head is at `site` return at once, but in every so many batches.
 
@@ -103,7 +108,8 @@ def _in_lambda(script: Script, site: Site, function: ast.Lambda, every: int) -> 
 def _guard(script: Script, site: Site, every: int, place: int) -> None:
     """Have a function return at once but in every so many batches, its argument at `place`."""
     method = script.definition(site)
-    more = does_more(method, script.methods(site), place)
+    functions = {e.name: e for e in script.module(site.file).body if isinstance(e, Function)}
+    more = does_more(method, functions | script.methods(site), place)
     if more:
         raise CannotRewrite(f"{method.name} does more than observe: {more}")
     guard = f"{COMMENT.format(every)}\nif {parameters(method)[place]} % {every}:\n    return"
@@ -133,8 +139,8 @@ def body(function: Function) -> list[ast.stmt]:
 def does_more(function: Function, methods: dict[str, Function], place: int = 1) -> str:
     """Say what a method does beside observing; '' if nothing is to be seen.
 
-    What `head` leaves alone does not count. `methods` are those of its class; the batch is its
-    argument at `place`.
+    What `head` leaves alone does not count. `methods` are those of its class, and functions of
+    its file; the batch is its argument at `place`.
     """
     if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
         return "it is no plain method"
@@ -172,11 +178,14 @@ def _changes(statements: list[ast.stmt], methods: dict[str, Function], seen: fro
         name = node.func.attr if isinstance(node.func, ast.Attribute) else root(node.func)
         if name in CHANGES or name == "super":
             return f"it calls {ast.unparse(node.func)}()"
-        own = root(node.func) == "self" and ast.unparse(node.func) == f"self.{name}"
-        if own and name in methods and name not in seen:
+        own = ast.unparse(node.func) in (name, f"self.{name}") and name in methods
+        if own and name not in seen:
             found = _changes(methods[name].body, methods, seen | {name})
             if found:
                 return f"{found}, in {name}()"
+        given = (ast.unparse(each) for each in (*node.args, *(k.value for k in node.keywords)))
+        if not own and not SHOWS.search(name) and "self.model" in given:
+            return f"it gives the model to {name}()"
     return ""
 
 

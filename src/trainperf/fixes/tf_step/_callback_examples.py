@@ -60,6 +60,16 @@ log = LossLog()
     untouched("self.model.stop_training = logs['loss'] < 0.1"),
     untouched("self.model.optimizer.learning_rate.assign(1 / (1 + batch))"),
     untouched("if batch % 50 == 0: self.model.save('last.keras')"),
+    untouched("clip(self.model)"),
+    Example(
+        before="def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
+        "class Own(Callback):\n    ▸def on_batch_end(self, batch, logs):\n"
+        "        clip(self.model)◂\n",
+        after="def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
+        "class Own(Callback):\n    def on_batch_end(self, batch, logs):\n"
+        "        clip(self.model)\n",
+        data={"edits": [{"every": EVERY}]},
+    ),
     Example(
         before="""\
 class Saver(keras.callbacks.Callback):

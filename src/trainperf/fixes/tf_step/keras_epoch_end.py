@@ -323,7 +323,7 @@ def _known(evidence: Evidence) -> bool:
 
 
 def _equivalence(evidence: Evidence) -> Equivalence:
-    """What is shuffled or random takes another order; all else gives the same numbers."""
+    """Return NUMERICS where something is shuffled or random: it takes another order."""
     stages = evidence.stages_
     if isinstance(stages, Missing):
         return Equivalence.NUMERICS
@@ -363,7 +363,7 @@ def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
 
 
 def _not_told_apart(seconds: float, loop: str, callbacks: bool, repeated: bool) -> _Part:
-    """What is left of the pause; in `fit` it is Keras's, and its callbacks' if not timed."""
+    """Name the rest of the pause; in `fit` it is Keras's, and its callbacks' if not timed."""
     if loop != "fit":
         return _Part("not told apart", seconds, "Look at what the script does between epochs.", "")
     advice = ["Save and log less often."] if callbacks else []

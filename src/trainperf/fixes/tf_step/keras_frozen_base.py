@@ -23,8 +23,9 @@ from trainperf.model.words import size
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-LARGE = 3
-"""The frozen part has so many times the parameters of the part that trains."""
+LARGE = 1
+"""The frozen part has at least so many times the parameters of the part that trains: in a base of
+convolutions each of them is used many times for a sample, in the head once."""
 
 NEARLY_ALL = 0.99
 """A share of the parameters that is rounded no further."""
@@ -90,7 +91,7 @@ class FrozenOnce(Fix):
         # nothing is frozen, or little of it
         evidence(loop=LOOP, model=replace(MODEL, frozen=None), stages_=IMAGES),
         evidence(
-            loop=LOOP, model=replace(MODEL, frozen=replace(BASE, trained=10**6)), stages_=IMAGES
+            loop=LOOP, model=replace(MODEL, frozen=replace(BASE, trained=3 * 10**6)), stages_=IMAGES
         ),
         # random augmentation, in the pipeline or by a generator
         evidence(

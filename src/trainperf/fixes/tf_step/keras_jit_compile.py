@@ -193,7 +193,7 @@ def _planned(loop: Loop) -> int | None:
 
 
 def _advice(model: ModelFacts, refused: bool) -> tuple[str, str]:
-    """What to do, in words and in code."""
+    """Say what to do, in words and in code."""
     advice = "Set jit_compile=True in compile."
     snippet = "model.compile(..., jit_compile=True)"
     if model.jit_blocking_layers:

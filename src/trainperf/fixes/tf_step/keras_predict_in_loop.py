@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 LEAST_CALLS = 10
-"""So many calls between two of `fit` are a loop over small inputs, not a prediction of a set."""
+"""So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
+One call is such a one where it was given no more than a batch."""
 
 LONGEST_S = 0.2
 """A call that takes longer works on more than a batch: there `predict` is the right thing."""
@@ -77,7 +78,9 @@ class PredictInLoop(Fix):
         evidence(outside_=replace(BETWEEN_FITS, spent=())),
         # a few calls: a set of data is predicted
         evidence(
-            outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, calls=1, seconds=0.15),)),
+            outside_=replace(
+                BETWEEN_FITS, spent=(replace(CALLED, calls=1, seconds=0.15, rows=600),)
+            ),
         ),
         # calls that take long work on many batches
         evidence(outside_=replace(BETWEEN_FITS, spent=(replace(CALLED, calls=20),))),
@@ -91,6 +94,12 @@ class PredictInLoop(Fix):
     fires = [
         evidence(outside_=BETWEEN_FITS),
         evidence(outside_=replace(BETWEEN_FITS, whole=False)),
+        # a few calls, of single samples: an agent that acts, and learns every few turns
+        evidence(
+            outside_=replace(
+                BETWEEN_FITS, seconds=0.5, spent=(replace(CALLED, calls=7.5, seconds=0.33),)
+            )
+        ),
         evidence(outside_=IN_STEPS),
         # hardly anything else takes time
         evidence(outside_=replace(IN_STEPS, spent=(replace(IN_STEPS.spent[0], seconds=0.1),))),
@@ -233,4 +242,4 @@ def _is_batch(rows: int | None) -> bool:
 def _in_loop(one: Spent, turn: Outside) -> bool:
     if one.name != "predict" or not one.calls or one.seconds / one.calls > LONGEST_S:
         return False
-    return turn.turn == "step" or one.calls >= LEAST_CALLS
+    return turn.turn == "step" or one.calls >= LEAST_CALLS or _is_batch(one.rows)

@@ -224,7 +224,7 @@ model.compile(**how)
 
 
 def _most(evidence: Evidence) -> float | None:
-    """What could be gained at most: nothing is left of Python, and of starting a step."""
+    """Return the gain if nothing were left of Python, and of starting a step."""
     times = evidence.times
     if not is_taken(times.real_) or not is_taken(times.host_):
         return at_most(evidence)

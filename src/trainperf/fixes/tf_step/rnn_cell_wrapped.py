@@ -13,6 +13,7 @@ from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at
 from trainperf.model import Equivalence, Evidence, Finding, LayerFacts, ModelFacts, Site
 from trainperf.source.arguments import argument, starred
+from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -141,7 +142,7 @@ def _layer(script: Script, site: Site) -> str:
         raise CannotRewrite("the cell is not made in the call of `RNN`")
     if starred(call) or starred(cell) or len(call.args) > 1 or len(cell.args) > SAME_PLACES:
         raise CannotRewrite("not all arguments of the cell and of `RNN` are named")
-    layer = LAYER_OF.get(_last_name(cell.func))
+    layer = LAYER_OF.get(last_name(cell.func))
     if layer is None:
         raise CannotRewrite(f"{ast.unparse(cell.func)} has no layer")
     outer = {name: text for name, text in script.call_keywords(site).items() if name != "cell"}
@@ -158,7 +159,3 @@ def _layer(script: Script, site: Site) -> str:
     else:
         reached = f"{keras_name(script, site.file, 'keras')}.layers.{layer}"
     return f"{reached}({', '.join(given)})"
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

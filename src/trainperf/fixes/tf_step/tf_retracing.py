@@ -224,7 +224,7 @@ def _edit(seen: Retracing) -> dict[str, Any]:
 
 
 def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
-    """What to do, in words and code, and what that may change, by what changed."""
+    """Say what to do, in words and code, and what that may change, by the cause of retracing."""
     cause = seen.cause.lower()
     if "python" in cause:
         return (

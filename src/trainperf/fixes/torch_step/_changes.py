@@ -66,7 +66,7 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
         raise CannotRewrite(f"it does more than observe: {more}")
     step = counted(script, loop, anchor)
     for _, call in found:
-        call_site = source.site_of(script, call, anchor)
+        call_site = script.site_of(anchor, call)
         script.wrap_statements(call_site, call_site, f"if {step} % {every} == 0:")
 
 
@@ -87,7 +87,7 @@ def counted(script: Script, loop: source.Loop, near: Site) -> str:
     name = next((each for each in COUNTERS if each not in taken), None)
     if name is None:
         raise CannotRewrite("the loop has no counter of its steps, and no name is free for one")
-    script.number_turns(source.site_of(script, loop.iter, near), name)
+    script.number_turns(script.site_of(near, loop.iter), name)
     return name
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example
-from trainperf.fixes.torch_step._loop_source import site_of
 from trainperf.source.arguments import keyword
 from trainperf.source.statements import called, dotted
 
@@ -36,6 +36,10 @@ SHAPES = (
     "view",
 )
 """Methods that compute the same on any device."""
+
+
+DEVICE = re.compile(r"dev|cuda|gpu|rank|^\d+$", re.IGNORECASE)
+"""How devices are called."""
 
 
 def made_there(script: Script, site: Site, pinned: bool) -> None:
@@ -70,22 +74,22 @@ def _device(call: ast.Call) -> str:
     if called(call) != "to" or len(given) != 1 or len(call.args) + len(call.keywords) != 1:
         raise CannotRewrite("it does more than copy to a device")
     text = ast.unparse(given[0])
-    if "cpu" in text.lower() or "dtype" in text or text.startswith("torch.float"):
+    if "cpu" in text.lower() or not DEVICE.search(text):  # another tensor, a type
         raise CannotRewrite(f"it may not copy to the GPU: .to({text})")
     return text
 
 
 def _making(script: Script, site: Site) -> Site | None:
     """The call of PyTorch's that makes the tensor at `site`, None if it is made elsewhere."""
-    source = script._file(site.file).source
+    source = script.source(site.file)
     node = source.expression(site)
     while isinstance(node, ast.Call):
         name = called(node)
         plain = dotted(node.func) == f"torch.{name}"
         if plain and name in MAKES:
-            if keyword(node, "device") is not None:
-                raise CannotRewrite("it is made on a device already")
-            return site_of(script, node, site)
+            if any(keyword(node, each) for each in ("device", "out", "pin_memory")):
+                raise CannotRewrite("where in memory it is made is said already")
+            return script.site_of(site, node)
         if plain and name in ("tril", "triu") and node.args:
             node = node.args[0]
         elif not plain and name in SHAPES and isinstance(node.func, ast.Attribute):
@@ -134,6 +138,12 @@ EXAMPLES = [
     _copy("x = ▸x.to(device, torch.half)◂", "x = x.to(device, torch.half)", True),
     _copy('x = ▸x.to("cpu")◂', 'x = x.to("cpu")', True),
     _copy("x = ▸x.to(torch.float16)◂", "x = x.to(torch.float16)", True),
+    # to what another tensor is like; in pinned memory
+    _copy("mask = ▸torch.ones(9, 9).to(x)◂", "mask = torch.ones(9, 9).to(x)"),
+    _copy(
+        "mask = ▸torch.ones(9, pin_memory=True).to(device)◂",
+        "mask = torch.ones(9, pin_memory=True).to(device)",
+    ),
     _copy("x = ▸noise(9).to(device)◂", "x = noise(9).to(device)", True),
     _copy("x = ▸x.cpu()◂", "x = x.cpu()", True),
 ]

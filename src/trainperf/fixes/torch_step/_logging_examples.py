@@ -5,6 +5,12 @@ from __future__ import annotations
 from trainperf.fixes import Example
 from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
 
+
+def _alone(text: str) -> Example:
+    plain = text.replace("▸", "").replace("◂", "")
+    return Example(before=text, after=plain, data={"edits": [DETACH], "loop": 0})
+
+
 EXAMPLES = [
     Example(  # a function that logs, and a counter of the loop's
         before="""\
@@ -339,4 +345,7 @@ class Run:
 """,
         data={"edits": [SELDOM], "loop": 1},
     ),
+    # the text of a tensor is another than that of its number; a list that is cut
+    _alone("total = 0.0\nfor x in ▸loader◂:\n    total += ▸loss.item()◂\nprint(f'{total=}')\n"),
+    _alone("seen = []\nfor x in ▸loader◂:\n    seen.append(▸loss.item()◂)\ndel seen[:9]\n"),
 ]

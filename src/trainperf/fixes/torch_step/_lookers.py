@@ -50,7 +50,7 @@ SELDOM, DETACH = "seldom", "detach"
 
 @dataclass(frozen=True)
 class Work:
-    """What one function, or one place of the loop itself, does only to look on."""
+    """The work that one function, or one place of the loop itself, does only to look on."""
 
     name: str  # "" in the loop itself
     where: Site
@@ -60,7 +60,7 @@ class Work:
 
 
 def lookers(evidence: Evidence) -> list[Work]:
-    """What looks on, by function; each place of the loop's own function by itself."""
+    """Return the work that only looks on, by function; the loop's own function by place."""
     loop, evaluates = _loop_functions(evidence), _evaluating(evidence)
     found: list[Work] = []
     groups: dict[tuple[str, str], list[SyncPoint]] = {}

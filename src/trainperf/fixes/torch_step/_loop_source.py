@@ -133,8 +133,3 @@ def _plain_calls(body: Iterable[ast.stmt]) -> Iterator[Calling]:
             yield node, node.value
         elif isinstance(node, ast.With | ast.AsyncWith):
             yield from _plain_calls(node.body)
-
-
-def site_of(script: Script, node: ast.expr, near: Site) -> Site:
-    """Return the site of an expression in the file of another site."""
-    return script._file(near.file).source.site(node, near)

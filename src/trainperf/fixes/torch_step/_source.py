@@ -53,7 +53,7 @@ def model_target(script: Script, site: Site) -> str:
     Raises `CannotRewrite` where the statement gives it no plain name, or what is
     assigned is not the model itself.
     """
-    source = script._file(site.file).source
+    source = script.source(site.file)
     call = source.call(site)
     statement, _ = source.statement(site)
     targets: list[ast.expr] = []
@@ -84,7 +84,7 @@ def _plain(node: ast.expr) -> bool:
 
 def file_text(script: Script, file: str) -> str:
     """Return the original text of a file of the user's; raises `CannotRewrite`."""
-    return script._file(file).source.text
+    return script.source(file).text
 
 
 def refuse_if_named(script: Script, file: str, name: str) -> None:

@@ -51,7 +51,7 @@ def kept_on_device(script: Script, site: Site, every: int | None = None) -> None
     script.replace_call(site, f"{receiver}.detach().float()" if loss else receiver)
     for name, parents in uses:
         if not any(isinstance(each, ast.JoinedStr) for each in parents):
-            read = source.site_of(script, name, site)
+            read = script.site_of(site, name)
             script.wrap_call(read, "float({})" if loss else "int({})")
 
 
@@ -147,6 +147,8 @@ def _uses_of(script: Script, site: Site, name: str, adding: ast.stmt) -> list[Us
         calls = [each for each in inside if isinstance(each, ast.Call)]
         if any(called(each) not in OF_TENSORS for each in calls):
             raise CannotRewrite(f"{read.id} is used by a call within a text")
+        if any(isinstance(each, ast.FormattedValue) and each.conversion > 0 for each in inside):
+            raise CannotRewrite(f"{read.id} is shown within a text as Python writes it")
     return uses
 
 
@@ -179,7 +181,7 @@ def _show_seldom(
     shows = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
     if not shows or called(statement.value) not in WRITERS:  # type: ignore[attr-defined]
         raise CannotRewrite(f"{name.id} is read in every step, in line {name.lineno}")
-    shown = source.site_of(script, statement.value, site)  # type: ignore[attr-defined]
+    shown = script.site_of(site, statement.value)  # type: ignore[attr-defined]
     log_seldom(script, shown, site, every)
 
 
@@ -219,7 +221,7 @@ def _collect(script: Script, site: Site, statement: ast.stmt) -> None:
     script.replace_call(site, f"{script.expression(script.receiver(site))}.detach()")
     for (template, one), (node, parents) in wrapped:
         inner = parents[-1] if one else node
-        script.wrap_call(source.site_of(script, inner, site), template)  # type: ignore[arg-type]
+        script.wrap_call(script.site_of(site, inner), template)  # type: ignore[arg-type]
 
 
 def _end_of_list(script: Script, site: Site, name: str) -> int | None:
@@ -264,6 +266,8 @@ def _as_numbers(use: Use) -> tuple[str, bool] | None:
         return None
     if isinstance(above, ast.Call) and called(above) == "len":
         return None
+    if isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load):
+        raise CannotRewrite(f"{name.id} is changed in line {name.lineno}")
     if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
         return "float({})", True
     return "[float(each) for each in {}]", False

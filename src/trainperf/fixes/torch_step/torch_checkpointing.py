@@ -12,7 +12,6 @@ from trainperf.fixes.common.cases import GIB, GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.torch_step._loop_source import site_of as source_site
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
 from trainperf.source.arguments import keyword
@@ -160,7 +159,7 @@ class NoCheckpointing(Fix):
 
 def _call_itself(script: Script, site: Site) -> None:
     """Make `checkpoint(f, x, use_reentrant=False)` at `site` a call of `f`."""
-    source = script._file(site.file).source
+    source = script.source(site.file)
     call = source.call(site)
     if called(call) != "checkpoint" or not call.args:
         _leave_off(script, site)
@@ -190,6 +189,6 @@ def _leave_off(script: Script, site: Site) -> None:
     if len(on) + len(asked) != 1:
         raise CannotRewrite("no one place of the file turns checkpointing on")
     for node in on:
-        script.remove_statements([source_site(script, node, site)])
+        script.remove_statements([script.site_of(site, node)])
     for node in asked:
-        script.set_keyword(source_site(script, node, site), "gradient_checkpointing", "False")
+        script.set_keyword(script.site_of(site, node), "gradient_checkpointing", "False")

@@ -137,7 +137,7 @@ class FlattenParameters(Fix):
 
 
 def _flatten(script: Script, site: Site) -> None:
-    source = script._file(site.file).source
+    source = script.source(site.file)
     scope = Scope(source, source.function(site))
     calls: dict[str, ast.Call] = {}
     for node in ast.walk(scope.function):

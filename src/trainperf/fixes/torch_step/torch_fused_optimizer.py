@@ -214,7 +214,7 @@ class FusedOptimizer(Fix):
 
 
 def _seen(evidence: Evidence, slow: list[TorchOptimizer]) -> dict[str, Any]:
-    """What the edit must know of the run: what all these optimizers were given."""
+    """Return the arguments of these optimizers, for the edit: those that all were given alike."""
     given = [{"fused": one.fused, "foreach": one.foreach} for one in slow]
     same = {name: value for name, value in given[0].items() if all(e[name] == value for e in given)}
     return seen_in_call(evidence, **same)

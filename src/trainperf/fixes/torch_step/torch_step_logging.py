@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
+from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import split, torch_evidence, traced
@@ -35,6 +36,7 @@ from trainperf.model import (
     OwnWork,
     Site,
     SyncPoint,
+    Trainer,
     is_taken,
 )
 
@@ -54,6 +56,9 @@ LOG_SYNC = SyncPoint(
 SUM_SYNC = SyncPoint("item", Site("train.py", 24, "main", col=17, end_line=24, end_col=28), 1, 0.0)
 EVALUATES = OwnWork("evaluation", Site("train.py", 31, "log"), 0.5, 200)
 LOG = FunctionCost("log", "train.py", 31, 0.5, "main", 200, calls_into="")
+LOGGED = Trainer(
+    "transformers", "TrainingArguments", made="command", source="--", settings={"logging_steps": 1}
+)
 PARTS = split(forward=0.015, backward=0.025, optimizer=0.005, rest=0.052)
 
 
@@ -152,6 +157,13 @@ class SeldomLogging(Fix):
             torch={"trace": traced(0.40), "syncs": (LOG_SYNC, SUM_SYNC)},
         ),
     ]
+    tries_not = [
+        torch_evidence(),
+        # it logs seldom already
+        torch_evidence(torch={"trainer": replace(LOGGED, settings={"logging_steps": 100})}),
+        torch_evidence(torch={"trainer": replace(LOGGED, settings={})}),
+    ]
+    tries = [torch_evidence(torch={"trainer": LOGGED})]
     examples = EXAMPLES
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -184,6 +196,24 @@ class SeldomLogging(Fix):
             equivalence=Equivalence.NUMERICS if set(edits) == {DETACH} else None,
             rewritable=exact,
             data={"edits": edits, "loop": len(edits)},
+        )
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try the setting by which a library's loop logs or draws its bar, whatever that takes."""
+        found = super().possible(evidence)
+        setting = trainers.setting_of(self.id, {}, evidence)
+        if found is not None or setting is None:
+            return found
+        trainer = evidence.torch.trainer
+        assert trainer is not None
+        now = trainer.settings[setting.name]
+        return self.finding(
+            title="The loop of a library logs in every few steps, or draws its bar",
+            text=f"`{setting.name}` of its `{trainer.cls}` is "
+            f"{'left to its default' if now is None else now}.",
+            bound=None,
+            bound_basis="what it takes was not timed",
+            rewritable=False,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -78,7 +78,7 @@ def _no_gpu(recording: Recording, evidence: Evidence) -> str:
 
 
 def _exchange(evidence: Evidence) -> Iterator[NotTaken]:
-    """What is not known of the exchange of gradients, and why."""
+    """The figures of the exchange of gradients that are not known, and why."""
     what, job = "gradient exchange", evidence.parallel_
     if job is None:
         if evidence.device.count < 2 and evidence.loop.replicas < 2:

@@ -11,7 +11,7 @@ MILLION = 1e6
 
 
 def cost(evidence: Evidence) -> Cost | None:
-    """What a million samples and an epoch cost now; None where no price is known.
+    """The cost of a million samples and of an epoch now; None where no price is known.
 
     US dollars: the price of an hour for each host, times hosts, times measured time. What
     passes between epochs is in both, where the length of an epoch is known.

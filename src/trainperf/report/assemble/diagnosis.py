@@ -102,7 +102,7 @@ SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 
 
 def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: float) -> Diagnosis:
-    """What can be said of a run in which no training loop was seen."""
+    """The diagnosis of a run in which no training loop was seen."""
     run = recording.run
     failed = recording.ending in (Ending.FAILED, Ending.SIGNALLED)
     text, hint = f"{error}.", error.hint

@@ -46,7 +46,7 @@ def experiment_changes(
 
 
 def _why(trial: Trial) -> str:
-    """What makes it another training: how its losses differ, or what it changes by design."""
+    """The reason why it is another training: its losses differ, or it changes it by design."""
     if trial.outcome is Outcome.LOSSES_DIFFER:
         return KEEPS.format((trial.reason or trial.parity).rstrip("."))
     fix = by_id().get(trial.fix)

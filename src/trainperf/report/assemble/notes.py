@@ -17,7 +17,7 @@ WAITED = 0.02
 
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
-    """What a reader should know about how far the numbers can be trusted."""
+    """Notes on how far the numbers can be trusted."""
     return (*_notes(recording, evidence), *run_notes(recording))
 
 
@@ -71,7 +71,7 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
 
 
 def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
-    """What other processes took while the steps were timed, where it is much."""
+    """The cores that other processes took while steps were timed, where they are many."""
     if use.others_cores is None or use.others_cores <= max(0.3, BUSY_NEIGHBOURS * cores):
         return
     took = f"neighbours took about {use.others_cores:.1f} of {cores:.3g} cores"
@@ -111,7 +111,7 @@ def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:
-    """What went wrong in the observer itself, and the way out of a failure that is known."""
+    """Faults of the observer itself, and the way out of a failure that is known."""
     known = way_out(recording)
     texts = [] if known is None else [known]
     texts += [

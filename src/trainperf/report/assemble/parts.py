@@ -63,7 +63,7 @@ def operators(evidence: Evidence) -> tuple[ReportedOperator, ...]:
 
 
 def kernels(evidence: Evidence) -> ReportedKernels | None:
-    """What the GPU did in the traced passes; None without a GPU or a trace."""
+    """The GPU's work in the traced passes; None without a GPU or a trace."""
     trace = None if evidence.torch_ is None else evidence.torch_.trace
     if trace is None or trace.device != "cuda":
         return None
@@ -77,7 +77,7 @@ def kernels(evidence: Evidence) -> ReportedKernels | None:
 
 
 def device_memory(evidence: Evidence) -> DeviceMemory | None:
-    """What the allocator counted; None without a GPU."""
+    """The allocator's counts; None without a GPU."""
     counted = {} if evidence.torch_ is None else evidence.torch_.memory
     if not counted:
         return None

@@ -78,14 +78,14 @@ def next_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) ->
     patch = diagnosis.patch
     if patch is not None:
         _list("Not in the patch", left_out(diagnosis), page)
-        _environment(patch, page)
+        _beside_source(diagnosis, patch, page)
     if then := commands(diagnosis, saved, patch_file):
         page.heading("Next")
         page.add(Commands(tuple(then)))
 
 
 def left_out(diagnosis: Diagnosis) -> tuple[NotTaken, ...]:
-    """What the patch lacks, and why; without that which has a section of its own."""
+    """The fixes that the patch lacks, with the reason, but those in a section of their own."""
     skipped = diagnosis.patch.skipped if diagnosis.patch is not None else ()
     return tuple(one for one in skipped if one.what not in apart(diagnosis))
 
@@ -94,7 +94,7 @@ def short_steps(diagnosis: Diagnosis, page: Page, saved: str, patch_file: str) -
     """Print the commands that make the changes and show the whole report."""
     patch = diagnosis.patch
     if patch is not None:
-        _environment(patch, page)
+        _beside_source(diagnosis, patch, page)
     then = _making(diagnosis, saved, patch_file, look=False)
     if saved:
         then.append((f"trainperf show --full {shlex.quote(saved)}", FULL))
@@ -174,11 +174,21 @@ def _making(
     return commands
 
 
-def _environment(patch: Patch, page: Page) -> None:
-    if not patch.environment:
-        return
-    page.heading("Part of the changes: set before the script starts")
-    page.add(Code(exports(patch), "bash", 2))
+def _beside_source(diagnosis: Diagnosis, patch: Patch, page: Page) -> None:
+    """Print what the changes need beside edits: variables, and options of the command."""
+    if patch.environment:
+        page.heading("Part of the changes: set before the script starts")
+        page.add(Code(exports(patch), "bash", 2))
+    if patch.arguments:
+        part = "Part of the changes" if patch.diff or patch.environment else "The change"
+        page.heading(f"{part}: run the script as")
+        page.add(Code(command_line(diagnosis), "bash", 2))
+
+
+def command_line(diagnosis: Diagnosis) -> str:
+    """Return the command with the options that the patch puts at its end."""
+    arguments = diagnosis.patch.arguments if diagnosis.patch is not None else ()
+    return one_line(shlex.join((*diagnosis.command, *arguments)))
 
 
 def exports(patch: Patch) -> str:

@@ -21,7 +21,7 @@ def objects(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def _seen(one: Objects) -> str:
-    """What the script itself asked for."""
+    """The script's own requests."""
     if not one.requests:
         return "Named in the script; no request by boto3, s3fs or s3torchconnector was seen."
     text = units.count(one.requests, "request")
@@ -41,7 +41,7 @@ def _seen(one: Objects) -> str:
 
 
 def _probed(one: Objects) -> str:
-    """What the probe found, or why there was none."""
+    """The findings of the probe, or why there was none."""
     if one.latency_s is None:
         return f"Not probed: {one.reason}." if one.reason else ""
     text = f"Probe: first byte after {units.seconds(one.latency_s)} (median)"

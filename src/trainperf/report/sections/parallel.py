@@ -70,9 +70,9 @@ def ranks(diagnosis: Diagnosis, page: Page) -> None:
         elastic=(2, 3),
         narrow=[("without exchange", "own")],
     )
-    if len(job.ranks) > len(shown):
-        left = units.count(len(job.ranks) - len(shown), "other")
-        page.prose(say(f"and {left} between them", QUIET), indent=2)
+    left = len(_by_own_step(job.ranks)) - len(shown)
+    if left > 0:
+        page.prose(say(f"and {units.count(left, 'other')} between them", QUIET), indent=2)
     page.prose(say(f"{_started(job)}.", QUIET), indent=2)
     _stragglers(job, page)
 
@@ -107,10 +107,12 @@ def _times(one: ReportedRank) -> list[str]:
 
 
 def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
-    """The ranks to show, each with what it stands for."""
+    """The ranks to show, each with what it stands for; of many only such as were timed."""
     if len(found) <= MOST_RANKS:
         return [(one, "") for one in found]
-    ordered = sorted(found, key=_own)
+    ordered = _by_own_step(found)
+    if len(ordered) <= MOST_RANKS:
+        return [(one, "") for one in ordered]
     quickest, middle = ordered[0], ordered[(len(ordered) - 1) // 2]
     return [
         (quickest, "quickest"),
@@ -119,12 +121,13 @@ def _shown(found: Sequence[ReportedRank]) -> list[tuple[ReportedRank, str]]:
     ]
 
 
-def _own(one: ReportedRank) -> float:
-    """What a rank takes by itself, as far as it is known."""
-    for value in (one.local_s, one.input_s, one.real_s):
-        if value is not None:
-            return value
-    return 0.0
+def _by_own_step(found: Sequence[ReportedRank]) -> list[ReportedRank]:
+    """The ranks whose own step is known, the quickest first."""
+    known: list[tuple[float, ReportedRank]] = []
+    for one in found:
+        times = [each for each in (one.local_s, one.input_s, one.real_s) if each is not None]
+        known += [(each, one) for each in times[:1]]
+    return [one for _, one in sorted(known, key=lambda pair: pair[0])]
 
 
 def _started(job: ReportedParallel) -> str:

@@ -46,7 +46,7 @@ def open_question(diagnosis: Diagnosis) -> bool:
 
 
 def _kept(job: ReportedParallel) -> tuple[str, ...]:
-    """What spares FSDP a gathering, where it gathers twice for each reduction."""
+    """The setting that spares FSDP a gathering, where it gathers twice for each reduction."""
     found = job.exchange
     if found is None or not found.bytes or sum(found.gathers) < TWICE * found.bytes:
         return ()

@@ -106,7 +106,7 @@ def _exchange(job: ReportedParallel | None) -> float:
 
 
 def _waits(times: ReportedTimes, job: ReportedParallel | None) -> tuple[float, float, str]:
-    """What the rank that was timed waits for a late one, for its input and for its step."""
+    """Seconds that the timed rank waits for a late one, for its input and for its step."""
     if job is None:
         return 0.0, 0.0, ""
     if not job.stragglers:

@@ -58,7 +58,7 @@ def partial(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def ended_early(diagnosis: Diagnosis) -> str:
-    """What cut the run short, and so what the numbers are; nothing if none did."""
+    """The event that cut the run short, and how far its numbers go; "" if none did."""
     what = PARTIAL.get(diagnosis.ending)
     if what is None:
         return ""

@@ -7,10 +7,19 @@ import textwrap
 from trainperf.model import Diagnosis
 from trainperf.report.plain import plain
 from trainperf.report.sections import closing, step
-from trainperf.report.sections.closing import exports
+from trainperf.report.sections.closing import command_line, exports
 from trainperf.report.sections.step import ended_early
 
-__all__ = ["answer", "device", "ended_early", "exports", "framework", "last_output", "snippet"]
+__all__ = [
+    "answer",
+    "command_line",
+    "device",
+    "ended_early",
+    "exports",
+    "framework",
+    "last_output",
+    "snippet",
+]
 
 LINES = 20
 """Lines of the script's last output, as on a terminal."""

@@ -37,27 +37,15 @@ def change(diagnosis: Diagnosis) -> str:
     whole = diagnosis.training
     if whole is None or whole.seconds_now is None or whole.seconds_after is None:
         return ""
-    text = f"{clock(whole.seconds_now)} → {clock(whole.seconds_after)}"
+    text = f"{units.clock(whole.seconds_now)} → {units.clock(whole.seconds_after)}"
     if whole.low is not None and whole.high is not None:
-        text += f" ({clock(whole.low)} to {clock(whole.high)})"
+        text += f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
     money = diagnosis.cost
     if money is not None:
         per_s = money.price.per_hour * money.hosts / 3600
         costs = (dollars(one * per_s) for one in (whole.seconds_now, whole.seconds_after))
         text += f", {' → '.join(costs)}"
     return text
-
-
-def clock(value: float) -> str:
-    """Write a time as one speaks of it: "12 min 10 s", "2 h 5 min", "41.3 s", "3 d 4 h"."""
-    if value < 59.95:
-        return units.seconds(value)
-    whole = round(value)
-    sizes = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    first = next(n for n, (_, size) in enumerate(sizes) if whole >= size)
-    (unit, size), (small, least) = sizes[first], sizes[first + 1]
-    many, rest = divmod(round(whole / least) * least, size)
-    return f"{many} {unit} {rest // least} {small}" if rest >= least else f"{many} {unit}"
 
 
 def _configured(whole: Training) -> str:
@@ -73,12 +61,12 @@ def _with(diagnosis: Diagnosis) -> str:
 
 
 def _bars(whole: Training, changed: str, page: Page) -> None:
-    rows: list[list[Words | str]] = [["the script as it is", clock(whole.seconds_now or 0.0)]]
+    rows: list[list[Words | str]] = [["the script as it is", units.clock(whole.seconds_now or 0.0)]]
     lengths: list[tuple[float, str] | None] = [(1.0, DATA)]
     if whole.seconds_after is not None and whole.seconds_now:
-        figure = clock(whole.seconds_after)
+        figure = units.clock(whole.seconds_after)
         if whole.low is not None and whole.high is not None:
-            figure += f" ({clock(whole.low)} to {clock(whole.high)})"
+            figure += f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
         rows.append([changed, figure])
         lengths.append((min(1.0, whole.seconds_after / whole.seconds_now), GOOD))
     page.table(rows, elastic=(0,), lengths=lengths)
@@ -86,13 +74,15 @@ def _bars(whole: Training, changed: str, page: Page) -> None:
 
 def _basis(whole: Training) -> str:
     if whole.basis == "whole runs":
-        runs = ", ".join(clock(one) for one in whole.runs)
+        runs = ", ".join(units.clock(one) for one in whole.runs)
         return (
             "From plain runs of the whole script, without trainperf in it: as it is, changed, "
             f"changed, as it is: {runs}."
         )
-    reason = "" if whole.seconds_after is not None or not whole.reason else f" {whole.reason}."
-    return f"{LEDGER} {TAIL}{reason}"
+    if not whole.reason:
+        return f"{LEDGER} {TAIL}"
+    alone = "" if whole.seconds_after is None else "No plain runs of the script confirm it: "
+    return f"{LEDGER} {TAIL} {alone}{whole.reason}."
 
 
 def _ledger(whole: Training, page: Page) -> None:

@@ -17,7 +17,6 @@ from trainperf.report.places import place
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import closing, experiment, parts
 from trainperf.report.sections.money import dollars
-from trainperf.report.sections.training import clock
 from trainperf.report.whole import document
 from trainperf.reporters.html import step, surroundings, timeline
 from trainperf.reporters.html.changes import changes
@@ -48,6 +47,7 @@ class Patched:
     copyable: bool
     skipped: list[tuple[str, Markup]]
     environment: Markup | None
+    command: Markup | None
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,8 @@ PLACED = {
     *("partial", "absent", "verdict", "answer", "output", "outside", "step", "parts", "syncs"),
     *("ranks", "exchange", "scaling", "operators", "devices", "storage", "objects", "limits"),
     *("stages", "between", "callbacks", "functions", "findings", "remains", "trials", "stack"),
-    *(
-        "training",
-        "experiment",
-        "practices",
-        "not_measured",
-        "notes",
-        "ignored",
-        "next",
-        "money",
-        "spent",
-    ),
+    *("training", "experiment", "practices", "not_measured", "notes", "ignored"),
+    *("next", "money", "spent"),
 }
 """The sections of a report that the page has a place for, or draws in its own way."""
 
@@ -195,8 +186,8 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         value, _, rest = units.measured(stack.speedup, stack.low, stack.high).partition(" ")
         tiles.append(Tile(words, value, f"as fast {rest}, a step"))
     if whole is not None and whole.seconds_now is not None:
-        after = "" if whole.seconds_after is None else f"→ {clock(whole.seconds_after)}"
-        tiles.append(Tile("The whole training", clock(whole.seconds_now), after))
+        after = "" if whole.seconds_after is None else f"→ {units.clock(whole.seconds_after)}"
+        tiles.append(Tile("The whole training", units.clock(whole.seconds_now), after))
     if cost is not None and cost.epoch_before is not None:
         after = "" if cost.epoch_after is None else dollars(cost.epoch_after)
         then = f"→ {after} {together_with(stack)}" if after else ""
@@ -253,12 +244,16 @@ def _left_out(one: Ignored, cwd: str) -> tuple[Markup, str]:
 
 def _patch(diagnosis: Diagnosis) -> Patched | None:
     patch, skipped = diagnosis.patch, closing.left_out(diagnosis)
-    if patch is None or not (patch.diff or skipped or patch.environment):
+    if patch is None:
         return None
+    if not (patch.diff or skipped or patch.environment or patch.arguments):
+        return None
+    line = closing.command_line(diagnosis) if patch.arguments else ""
     return Patched(
         edits=units.count(closing.edits_in(patch.diff), "edit"),
         lines=patch_lines(patch.diff) if patch.diff else [],
         copyable=survives(patch.diff),
         skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
+        command=coloured(line, "bash") if line else None,
     )

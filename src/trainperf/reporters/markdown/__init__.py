@@ -93,8 +93,8 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield inline(told.answer(diagnosis))
     yield from _experiments(diagnosis, root)
+    yield inline(told.answer(diagnosis))
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
         rows = [_practice(one, root) for one in diagnosis.practices]
@@ -254,14 +254,18 @@ def _detail(finding: Finding, diagnosis: Diagnosis, root: str) -> Iterator[str]:
 
 def _patch(diagnosis: Diagnosis) -> list[str]:
     patch = diagnosis.patch
-    if patch is None or not (patch.diff or patch.environment):
+    if patch is None or not (patch.diff or patch.environment or patch.arguments):
         return []
     parts = [fenced(patch.diff, "diff")] if patch.diff else []
     if patch.environment:
         parts.append("Set before the script starts:")
         parts.append(fenced(told.exports(patch), "bash"))
+    if patch.arguments:
+        parts.append("Run the script as:")
+        parts.append(fenced(told.command_line(diagnosis), "bash"))
     edits = units.count(edits_in(patch.diff), "edit")
-    return [folded(f"The patch ({edits})", "\n\n".join(parts))]
+    name = f"The patch ({edits})" if patch.diff else "The change"
+    return [folded(name, "\n\n".join(parts))]
 
 
 def _end(diagnosis: Diagnosis) -> str:

@@ -10,11 +10,20 @@ from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.origins.dictionaries import merged
 from trainperf.source.origins.tracing import Tracer
-from trainperf.source.origins.values import File, Held, Node, Origin, Unknown, Value, known, same
+from trainperf.source.origins.values import (
+    Contents,
+    File,
+    Node,
+    Origin,
+    Unknown,
+    Value,
+    known,
+    same,
+)
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftOut:
     """An argument that the call leaves to its default, and the dictionaries it is given.
 
     `displays` are those that could name it, the likeliest first.
@@ -24,8 +33,8 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What the run had: the arguments of a call as they took effect, defaults included.
+class CallInRun:
+    """The arguments of a call as they took effect in the run, defaults included.
 
     `defaults` are those of the arguments that the source may leave out.
     """
@@ -35,8 +44,8 @@ class Ran:
 
 
 def live(
-    trace: Tracer, file: File, call: ast.Call, name: str, position: int | None, ran: Ran
-) -> tuple[Origin | Left, ...]:
+    trace: Tracer, file: File, call: ast.Call, name: str, position: int | None, ran: CallInRun
+) -> tuple[Origin | LeftOut, ...]:
     """Return where the value came from that the argument `name` of `call` had in a run.
 
     Several where the run does not tell which. Raises `CannotRewrite` where none of the places
@@ -45,7 +54,7 @@ def live(
     node = _written(call, name, position)
     if node is not None:
         return tuple(_told(trace.values(file, node), name, ran))
-    found: list[Origin | Left] = []
+    found: list[Origin | LeftOut] = []
     states = [each for each in given(trace, file, call) if _may_be(trace, each, ran)]
     for state in states:
         if name in state.entries:
@@ -55,14 +64,21 @@ def live(
         elif name not in ran.arguments:
             raise CannotRewrite(f"the run did not tell what {name} was")
         else:
-            found.append(Left(_likeliest(state)))
+            found.append(LeftOut(_likeliest(state)))
     if not found:
         raise CannotRewrite(f"where {name} comes from does not go with what the run had")
     return tuple(_distinct(found))
 
 
 class Elsewhere(CannotRewrite):
-    """An argument that is chosen where no edit of the source can reach."""
+    """An argument that is chosen where no edit of the source can reach.
+
+    `option` is the option of the command that chooses it by its value, "" for none.
+    """
+
+    def __init__(self, reason: str, option: str = "") -> None:
+        super().__init__(reason)
+        self.option = option
 
 
 def _no(reason: Unknown, name: str) -> CannotRewrite:
@@ -78,29 +94,29 @@ def _written(call: ast.Call, name: str, position: int | None) -> ast.expr | None
     return None if position is None else positional(call, position)
 
 
-def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Held, ...]:
+def given(trace: Tracer, file: File, call: ast.Call) -> tuple[Contents, ...]:
     """Return what a call may be given as `**keywords`."""
-    states: tuple[Held, ...] = (Held(),)
+    states: tuple[Contents, ...] = (Contents(),)
     for each in call.keywords:
         if each.arg is None:
             states = merged(states, trace.objects(file, each.value))
     return states
 
 
-def _told(values: Sequence[Value], name: str, ran: Ran) -> list[Origin | Left]:
+def _told(values: Sequence[Value], name: str, ran: CallInRun) -> list[Origin | LeftOut]:
     """Return the literals among values that the run had; raises where it may be another one."""
     for each in values:
         if isinstance(each, Unknown) and each.elsewhere:
             raise _no(each, name)
     option = max((one for each in values for one in each.options), key=len, default="")
     now = ran.arguments.get(name)
-    found: list[Origin | Left] = [each for each in known(values) if _had(each, name, ran)]
+    found: list[Origin | LeftOut] = [each for each in known(values) if _had(each, name, ran)]
     if not found and len(values) == 1 and name in ran.arguments:
         (only,) = values
         if isinstance(only, Unknown) and only.node is not None:
             return [Origin(*only.node, now, only.options)]
     if not found and option and type(now) is not bool:
-        raise Elsewhere(f"{option} sets {name}: change it in the command")
+        raise Elsewhere(f"{option} sets {name}: change it in the command", option)
     if not found and known(values) == list(values):
         raise CannotRewrite(f"no literal behind {name} is what it was in the run")
     # What is worked out from a number that is not 0, and gave the same, left it as it is.
@@ -111,7 +127,7 @@ def _told(values: Sequence[Value], name: str, ran: Ran) -> list[Origin | Left]:
     return list(_distinct(found))
 
 
-def _had(origin: Origin, name: str, ran: Ran) -> bool:
+def _had(origin: Origin, name: str, ran: CallInRun) -> bool:
     """Whether the run had this literal; None of one that stands for a default of PyTorch's."""
     if name not in ran.arguments:
         return False
@@ -119,7 +135,7 @@ def _had(origin: Origin, name: str, ran: Ran) -> bool:
     return same(origin.value, now) or (origin.value is None and bool(default) and default == now)
 
 
-def _may_be(trace: Tracer, state: Held, ran: Ran) -> bool:
+def _may_be(trace: Tracer, state: Contents, ran: CallInRun) -> bool:
     """Whether the run may have had such keywords, by all the arguments that are known of it."""
     for name, now in ran.arguments.items():
         if name in state.entries:
@@ -133,13 +149,13 @@ def _may_be(trace: Tracer, state: Held, ran: Ran) -> bool:
     return True
 
 
-def _likeliest(state: Held) -> tuple[Node, ...]:
+def _likeliest(state: Contents) -> tuple[Node, ...]:
     """Return the displays of a state, the last one that adds to another first."""
     return tuple(reversed(state.displays))
 
 
-def _distinct(found: Sequence[Origin | Left]) -> list[Origin | Left]:
-    kept: list[Origin | Left] = []
+def _distinct(found: Sequence[Origin | LeftOut]) -> list[Origin | LeftOut]:
+    kept: list[Origin | LeftOut] = []
     for each in found:
         if each not in kept:
             kept.append(each)

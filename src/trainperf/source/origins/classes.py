@@ -7,8 +7,9 @@ from typing import Any
 
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.project import Definition, Project
-from trainperf.source.origins.values import File, Held, Node, Unknown, Value, last_name
+from trainperf.source.origins.values import Contents, File, Node, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import last_name
 
 FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 """Functions that declare a field: of `dataclasses`, `pydantic`, `attrs`."""
@@ -16,7 +17,7 @@ FIELDS = ("field", "Field", "Factory", "attrib", "ib")
 Entries = dict[str, tuple[Node | Value, ...]]
 
 
-def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]]) -> Held:
+def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]]) -> Contents:
     """Return what objects of a class hold that these calls make; what the class itself does.
 
     A field that a call gives counts before its default. What a method sets on `self` counts as
@@ -43,7 +44,7 @@ def held(project: Project, wanted: Definition, calls: list[tuple[File, ast.Call]
             _set_on_self(file, name.removeprefix("self."), bindings, first, entries)
     if first is None:
         _given(calls, fields, entries)
-    return Held(entries)
+    return Contents(entries)
 
 
 def _of_bases(project: Project, wanted: Definition, entries: Entries) -> None:

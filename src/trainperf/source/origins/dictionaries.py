@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import product
 
 from trainperf.source.origins.project import Tracing
-from trainperf.source.origins.values import File, Held, Node, Unknown, Value, last_name, literal
+from trainperf.source.origins.values import Contents, File, Node, Unknown, Value, literal
 from trainperf.source.scopes import FUNCTIONS, Scope
+from trainperf.source.statements import last_name
 
 MAKERS = ("dict", "SimpleNamespace", "Namespace", "EasyDict", "ConfigDict", "Munch")
 """Makers of an object that holds the keywords given to them."""
@@ -20,7 +21,7 @@ MOST = 32
 METHODS = ("update", "setdefault", "pop", "clear", "__setitem__")
 
 
-def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Held, ...] | None:
+def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Contents, ...] | None:
     """Return what a display `{…}`, `dict(…)` or `a | b` may hold; None for what is none."""
     if isinstance(node, ast.Dict):
         return _display(trace, file, node)
@@ -29,8 +30,8 @@ def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Held, ...] | No
     if not isinstance(node, ast.Call) or last_name(node.func) not in MAKERS:
         return None
     if any(isinstance(each, ast.Starred) for each in node.args) or len(node.args) > 1:
-        return (Held(open=Unknown("it is worked out")),)
-    states = trace.objects(file, node.args[0]) if node.args else (Held(),)
+        return (Contents(open=Unknown("it is worked out")),)
+    states = trace.objects(file, node.args[0]) if node.args else (Contents(),)
     for each in node.keywords:
         if each.arg is None:
             states = merged(states, trace.objects(file, each.value))
@@ -39,8 +40,8 @@ def written(trace: Tracing, file: File, node: ast.expr) -> tuple[Held, ...] | No
     return _shown(states, (file, node))
 
 
-def _display(trace: Tracing, file: File, node: ast.Dict) -> tuple[Held, ...]:
-    states: tuple[Held, ...] = (Held(),)
+def _display(trace: Tracing, file: File, node: ast.Dict) -> tuple[Contents, ...]:
+    states: tuple[Contents, ...] = (Contents(),)
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
             states = merged(states, trace.objects(file, value))
@@ -55,10 +56,10 @@ def _display(trace: Tracing, file: File, node: ast.Dict) -> tuple[Held, ...]:
     return _shown(states, (file, node))
 
 
-def merged(states: Sequence[Held], others: Sequence[Held]) -> tuple[Held, ...]:
+def merged(states: Sequence[Contents], others: Sequence[Contents]) -> tuple[Contents, ...]:
     """Return what dictionaries hold once others were merged into them."""
     found = [
-        Held(
+        Contents(
             {
                 **(_open_all(one, other.open) if other.open else one.entries),
                 **other.entries,
@@ -71,28 +72,28 @@ def merged(states: Sequence[Held], others: Sequence[Held]) -> tuple[Held, ...]:
     return tuple(found) if len(found) <= MOST else opened(found[:1], "it may be in many states")
 
 
-def _open_all(held: Held, reason: Unknown) -> dict[str, tuple[Node | Value, ...]]:
+def _open_all(held: Contents, reason: Unknown) -> dict[str, tuple[Node | Value, ...]]:
     return {name: (*values, reason) for name, values in held.entries.items()}
 
 
-def opened(states: Iterable[Held], reason: str) -> tuple[Held, ...]:
+def opened(states: Iterable[Contents], reason: str) -> tuple[Contents, ...]:
     """Say of dictionaries that anything may be in them."""
     no = Unknown(reason)
     return tuple(replace(each, entries=_open_all(each, no), open=no) for each in states)
 
 
-def _put(states: Iterable[Held], name: str, value: Node) -> tuple[Held, ...]:
+def _put(states: Iterable[Contents], name: str, value: Node) -> tuple[Contents, ...]:
     return tuple(replace(each, entries={**each.entries, name: (value,)}) for each in states)
 
 
-def _shown(states: Iterable[Held], display: Node) -> tuple[Held, ...]:
+def _shown(states: Iterable[Contents], display: Node) -> tuple[Contents, ...]:
     return tuple(replace(each, displays=(*each.displays, display)) for each in states)
 
 
 # ----------------------------------------------------------- built by statements
 
 
-def built(trace: Tracing, file: File, node: ast.Name) -> tuple[Held, ...] | None:
+def built(trace: Tracing, file: File, node: ast.Name) -> tuple[Contents, ...] | None:
     """Return what a variable may hold where `node` reads it, by the statements before.
 
     None where it is not only ever assigned in one function, or at the top of a file.
@@ -126,8 +127,8 @@ class _Run:
         self.trace, self.file, self.name, self.around = trace, file, name, around
 
     def block(
-        self, body: list[ast.stmt], states: tuple[Held, ...]
-    ) -> tuple[tuple[Held, ...], bool]:
+        self, body: list[ast.stmt], states: tuple[Contents, ...]
+    ) -> tuple[tuple[Contents, ...], bool]:
         """Return the states after a block, or at the target, and whether it stands there."""
         for statement in body:
             if id(statement) in self.around:
@@ -144,7 +145,7 @@ class _Run:
     def _concerns(self, statement: ast.stmt) -> bool:
         return any(isinstance(n, ast.Name) and n.id == self.name for n in ast.walk(statement))
 
-    def _after(self, statement: ast.stmt, states: tuple[Held, ...]) -> tuple[Held, ...]:
+    def _after(self, statement: ast.stmt, states: tuple[Contents, ...]) -> tuple[Contents, ...]:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return states
         if isinstance(statement, ast.If):
@@ -158,7 +159,7 @@ class _Run:
             return tuple(found)[:MOST]
         return self._simple(statement, states)
 
-    def _simple(self, statement: ast.stmt, states: tuple[Held, ...]) -> tuple[Held, ...]:
+    def _simple(self, statement: ast.stmt, states: tuple[Contents, ...]) -> tuple[Contents, ...]:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             many = isinstance(statement, ast.Assign)
             target = statement.targets[0] if many else statement.target  # type: ignore
@@ -177,7 +178,7 @@ class _Run:
             return self._method(call, states)
         return opened(states, "it may be changed elsewhere") if self._handed(statement) else states
 
-    def _method(self, call: ast.Call, states: tuple[Held, ...]) -> tuple[Held, ...]:
+    def _method(self, call: ast.Call, states: tuple[Contents, ...]) -> tuple[Contents, ...]:
         called = last_name(call.func)
         if called == "update" and len(call.args) <= 1:
             for each in call.args:
@@ -195,7 +196,9 @@ class _Run:
             return (*kept, *self._set(rest, *call.args))
         return opened(states, f"{called} changes it") if called in METHODS else states
 
-    def _set(self, states: Sequence[Held], key: ast.expr, value: ast.expr) -> tuple[Held, ...]:
+    def _set(
+        self, states: Sequence[Contents], key: ast.expr, value: ast.expr
+    ) -> tuple[Contents, ...]:
         name = literal(key)
         if name is None or not isinstance(name[0], str):
             return opened(states, "a key is worked out")

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, Node, Unknown, last_name
+from trainperf.source.origins.values import File, Node, Unknown
 from trainperf.source.scopes import Binding
+from trainperf.source.statements import last_name
 
 Bound = tuple[File, ast.expr | ast.arg]
-"""What a name is bound to, and in which file that stands."""
+"""The expression or parameter that a name is bound to, and the file in which that stands."""
 
 
 class Names:
@@ -39,6 +40,8 @@ class Names:
                 yield from self._imported(file, each.origin, name)
             elif each.kind == "parameter" and isinstance(each.node, ast.arg):
                 yield file, each.node
+            elif isinstance(each.node, ast.NamedExpr):
+                yield Unknown(f"{name} is used where it is given its value")
             elif each.kind == "value" and each.value is not None and not plain:
                 if _mentions(each.value, name):
                     yield Unknown(f"{name} is worked out from itself", derived=True)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.values import (
+    Contents,
     File,
-    Held,
     Origin,
     Unknown,
     Value,
     asks_the_machine,
-    last_name,
     literal,
 )
+from trainperf.source.statements import last_name
 
 PARSES = ("parse_args", "parse_known_args")
 CONVERTS = ("int", "bool", "float", "str")
@@ -23,7 +23,7 @@ CONVERTS = ("int", "bool", "float", "str")
 but another function of the user's may refuse the number."""
 
 
-def parsed(files: tuple[File, ...]) -> Held | None:
+def parsed(files: tuple[File, ...]) -> Contents | None:
     """Return what the options of some files make; None where no option is added."""
     entries: dict[str, tuple[Value, ...]] = {}
     opened: Unknown | None = None
@@ -42,7 +42,7 @@ def parsed(files: tuple[File, ...]) -> Held | None:
                 opened = Unknown("the options' defaults are set from elsewhere", derived=True)
     if opened is not None:  # any of them may be what that is
         entries = {name: (*values, opened) for name, values in entries.items()}
-    return Held({**entries}, opened) if added else None
+    return Contents({**entries}, opened) if added else None
 
 
 def _set_defaults(file: File, call: ast.Call, entries: dict[str, tuple[Value, ...]]) -> None:

@@ -10,7 +10,7 @@ from trainperf.source.origins.classes import held
 from trainperf.source.origins.dictionaries import merged
 from trainperf.source.origins.options import of_click, parsed
 from trainperf.source.origins.project import Project, Tracing
-from trainperf.source.origins.values import File, Held, Node, Origin, Unknown, Value
+from trainperf.source.origins.values import Contents, File, Node, Origin, Unknown, Value
 from trainperf.source.scopes import FUNCTIONS, Function
 
 
@@ -29,17 +29,17 @@ def values(trace: Tracing, file: File, parameter: ast.arg) -> list[Value]:
     return found
 
 
-def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Held]:
+def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Contents]:
     """Return what a parameter, whose attributes are asked for, may hold."""
     function = _function(file, parameter)
     if function is not None and parameter is function.args.kwarg:
         return _keywords(trace, file, function)
-    found: list[Held] = []
+    found: list[Contents] = []
     nobody = False
     for each in passed(trace, file, parameter):
         if isinstance(each, Unknown | Origin):
             nobody = nobody or isinstance(each, Unknown)
-            found.append(Held(open=each if isinstance(each, Unknown) else None))
+            found.append(Contents(open=each if isinstance(each, Unknown) else None))
         else:
             found += trace.objects(*each)
     if not nobody or len(found) > 1:
@@ -54,23 +54,23 @@ def objects(trace: Tracing, file: File, parameter: ast.arg) -> list[Held]:
     return found
 
 
-def _keywords(trace: Tracing, file: File, function: Function) -> list[Held]:
+def _keywords(trace: Tracing, file: File, function: Function) -> list[Contents]:
     """Return what `**keywords` of a function may hold, by its callers."""
     spec = function.args
     own = {each.arg for each in (*spec.args, *spec.kwonlyargs)}
-    found: list[Held] = []
+    found: list[Contents] = []
     several = _takers(file, function) > 1
     more = Unknown("keywords are handed on to several calls") if several else None
     for at, call in callers(trace.project, file, function):
-        states: tuple[Held, ...] = (Held({}, more, ((at, call),)),)
+        states: tuple[Contents, ...] = (Contents({}, more, ((at, call),)),)
         for each in call.keywords:
             if each.arg is None:
                 states = merged(states, trace.objects(at, each.value))
             elif each.arg not in own:
-                one = Held({each.arg: ((at, each.value),)})
+                one = Contents({each.arg: ((at, each.value),)})
                 states = merged(states, (one,))
         found += states
-    return found or [Held(open=Unknown(f"nothing in these files calls {function.name}"))]
+    return found or [Contents(open=Unknown(f"nothing in these files calls {function.name}"))]
 
 
 def _takers(file: File, function: Function) -> int:
@@ -117,7 +117,7 @@ def _among_keywords(
     trace: Tracing, at: File, call: ast.Call, name: str, left: Node | Unknown
 ) -> list[Node | Value]:
     """Return what the `**keywords` of a call give a parameter, `left` where they do not."""
-    states: tuple[Held, ...] = (Held(),)
+    states: tuple[Contents, ...] = (Contents(),)
     for each in call.keywords:
         if each.arg is None:
             states = merged(states, trace.objects(at, each.value))

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from trainperf.source.imports import file_of
 from trainperf.source.module import Module
-from trainperf.source.origins.values import File, Held, Value, last_name
+from trainperf.source.origins.values import Contents, File, Value
 from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.statements import last_name
 
 MOST_FILES = 300
 """No more files than this are looked through for who calls a function."""
@@ -164,12 +165,12 @@ class Project:
 
 
 class Tracing(Protocol):
-    """What follows expressions of a project to where they come from."""
+    """A reader that follows expressions of a project to where they come from."""
 
     project: Project
 
     def values(self, file: File, node: ast.expr) -> tuple[Value, ...]:
         """Return all that an expression may be."""
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Held, ...]:
+    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from trainperf.errors import CannotRewrite
 from trainperf.source.origins.dictionaries import MAKERS
 from trainperf.source.origins.project import Project
-from trainperf.source.origins.values import File, last_name, literal
+from trainperf.source.origins.values import File, literal
+from trainperf.source.statements import last_name
 
 SAYS = ("print", "info", "debug", "warning", "log", "write", "format", "pprint")
 """Calls that only tell a value."""
@@ -53,7 +54,7 @@ def variable(file: File, node: ast.expr) -> str:
 
 
 About = tuple[str, str, frozenset[str]]
-"""What is called, its argument, and the keys under which the literal stands."""
+"""The name of a called function, its argument, and the keys under which the literal stands."""
 
 
 def _target(file: File, node: ast.AST) -> tuple[ast.expr | None, frozenset[str]]:

@@ -15,18 +15,18 @@ from trainperf.source.origins.names import Names
 from trainperf.source.origins.options import PARSES, parsed
 from trainperf.source.origins.project import OWN, Project
 from trainperf.source.origins.values import (
+    Contents,
     File,
-    Held,
     Node,
     Origin,
     Unknown,
     Value,
     asks_the_machine,
-    last_name,
     literal,
     unknown,
 )
 from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import last_name
 
 DEEPEST = 24
 """So many steps are followed, from names to values to names."""
@@ -149,7 +149,7 @@ class Tracer(Names):
                 found.append(_lacks(name))
         return found
 
-    def of_entry(self, held: Held, name: str) -> Sequence[Value]:
+    def of_entry(self, held: Contents, name: str) -> Sequence[Value]:
         """Return the values of one entry."""
         found: list[Value] = []
         for each in held.entries[name]:
@@ -181,17 +181,17 @@ class Tracer(Names):
 
     # ----------------------------------------------------------------- objects
 
-    def objects(self, file: File, node: ast.expr) -> tuple[Held, ...]:
+    def objects(self, file: File, node: ast.expr) -> tuple[Contents, ...]:
         """Return all that an expression, whose attributes or entries are asked for, may hold."""
         if id(node) in self._open or len(self._open) > DEEPEST:
-            return (Held(open=Unknown("it is worked out from itself")),)
+            return (Contents(open=Unknown("it is worked out from itself")),)
         self._open.append(id(node))
         try:
             return tuple(self._objects(file, node))
         finally:
             self._open.pop()
 
-    def _objects(self, file: File, node: ast.expr) -> Sequence[Held]:
+    def _objects(self, file: File, node: ast.expr) -> Sequence[Contents]:
         written = dictionaries.written(self, file, node)
         if written is not None:
             return written
@@ -204,50 +204,50 @@ class Tracer(Names):
         if isinstance(node, ast.Attribute):
             found = list(self._inside(file, node.value, node.attr))
             for each in self._set_from_outside(file, node):
-                more = self.objects(*each) if isinstance(each, tuple) else (Held(open=each),)
+                more = self.objects(*each) if isinstance(each, tuple) else (Contents(open=each),)
                 found = [one for one in found if one.open != _lacks(node.attr)] + list(more)
             return found
         if isinstance(node, ast.Subscript) and literal(node.slice) is not None:
             return self._inside(file, node.value, str(ast.literal_eval(node.slice)))
         if isinstance(node, ast.Call):
             return self._made(file, node)
-        return [Held(open=Unknown(f"it is worked out: {ast.unparse(node)}"))]
+        return [Contents(open=Unknown(f"it is worked out: {ast.unparse(node)}"))]
 
-    def _self(self, file: File, node: ast.Name) -> Held:
+    def _self(self, file: File, node: ast.Name) -> Contents:
         owner = file.module.scope(node).owner()
         if owner is None or not isinstance(owner.node, ast.ClassDef):
-            return Held(open=Unknown("self is of no class"))
+            return Contents(open=Unknown("self is of no class"))
         wanted = file, owner.node
         return held(self.project, wanted, self.project.calls_of(wanted))
 
-    def _named(self, file: File, node: ast.Name) -> Sequence[Held]:
+    def _named(self, file: File, node: ast.Name) -> Sequence[Contents]:
         defined = self.project.defined(file, node)
         if defined is not None and isinstance(defined[1], ast.ClassDef):
             return [held(self.project, defined, [])]
         steps = dictionaries.built(self, file, node)
         if steps is not None:
             return steps
-        found: list[Held] = []
+        found: list[Contents] = []
         for each in self.bindings(file, node):
             if isinstance(each, Unknown):
-                found.append(Held(open=replace(each, derived=False)))
+                found.append(Contents(open=replace(each, derived=False)))
             elif isinstance(each[1], ast.arg):
                 found += parameters.objects(self, each[0], each[1])
             else:
                 found += self.objects(*each)  # type: ignore[arg-type]
         return found
 
-    def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Held]:
-        found: list[Held] = []
+    def _inside(self, file: File, base: ast.expr, name: str) -> Sequence[Contents]:
+        found: list[Contents] = []
         for outer in self.objects(file, base):
             for each in outer.entries.get(name, ()):
                 whole = isinstance(each, tuple)
-                found += self.objects(*each) if whole else (Held(open=each),)  # type: ignore
+                found += self.objects(*each) if whole else (Contents(open=each),)  # type: ignore
             if name not in outer.entries:
-                found.append(Held(open=outer.open or _lacks(name)))
+                found.append(Contents(open=outer.open or _lacks(name)))
         return found
 
-    def _made(self, file: File, call: ast.Call) -> Sequence[Held]:
+    def _made(self, file: File, call: ast.Call) -> Sequence[Contents]:
         """Return what the object that a call returns may hold."""
         called = last_name(call.func)
         project = self.project
@@ -258,28 +258,28 @@ class Tracer(Names):
             return self._returned(*defined)
         if called in PARSES:
             options = parsed((file,)) or parsed(tuple(self.project.holding("add_argument")))
-            return [options or Held(open=Unknown("the options are added elsewhere"))]
+            return [options or Contents(open=Unknown("the options are added elsewhere"))]
         if called in OF_CLASSES and call.args:
             return [self._of_command(each) for each in self.objects(file, call.args[0])]
         if called in OF_FILES or "yaml" in ast.unparse(call.func):
             reason = f"it is read from a file by {ast.unparse(call.func)}"
-            return [Held(open=Unknown(reason, elsewhere=True))]
+            return [Contents(open=Unknown(reason, elsewhere=True))]
         if called in ("copy", "deepcopy", "vars", "asdict", "cast", *BAGS) and call.args:
             return self.objects(file, call.args[-1])
         if called == "copy" and isinstance(call.func, ast.Attribute):
             return self.objects(file, call.func.value)
-        return [Held(open=Unknown(f"{ast.unparse(call.func)} makes it"))]
+        return [Contents(open=Unknown(f"{ast.unparse(call.func)} makes it"))]
 
-    def _returned(self, file: File, node: ast.AST) -> Sequence[Held]:
-        found: list[Held] = []
+    def _returned(self, file: File, node: ast.AST) -> Sequence[Contents]:
+        found: list[Contents] = []
         for each in ast.walk(node):
             if not isinstance(each, ast.Return) or each.value is None:
                 continue
             if file.module.function(each) is node:
                 found += self.objects(file, each.value)
-        return found or [Held(open=Unknown("a function returns nothing"))]
+        return found or [Contents(open=Unknown("a function returns nothing"))]
 
-    def _of_command(self, held: Held) -> Held:
+    def _of_command(self, held: Contents) -> Contents:
         """Give the fields of a dataclass the options by which a command sets them."""
         entries: dict[str, tuple[Node | Value, ...]] = {}
         for name in held.entries:

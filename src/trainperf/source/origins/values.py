@@ -25,7 +25,7 @@ class File:
     module: Module
 
     def top(self, name: str) -> list[Any]:
-        """What binds `name` at the top of the file."""
+        """Return the bindings of `name` at the top of the file."""
         return self.module.top.bindings.get(name, [])
 
 
@@ -71,8 +71,8 @@ Value = Origin | Unknown
 
 
 @dataclass(frozen=True)
-class Held:
-    """What an object is known to hold, by name: attributes, or the entries of a dictionary.
+class Contents:
+    """The known contents of an object by name: attributes, or the entries of a dictionary.
 
     `entries` gives for each name the expressions it may have. `open` is why there may be more.
     `displays` are the dictionaries or calls that wrote it out, the last one last.
@@ -95,13 +95,6 @@ def literal(node: ast.expr) -> tuple[object] | None:
 def same(one: object, other: object) -> bool:
     """Whether two values are the same, a number and a truth never."""
     return (type(one) is bool) == (type(other) is bool) and one == other
-
-
-def last_name(node: ast.expr) -> str:
-    """Return `c` of `a.b.c`, "" of what has no name."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def unknown(reason: str) -> tuple[Unknown, ...]:

@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainperf.model import Event
+from trainperf.rewrite.configuration import is_configuration
 from trainperf.run.event_files import training
 from trainperf.run.spawn import output_tail
 from trainperf.trial.legs.processes import signal_name
 from trainperf.trial.ranks import place
 
-ENDED = "its loop ended before it could be measured"
+ENDED = "ended before it could be measured"
 OUT_OF_MEMORY = re.compile(
     r"out ?of ?memory|MemoryError|Resource_?Exhausted|\bOOM\b|ALLOC_FAILED|SIGKILL"
     r"|(?:cannot|can't|could not|failed to|unable to) allocate|insufficient shared memory"
@@ -103,7 +104,7 @@ def why_rank(pid: int, events: Events, folder: Path) -> str:
 
 
 def unpatched(sources: Iterable[str], events: Events) -> str | None:
-    """The first changed file that is not what runs; a script may read its own.
+    """The first changed source that is not what runs; a script may read its own.
 
     Of several processes that train, each has to run it; one that was forked after it was
     read has it from another.
@@ -113,6 +114,8 @@ def unpatched(sources: Iterable[str], events: Events) -> str | None:
     ran = [_patched(one) for one in fresh] if len(trains) > 1 else []
     anywhere = set().union(*map(_patched, events.values()))
     for path in sources:
+        if is_configuration(path):  # given in the command, in place of the user's
+            continue
         real = os.path.realpath(path)
         if real not in anywhere or any(real not in one for one in ran):
             return path

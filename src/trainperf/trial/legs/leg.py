@@ -38,6 +38,8 @@ GONE_S = 5.0
 """A process that a driver or a file system does not let go is waited for no longer."""
 TOLD_S = 2.0
 """Seconds for the launcher of the ranks to say what became of one that is gone."""
+MANY_TURNS = 3
+"""A leg whose loop ended after so many turns is worth the start of another one."""
 TRIES = 3
 """Ranks count every step of a slice: none may be left to time where an epoch began in it."""
 
@@ -120,8 +122,13 @@ class Leg:
         return self._process is not None and not self.failure
 
     @property
+    def ran_out(self) -> bool:
+        """Whether its loop ended by itself, as the script has it, after a good many turns."""
+        return self.failure == ENDED and self.turn >= MANY_TURNS
+
+    @property
     def events(self) -> dict[int, list[Event]]:
-        """What its processes recorded until now, by process id."""
+        """The events of its processes until now, by process id."""
         return self._files.events
 
     @property

@@ -71,7 +71,7 @@ def before_extras(recording: Recording) -> Sequence[Sample]:
 
 
 def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | None) -> list[Room]:
-    """What the GPUs that the run used leave room for, by NVML and by the framework."""
+    """The room on the GPUs that the run used, by NVML and by the framework."""
     named = list(_events(recording, "framework"))
     if named and not any(map(_gpus_used, named)):
         return []  # what others do on GPUs is no concern of a script on the CPU
@@ -145,7 +145,7 @@ def _fit(needed: int, free: int, what: str) -> Iterator[Room]:
 
 
 def _own(reading: GpuSample, recording: Recording) -> int:
-    """What the observed processes held of a GPU."""
+    """Bytes of a GPU that the observed processes held."""
     return sum(used for pid, used in reading.memory_of.items() if pid in recording.events)
 
 

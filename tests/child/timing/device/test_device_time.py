@@ -234,7 +234,7 @@ def test_a_script_that_never_waits_is_not_taken_for_one_that_does(host_s):
 
 
 def steps_seen(host_s: float, device_s: float, block: int = 31) -> Iterator[tuple[float, ...]]:
-    """What is queued before and after each step of a loop, drained after each block."""
+    """The work queued before and after each step of a loop, drained after each block."""
     queued = 0.0
     for number in range(400):
         ours = number % block == 0

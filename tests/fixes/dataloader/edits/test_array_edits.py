@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, result, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader.edits.arrays import to_arrays
 
@@ -25,12 +25,10 @@ def batches(body: str, samples: list[Any]) -> list[Any]:
     text = HEAD + body
     script, sites = script_of(text)
     to_arrays(script, sites[0])
-    new = result(script)
-    assert new is not None
+    new = changed(script)
     made = []
     for source in (text.replace("▸", "").replace("◂", ""), new):
-        names: dict[str, Any] = {}
-        exec(compile(source, "train.py", "exec"), names)
+        names = executed(source)
         made.append(names["collate"](samples))
     return made
 

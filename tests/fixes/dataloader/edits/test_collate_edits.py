@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
@@ -27,10 +27,8 @@ loader = ▸torch.utils.data.DataLoader(data, batch_size=3{given})◂
 def batches(data: list[Any], place: PaddedPlace, collate: str = "", given: str = "") -> list[Any]:
     script, sites = script_of(LOADER.format(collate=collate, given=given))
     cut_to_longest(script, sites[0], asdict(place))
-    text = result(script)
-    assert text is not None
-    names: dict[str, Any] = {"data": data}
-    exec(compile(text, "train.py", "exec"), names)
+    text = changed(script)
+    names = executed(text, {"data": data})
     return list(names["loader"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader.edits.by_length import batch_by_length
 from trainperf.model import ItemLength, PaddedPlace
@@ -35,10 +35,8 @@ OF_WORDS = {"length": asdict(ItemLength(0, "len")), "place": None}
 def loader(how: str, data: list[Any], found: dict[str, Any]) -> Any:
     script, sites = script_of(SCRIPT.replace("{how}", how))
     batch_by_length(script, sites[0], found)
-    text = result(script)
-    assert text is not None
-    names: dict[str, Any] = {"data": data}
-    exec(compile(text, "train.py", "exec"), names)
+    text = changed(script)
+    names = executed(text, {"data": data})
     return names["loader"]
 
 

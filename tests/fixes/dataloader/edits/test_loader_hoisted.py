@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader.edits.hoisting import build_before_loop
 from trainperf.model import Site
@@ -44,14 +44,12 @@ def edited(before: str, inside: str, workers: int = 0) -> tuple[str, str]:
     text = SCRIPT.replace("{before}", before).replace("{inside}", inside)
     script, sites = script_of(text)
     build_before_loop(script, sites[0], Site("train.py", 1), workers)
-    new = result(script)
-    assert new is not None
+    new = changed(script)
     return text.replace("▸", "").replace("◂", ""), new
 
 
 def run(text: str) -> tuple[list[Any], list[int]]:
-    names: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), names)
+    names = executed(text)
     return names["seen"], names["built"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.cases import GIB, machine, stage
 from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
@@ -54,14 +54,11 @@ RANDOM = """\
 def edited(body: str, data: dict[str, Any], source: str = DATASET) -> str:
     script, sites = script_of(source.replace("{body}", body.rstrip("\n")))
     keep_items(script, sites[0], data)
-    text = result(script)
-    assert text is not None
-    return text
+    return changed(script)
 
 
 def rows(text: str, count: int = 4) -> tuple[Any, list[int]]:
-    names: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), names)
+    names = executed(text)
     return names["Rows"](count), names["made"]
 
 
@@ -96,8 +93,7 @@ def test_what_collates_may_write_into_its_items() -> None:
 
 def test_two_datasets_of_a_class_keep_their_own_items() -> None:
     text = edited(WHOLE, {**MEMORY, "store": "files"})
-    names: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), names)
+    names = executed(text)
     first, second = names["Rows"](2), names["Rows"](3)
     second.scale = 5
 
@@ -263,8 +259,7 @@ loader = ▸torch.utils.data.DataLoader({digits}, batch_size=2)◂
 @pytest.mark.parametrize("store", ["memory", "files"])
 def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> None:
     text = edited("", {**MEMORY, "store": store, "wrapped": True}, LIBRARY.format(digits="digits"))
-    names: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), names)
+    names = executed(text)
     first, second = ([[x.tolist() for x in one] for one in names["loader"]] for _ in range(2))
 
     assert first == second

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
+from rewriting import changed, executed, script_of
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._edit import use_kernel
 from trainperf.model import Site
@@ -303,9 +303,7 @@ def rewritten(text: str) -> str:
     script, _ = script_of(text)
     line = text[: text.index("    def forward")].count("\n") + 1
     use_kernel(script, Site("train.py", line, "forward", end_line=line))
-    new = result(script)
-    assert new is not None
-    return new
+    return changed(script)
 
 
 def masks(kind: str) -> Any:
@@ -329,8 +327,7 @@ def masks(kind: str) -> Any:
 
 def computed(text: str, case: Case) -> list[Any]:
     """What a module gives, and the gradients, in training and without."""
-    space: dict[str, Any] = {}
-    exec(compile(text, "train.py", "exec"), space)
+    space = executed(text)
     module = space["Attention"]()
     found = []
     for mode in (module.train, module.eval):

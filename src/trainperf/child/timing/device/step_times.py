@@ -7,7 +7,7 @@ them is put off until the next pause.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .clock import DeviceClock, Mark
@@ -15,6 +15,35 @@ from .queued import DeviceQueue
 
 if TYPE_CHECKING:
     from ...process.recorder import Recorder
+
+LAG = 2
+"""Steps of a warm-up are told of so many steps later, once their devices have done them: until
+then the host waits, so that it does not run ahead of what is not known yet."""
+
+
+class LateSteps:
+    """Steps of a warm-up whose devices may not have done them yet."""
+
+    def __init__(self, device: DeviceClock) -> None:
+        self._device = device
+        self._steps: deque[tuple[Mark, Mark, bool]] = deque()
+
+    def append(self, began: Mark, ended: Mark, usual: bool) -> None:
+        """The host has made one more step."""
+        self._steps.append((began, ended, usual))
+
+    def done(self) -> Iterator[tuple[float, bool]]:
+        """Those that are done: their seconds, and whether they were usual; waits beyond `LAG`."""
+        while self._steps:
+            began, ended, usual = self._steps[0]
+            if len(self._steps) <= LAG and not self._device.passed(ended):
+                return
+            self._steps.popleft()
+            yield self._device.at(ended) - self._device.at(began), usual
+
+    def clear(self) -> None:
+        """Forget those that are not done."""
+        self._steps.clear()
 
 
 class StepTimes:

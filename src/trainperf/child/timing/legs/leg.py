@@ -37,7 +37,7 @@ WARM_UP_OF_RANKS = 12
 ASK_AGAIN_S = 0.0005
 
 
-class Leg(Protocol):
+class LegTraining(Protocol):
     """The training of a process, as far as its slices ask for it."""
 
     process: Process
@@ -53,7 +53,7 @@ class Slices:
     counts_only = True
     queues = False
 
-    def __init__(self, training: Leg, settings: dict[str, Any]) -> None:
+    def __init__(self, training: LegTraining, settings: dict[str, Any]) -> None:
         process = training.process
         self._training = training
         self._process = process

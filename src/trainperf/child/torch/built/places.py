@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from ...process import frames
 
+LOOKED_AT = 200
+"""Recomputed regions whose place is looked at: those of the first steps."""
 CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 
 
@@ -98,10 +100,6 @@ def watch_optimizers(loops: Any, module: Any) -> None:
     module.Optimizer.__init__ = wrapper
 
 
-LOOKED_AT = 200
-"""Recomputed regions whose place is looked at: those of the first steps."""
-
-
 def watch_checkpointing(loops: Any, module: Any) -> None:
     """Count recomputed regions; `module` is `torch.utils.checkpoint`.
 
@@ -120,18 +118,22 @@ def _counted(loops: Any, original: Any) -> Any:
         if not loops.process.off:
             loops.checkpointed += 1
             if loops.checkpointed <= LOOKED_AT:
-                _note_place(loops.checkpoint_sites)
+                _note_checkpoint(loops)
         return original(*args, **kwargs)
 
     counted._trainperf_original = original  # type: ignore[attr-defined]
     return counted
 
 
-def _note_place(found: list[dict[str, Any]]) -> None:
+def _note_checkpoint(loops: Any) -> None:
     """Keep the call that is made, once for each place."""
-    here = frames.here()
-    if here is not None and here not in found:
-        found.append(here)
+    try:
+        here = frames.here()
+    except Exception as error:
+        loops.process.failed("where activations are dropped", error)
+        return
+    if here is not None and here not in loops.checkpoint_sites:
+        loops.checkpoint_sites.append(here)
 
 
 def checkpoints(loops: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .. import batches as torch_batches
@@ -12,49 +11,35 @@ SHORTEST = 8
 
 MOST_BATCHES = 16
 
-Member = tuple["str | int", Any]
 
-
-def record(driver: Any, masks: Callable[[Any], bool | None] = lambda _: None) -> None:
-    """Record the lengths of the sequences in the batches at hand, if they are padded.
+def padded(batches: list[Any]) -> dict[str, Any] | None:
+    """The lengths of the sequences in some batches, None if they are not padded.
 
     Padding is what ends most rows of a tensor of whole numbers, or zeros that end the
     sequences of a tensor of features. Lengths are counted on the host, of a few batches.
-    `masks` says whether the model of a loop gives the same without it.
     """
     lengths: list[int] = []
-    padded: list[int] = []
+    widths: list[int] = []
     longest: list[int] = []
-    batches = driver.recent_batches()[-MOST_BATCHES:]
     place: dict[str, Any] = {}
-    for batch in batches:
+    for batch in batches[-MOST_BATCHES:]:
         for leaf in torch_batches.leaves(batch):
             ends = sequence_ends(leaf)
             if ends:
                 lengths += ends
-                padded += [int(leaf.shape[1])] * len(ends)
+                widths += [int(leaf.shape[1])] * len(ends)
                 longest.append(max(ends))
                 place = _place(batch, leaf)
                 break
-    if len(lengths) < SHORTEST or sum(lengths) == sum(padded):
-        return
-    driver.record.write(
-        "padding",
-        lengths=sorted(lengths),
-        padded=sum(padded) / len(padded),
-        batch=len(lengths) // len(longest),
-        longest=sum(longest) / len(longest),
-        place=place or None,
-        masked=_asked(driver, masks),
-    )
-
-
-def _asked(driver: Any, masks: Callable[[Any], bool | None]) -> bool | None:
-    try:
-        return masks(driver)
-    except Exception as error:  # one made for batches of one shape only
-        driver.process.failed("the model on a batch without its padding", error)
+    if len(lengths) < SHORTEST or sum(lengths) == sum(widths):
         return None
+    return {
+        "lengths": sorted(lengths),
+        "padded": sum(widths) / len(widths),
+        "batch": len(lengths) // len(longest),
+        "longest": sum(longest) / len(longest),
+        "place": place or None,
+    }
 
 
 def sequence_ends(leaf: Any) -> list[int]:
@@ -75,13 +60,8 @@ def given_steps(leaf: Any) -> tuple[Any, int]:
     values = leaf.detach().cpu()
     if values.dim() == 3:
         return (values != 0).any(dim=2), 0
-    padding = int(_last(values))
+    padding = int(values[:, -1].mode().values)  # what most rows end with
     return values != padding, padding
-
-
-def _last(rows: Any) -> Any:
-    """The value that most rows end with."""
-    return rows[:, -1].mode().values
 
 
 def _place(batch: Any, leaf: Any) -> dict[str, Any]:
@@ -102,7 +82,7 @@ def _place(batch: Any, leaf: Any) -> dict[str, Any]:
     return {"kind": kind, "at": at, "along": along, "value": value, "features": leaf.dim() == 3}
 
 
-def _members(batch: Any) -> tuple[str, list[Member]]:
+def _members(batch: Any) -> tuple[str, list[tuple[str | int, Any]]]:
     if torch_batches.is_tensor(batch):
         return "tensor", [(0, batch)]
     if type(batch) in (list, tuple):

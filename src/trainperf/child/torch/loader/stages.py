@@ -87,13 +87,21 @@ class _Taking:
             self.driver.record.write("missing", what="stages", reason=reason)
             return
         self._stage(COLLATE, lambda seconds: self._collate(items, seconds))
-        temporary = shutil.disk_usage(tempfile.gettempdir()).free
-        self.driver.process.fact("temporary_free", temporary)
+        self._temporary_free()
         if first_s is not None and self.batch is not None:
             self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
         for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
             if name in self.names:
                 self._stage(name, partial(self._handed, time_it))
+
+    def _temporary_free(self) -> None:
+        """Note the room for items that are kept in files."""
+        try:
+            free = shutil.disk_usage(tempfile.gettempdir()).free
+        except OSError as error:
+            self.driver.process.failed("the room for temporary files", error)
+            return
+        self.driver.process.fact("temporary_free", free)
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""

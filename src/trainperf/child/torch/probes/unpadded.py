@@ -22,11 +22,15 @@ def of_driver(driver: Any) -> bool | None:
     distributed: Any = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return None
-    calls = list(getattr(driver.loops, "model_calls", {}).values())
+    calls = list(driver.loops.model_calls.values())
     if not calls:
         return None
     called = max(calls, key=lambda call: sum(one.numel() for one in call[0].parameters()))
-    return masks_padding(*called)
+    try:
+        return masks_padding(*called)
+    except Exception as error:  # made for batches of one shape only
+        driver.process.failed("the model on a batch without its padding", error)
+        return None
 
 
 def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
-from functools import lru_cache
 from typing import Any
+
+from ...process import turns
 
 WRITES = (
     "add_scalar",
@@ -34,20 +34,15 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def enclosing(place: Any) -> tuple[str, int, int]:
     """The file, the function's first line and the innermost loop's (0: none) of a place."""
     path = os.path.abspath(place.f_code.co_filename)
-    first, line = place.f_code.co_firstlineno, place.f_lineno
-    loops = [
-        node.lineno
-        for node in _nodes(path)
-        if isinstance(node, LOOPS) and first <= node.lineno <= line <= (node.end_lineno or 0)
-    ]
-    return path, first, max(loops, default=0)
+    loops = turns.nodes_around(place, LOOPS)
+    return path, place.f_code.co_firstlineno, loops[0].lineno if loops else 0
 
 
 def goes_into_text(site: dict[str, Any]) -> bool:
     """Whether what is called at a site is printed, logged or put into an f-string there."""
     line, end_line = site["line"], site.get("end_line") or site["line"]
     begins, ends = (line, site.get("col") or 0), (end_line, site.get("end_col") or 0)
-    for node in _nodes(site["file"]):
+    for node in turns.nodes_of(site["file"]):
         if not isinstance(node, ast.JoinedStr) and not _writes(node):
             continue
         if _start(node) <= begins and ends <= (node.end_lineno or 0, _end_column(node)):
@@ -68,13 +63,3 @@ def _writes(node: ast.AST) -> bool:
         return False
     name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
     return name in WRITES
-
-
-@lru_cache(maxsize=16)
-def _nodes(path: str) -> tuple[Any, ...]:
-    """The expressions and statements of a file as it runs; none if it cannot be read."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return ()
-    return tuple(node for node in ast.walk(tree) if hasattr(node, "lineno"))

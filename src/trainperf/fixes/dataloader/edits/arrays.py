@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.source.arguments import argument
-from trainperf.source.module import Module, inside
+from trainperf.source.iterations import may_be_sequence
+from trainperf.source.module import Module, inside, names_in
 from trainperf.source.statements import Function, dotted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def to_arrays(script: Script, site: Site) -> None:
     by element is assigned at once. Raises `CannotRewrite` where there is neither.
     """
     function = script.definition(site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     found = False
     for call in _tensors_of_lists(module, function):
         _through_numpy(script, site, module, call)
@@ -84,7 +84,7 @@ def _scalars(values: ast.ListComp | ast.List) -> bool:
 
 
 def _through_numpy(script: Script, site: Site, module: Module, call: ast.Call) -> None:
-    source = script._file(site.file).source
+    source = script.source(site.file)
     numpy = script.module_name(site.file, "numpy", site)
     torch = script.module_name(site.file, "torch", site)
     values = source.text_of(call.args[0])
@@ -124,11 +124,23 @@ def _row(module: Module, loop: ast.For) -> tuple[ast.expr, ast.Subscript, str] |
         at
     ):
         return None
-    others = place.slice.elts[:-1]
+    others, row = place.slice.elts[:-1], head.args[0]
     if not all(isinstance(each, ast.Name | ast.Constant) for each in others):
         return None
-    of = _made_of(module, place.value)
-    return (head.args[0], place, of) if of and _is_name(head.args[0]) else None
+    if not _is_name(row) or not may_be_sequence(module.value(row)) or _read_outside(module, loop):
+        return None
+    of = _made_of(module, place.value, len(place.slice.elts))
+    return (row, place, of) if of else None
+
+
+def _read_outside(module: Module, loop: ast.For) -> bool:
+    """Whether a name that the loop counts with is read elsewhere in its function."""
+    scope, inside = module.function(loop), set(ast.walk(loop))
+    counted = names_in(loop.target)
+    return any(
+        isinstance(each, ast.Name) and each.id in counted and each not in inside
+        for each in (ast.walk(scope) if scope is not None else module.nodes)
+    )
 
 
 def _is_name(node: ast.expr) -> bool:
@@ -139,12 +151,17 @@ def _is_name(node: ast.expr) -> bool:
     )
 
 
-def _made_of(module: Module, node: ast.expr) -> str:
-    """The library of whose arrays a name is bound to one, once; "" where that is not plain."""
+def _made_of(module: Module, node: ast.expr, dimensions: int) -> str:
+    """The library of whose arrays of so many dimensions a name is bound to one, once; or ""."""
     made = module.value(node) if isinstance(node, ast.Name) else None
-    name = (module.name(made.func) or "") if isinstance(made, ast.Call) else ""
-    library, _, function = name.rpartition(".")
-    return library if library in ("torch", "numpy") and function in MADE else ""
+    if not isinstance(made, ast.Call) or not made.args:
+        return ""
+    library, _, function = (module.name(made.func) or "").rpartition(".")
+    shape = made.args[0]
+    sizes = made.args if library == "torch" else [shape]
+    sizes = shape.elts if isinstance(shape, ast.Tuple | ast.List) else sizes
+    known = library in ("torch", "numpy") and function in MADE
+    return library if known and len(sizes) == dimensions else ""
 
 
 def _assigned_at_once(script: Script, site: Site, module: Module, loop: ast.For) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
 from trainperf.fixes.torch_step._source import refuse_if_named
+from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import dotted
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
     """
     check_call(script, site)
     refuse_if_named(script, site.file, "ByLength")
+    _check_built_once(script, site)
     given = {
         name: _written(script, site, place, name)
         for name, place in (
@@ -73,9 +76,23 @@ def batch_by_length(script: Script, site: Site, data: dict[str, Any]) -> None:
         elif given[name] is not None:
             script.replace_argument(site, place, none)
     script.set_keyword(site, "batch_sampler", f"ByLength({lengths}, {size}{more})", position=4)
-    script.insert_after_imports(site.file, SAMPLER.format(torch=torch))
+    script.insert_function(site.file, SAMPLER.format(torch=torch))
     if data.get("place"):
         cut_to_longest(script, site, data["place"])
+
+
+def _check_built_once(script: Script, site: Site) -> None:
+    """Refuse a loader that is built again and again, or whose batch size is asked for."""
+    module = script.source(site.file).module
+    call = script.call(site)
+    function = module.function(call)
+    again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
+    if again or module.loops(call):
+        raise CannotRewrite("the loader is built again and again, and all lengths read each time")
+    for node in module.nodes:
+        asked = isinstance(node, ast.Attribute) and node.attr == "batch_size"
+        if asked and "load" in ast.unparse(node).lower():
+            raise CannotRewrite(f"{ast.unparse(node)} is asked for, which it has no more")
 
 
 def _written(script: Script, site: Site, place: int, name: str) -> str | None:

@@ -35,7 +35,7 @@ def cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
         text = _function(f"def {CUT}(collate, samples):", "collate(samples)", torch, place)
         value = f"{functools}.partial({CUT}, {_one_line(own or '')})"
     script.set_keyword(site, "collate_fn", value, position=6)
-    script.insert_after_imports(site.file, text)
+    script.insert_function(site.file, text)
 
 
 def _one_line(text: str) -> str:
@@ -56,7 +56,7 @@ def _function(head: str, collated: str, torch: str, place: dict[str, Any]) -> st
         '    """Collate the samples, and cut the padding behind the longest of them."""',
         f"    batch = {collated if kind in ('tensor', 'dict') else f'list({collated})'}",
         f"    given = {given}",
-        f"    steps = {torch}.arange(1, given.shape[1] + 1)",
+        f"    steps = {torch}.arange(1, given.shape[1] + 1, device=given.device)",
         "    longest = max(1, int((given * steps).max()))",
     ]
     if kind == "tensor":
@@ -64,9 +64,7 @@ def _function(head: str, collated: str, torch: str, place: dict[str, Any]) -> st
         return "\n".join(lines)
     along = ", ".join(repr(each) for each in place["along"])
     lines += [
-        f"    for each in ({along},):"
-        if len(place["along"]) == 1
-        else f"    for each in ({along}):",
+        f"    for each in ({along}{',' if len(place['along']) == 1 else ''}):",
         "        batch[each] = batch[each][:, :longest].contiguous()",
         f"    return {'tuple(batch)' if kind == 'tuple' else 'batch'}",
     ]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import repeats
 from trainperf.fixes.dataloader._edits import check_call, set_setting
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
+from trainperf.source.arguments import argument
+from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import walk
+from trainperf.source.statements import called, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -34,8 +35,10 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
     epoch to the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
     """
     check_call(script, site)
-    module = Module(script.module(site.file), file_text(script, site.file))
-    call = script._file(site.file).source.call(site)
+    module = script.source(site.file).module
+    call = script.call(site)
+    if isinstance(argument(call, "generator"), ast.Call):
+        raise CannotRewrite("each turn draws with a generator of its own")
     function = module.function(call)
     if module.loops(call):
         _move(script, site, module, call, workers)
@@ -46,8 +49,8 @@ def build_before_loop(script: Script, site: Site, loop_site: Site | None, worker
         raise CannotRewrite(f"{function.name}() may build another loader each time")
     files = dict.fromkeys([site.file, *([loop_site.file] if loop_site is not None else [])])
     for file in files:
-        there = Module(script.module(file), file_text(script, file))
-        called = list(_calls(there, function))
+        there = script.source(file).module
+        called = list(calls_in_loops(there, function))
         if len(called) == 1:
             _move(script, replace(site, file=file), there, called[0], 0)
             if workers:
@@ -61,19 +64,16 @@ def _keep_workers(script: Script, site: Site) -> None:
         set_setting(script, site, "persistent_workers", "True", without_workers="False")
 
 
-def _calls(module: Module, function: Function) -> Iterator[ast.Call]:
+def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
     """Yield the calls of a function, by its name, within a loop."""
     for node in module.nodes:
-        if isinstance(node, ast.Call) and module.loops(node):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else None
-            name = node.func.id if isinstance(node.func, ast.Name) else name
-            if name == function.name:
-                yield node
+        if isinstance(node, ast.Call) and called(node) == function.name and module.loops(node):
+            yield node
 
 
 def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: int) -> None:
     """Put the statement with `call` ahead of the loop around it."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     statement = next(each for each in module.around(call) if isinstance(each, ast.stmt))
     loop = module.loops(statement)[0]
     if statement not in loop.body:
@@ -100,13 +100,17 @@ def _move(script: Script, near: Site, module: Module, call: ast.Call, workers: i
 
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader."""
-    targets = (
-        {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        if isinstance(statement, ast.Assign)
-        else set()
-    )
-    if isinstance(statement, ast.Assign) and not all(_plain(each) for each in statement.targets):
-        raise CannotRewrite("what it is assigned to is no plain name")
+    built: list[ast.expr] = [call]
+    targets: set[str] = set()
+    if isinstance(statement, ast.Assign):
+        built = (
+            statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+        )
+        targets = {name for each in statement.targets for name in names_in(each)}
+        if not all(_plain(each) for each in statement.targets):
+            raise CannotRewrite("what it is assigned to is no plain name")
+        if call not in built:
+            raise CannotRewrite("what it is assigned to is not the loader itself")
     again = [
         node
         for node in walk(loop.body)
@@ -114,12 +118,15 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     ]
     if len(again) > len(targets):
         raise CannotRewrite("its name is given to something else in the loop")
-    changing = (assigned_in(module, loop) | used_in(loop)) & names_in(call)
+    read = {name for each in built for name in names_in(each)}
+    changed = changed_in_place(loop.body) | changed_in_calls(module, loop.body)
+    changing = (assigned_in(loop) | used_in(loop) | changed) & read
     if changing:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
-    own = (*call.args, *(each.value for each in call.keywords))
+    own = [*call.args, *(each.value for each in call.keywords)]
+    own += [each for each in built if each is not call]
     if not all(repeats(module, each) for each in own):
         raise CannotRewrite("what it is built from may be another each time")
     attributes = {
@@ -128,10 +135,11 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     }
     roots = {each.partition(".")[0] for each in attributes}
-    changed = roots & (names_in(call) - {"self"})
-    held = {ast.unparse(n) for n in ast.walk(call) if isinstance(n, ast.Attribute)} & attributes
-    if changed or held:
-        raise CannotRewrite(f"{min(changed | held)} changes in the loop")
+    set_there = roots & (read - {"self"})
+    nodes = [node for each in built for node in ast.walk(each)]
+    held = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & attributes
+    if set_there or held:
+        raise CannotRewrite(f"{min(set_there | held)} changes in the loop")
 
 
 def _plain(target: ast.expr) -> bool:
@@ -141,7 +149,7 @@ def _plain(target: ast.expr) -> bool:
 
 def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     """The source of a node without its indentation."""
-    source = script._file(near.file).source
+    source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
     if lines_within_strings(text):
         raise CannotRewrite("a string goes over lines where it is built")
@@ -155,7 +163,7 @@ def _with_workers_kept(text: str) -> str:
     from trainperf.rewrite import Script
 
     alone = Script("/statement", lambda path: f"{text}\n".encode())
-    source = alone._file("loader.py").source
+    source = alone.source("loader.py")
     for node in ast.walk(source.tree):
         name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import (
-    attributes_read,
     bound_names,
     changing_attribute,
+    changing_name,
     fixed_statements,
 )
 from trainperf.fixes.common.words import size
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks
-from trainperf.fixes.torch_step._source import file_text, refuse_if_named
+from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.source.bodies import reached
 from trainperf.source.module import Module
-from trainperf.source.statements import Function, parameters
+from trainperf.source.statements import Function, parameters, root
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -89,7 +90,7 @@ class MadeOnce({torch}.utils.data.Dataset):
 '''
 
 HELD = ("transform", "transforms", "target_transform", "data", "targets", "samples", "imgs")
-"""What datasets of libraries make their items from."""
+"""Attributes from which datasets of libraries make their items."""
 
 FOLDER = """\
 self.made_in = {tempfile}.mkdtemp(prefix="items-")
@@ -179,17 +180,18 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
         _wrap_dataset(script, site, data)
         return
     function = script.definition(site)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     owner = _checked(module, function)
     for name in NAMES:
         refuse_if_named(script, site.file, name)
     fixed = [] if data["whole"] else fixed_statements(module, function)
     if not data["whole"] and not fixed:
         raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
-    read = attributes_read(module, fixed or [function])
+    nodes = list(reached(module, fixed or [function]))
+    read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each) == "self"]
     others = [name for name in data["files"] if name != site.file]
-    modules = [module, *(Module(script.module(name), "") for name in others)]
-    changed = changing_attribute(modules, owner, read)
+    modules = [module, *(script.source(name).module for name in others)]
+    changed = changing_attribute(modules, owner, read) or changing_name(module, nodes)
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
     if data["store"] == "files":
@@ -206,7 +208,7 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     check_call(script, site)
     for name in ("made_once", "MadeOnce", ".dataset."):
         refuse_if_named(script, site.file, name)
-    module = Module(script.module(site.file), file_text(script, site.file))
+    module = script.source(site.file).module
     changed = changing_attribute([module], None, HELD)
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
@@ -278,7 +280,7 @@ def _add_helper(
         lines = _folder(script, file) if store == "files" else []
         folder = "".join(f"        {line}\n" for line in lines)
         text += WRAPPER.format(torch=script.module_name(file, "torch"), folder=folder)
-    script.insert_after_imports(file, text)
+    script.insert_function(file, text)
 
 
 def _at(site: Site, node: ast.stmt) -> Site:

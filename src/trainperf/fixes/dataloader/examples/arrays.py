@@ -9,6 +9,24 @@ def _alone(text: str) -> Example:
     return Example(before=text, after=text.replace("▸", "").replace("◂", ""))
 
 
+def _filled(row: str, made: str = "torch.zeros(len(batch), 8)", behind: str = "pass") -> Example:
+    return _alone(
+        f"""\
+import torch
+
+
+▸def collate(batch):◂
+    out = {made}
+    for i, words in enumerate(batch):
+        row = {row}
+        for j, x in enumerate(row):
+            out[i, j] = x
+        {behind}
+    return out
+"""
+    )
+
+
 EXAMPLES = [
     Example(
         before="""\
@@ -80,4 +98,11 @@ import torch
     return out
 """
     ),
+    # gone through once; without an order; a row of vectors, or of who knows what
+    _filled("(number[word] for word in words)"),
+    _filled("{number[word] for word in words}"),
+    _filled("words.split()", made="torch.zeros(len(batch), 8, 300)"),
+    _filled("words.split()", made="torch.zeros(shape)"),
+    # its length is what the loop ended with
+    _filled("words.split()", behind="lengths.append(j + 1)"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.fixes import Example
+from trainperf.fixes.dataloader.edits import by_length
 
 WORDS: dict[str, Any] = {
     "length": {"at": 0, "how": "len", "value": 0, "features": False},
@@ -12,26 +13,7 @@ WORDS: dict[str, Any] = {
 }
 PADDED = {"at": "ids", "how": "given", "value": 1, "features": False}
 
-SAMPLER = '''\
-class ByLength(torch.utils.data.Sampler):
-    """Batches of samples of about the same length, in another order in each epoch."""
-
-    def __init__(self, lengths, batch_size, drop_last=False):
-        self.lengths, self.batch_size, self.drop_last = lengths, batch_size, drop_last
-
-    def __len__(self):
-        whole, rest = divmod(len(self.lengths), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
-
-    def __iter__(self):
-        order, size = torch.randperm(len(self.lengths)).tolist(), self.batch_size
-        for start in range(0, len(order), 50 * size):
-            part = slice(start, start + 50 * size)
-            order[part] = sorted(order[part], key=self.lengths.__getitem__)
-        starts = range(0, len(order) - (size - 1 if self.drop_last else 0), size)
-        for at in torch.randperm(len(starts)).tolist():
-            yield order[starts[at] : starts[at] + size]
-'''
+SAMPLER = by_length.SAMPLER.format(torch="torch")
 
 
 def _alone(text: str) -> Example:
@@ -42,17 +24,30 @@ EXAMPLES = [
     Example(
         before="import torch\n\nloader = ▸DataLoader(reviews, batch_size=32, shuffle=True, "
         "collate_fn=pad)◂\n",
-        after=f"import torch\n\n{SAMPLER}\nloader = DataLoader(reviews, batch_sampler=ByLength("
+        after=f"import torch\n\n\n{SAMPLER}\n\nloader = DataLoader(reviews, batch_sampler=ByLength("
         "[len(item[0]) for item in map(reviews.__getitem__, range(len(reviews)))], 32), "
         "collate_fn=pad)\n",
         data=WORDS,
     ),
     Example(  # by place; padded already
         before="import torch\n\nloader = ▸DataLoader(self.train, size, True, drop_last=True)◂\n",
-        after=f"import torch\n\n{SAMPLER}\nloader = DataLoader(self.train, 1, False, "
+        after=f"import torch\n\n\n{SAMPLER}\n\nloader = DataLoader(self.train, 1, False, "
         "batch_sampler=ByLength([int((item['ids'] != 1).sum()) for item in "
         "map(self.train.__getitem__, range(len(self.train)))], size, True))\n",
         data={**WORDS, "length": PADDED},
+    ),
+    # whose batch size is asked for; built, and its items read, again and again
+    _alone(
+        "import torch\n\nloader = ▸DataLoader(reviews, 32, shuffle=True)◂\n"
+        "steps = len(reviews) // loader.batch_size\n"
+    ),
+    _alone(
+        "import torch\n\nfor epoch in range(9):\n"
+        "    train(▸DataLoader(reviews, 32, shuffle=True)◂)\n"
+    ),
+    _alone(
+        "import torch\n\n\ndef batches():\n    return ▸DataLoader(reviews, 32, shuffle=True)◂\n"
+        "\n\nfor epoch in range(9):\n    train(batches())\n"
     ),
     # in order; with a sampler; a dataset that has no name
     _alone("import torch\n\nloader = ▸DataLoader(reviews, 32, collate_fn=pad)◂\n"),

@@ -20,15 +20,17 @@ EXAMPLES = [
 import torch
 from torch.utils.data import DataLoader
 
+
 def to_longest(samples):
     """Collate the samples, and cut the padding behind the longest of them."""
     batch = list(torch.utils.data.default_collate(samples))
     given = batch[0] != 0
-    steps = torch.arange(1, given.shape[1] + 1)
+    steps = torch.arange(1, given.shape[1] + 1, device=given.device)
     longest = max(1, int((given * steps).max()))
     for each in (0,):
         batch[each] = batch[each][:, :longest].contiguous()
     return batch
+
 
 loader = DataLoader(reviews, batch_size=32, shuffle=True, collate_fn=to_longest)
 ''',
@@ -41,15 +43,17 @@ loader = DataLoader(reviews, batch_size=32, shuffle=True, collate_fn=to_longest)
 import torch
 import functools
 
+
 def to_longest(collate, samples):
     """Collate the samples, and cut the padding behind the longest of them."""
     batch = collate(samples)
     given = batch['input_ids'] != 1
-    steps = torch.arange(1, given.shape[1] + 1)
+    steps = torch.arange(1, given.shape[1] + 1, device=given.device)
     longest = max(1, int((given * steps).max()))
     for each in ('input_ids', 'attention_mask'):
         batch[each] = batch[each][:, :longest].contiguous()
     return batch
+
 
 loader = torch.utils.data.DataLoader(data, 16, collate_fn=functools.partial(to_longest, Collator(tokenizer)))
 ''',  # noqa: E501
@@ -60,13 +64,15 @@ loader = torch.utils.data.DataLoader(data, 16, collate_fn=functools.partial(to_l
         after='''\
 import torch
 
+
 def to_longest(samples):
     """Collate the samples, and cut the padding behind the longest of them."""
     batch = torch.utils.data.default_collate(samples)
     given = (batch != 0).any(dim=2)
-    steps = torch.arange(1, given.shape[1] + 1)
+    steps = torch.arange(1, given.shape[1] + 1, device=given.device)
     longest = max(1, int((given * steps).max()))
     return batch[:, :longest].contiguous()
+
 
 loader = DataLoader(clips, collate_fn=to_longest)
 ''',

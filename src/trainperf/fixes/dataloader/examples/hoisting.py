@@ -13,6 +13,10 @@ def _alone(text: str) -> Example:
     return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=KEPT)
 
 
+def _each_epoch(statement: str) -> Example:
+    return _alone(f"for epoch in range(3):\n    {statement}\n    train(loader)\n")
+
+
 EXAMPLES = [
     Example(
         before="""\
@@ -111,6 +115,22 @@ for epoch in range(3):
         "for epoch in range(3):\n    data.size = 32 + epoch\n    loader = ▸DataLoader(data)◂\n"
         "    train(loader)\n"
     ),
+    # mixed anew, by the loop itself or by a function of the file
+    _alone(
+        "import random\n\nfor epoch in range(3):\n    random.shuffle(data)\n"
+        "    loader = ▸DataLoader(list(data), num_workers=2)◂\n    train(loader)\n"
+    ),
+    _alone(
+        "def play(games):\n    games.append(model.play())\n\n\nwhile True:\n    play(seen)\n"
+        "    loader = ▸DataLoader(seen, num_workers=2)◂\n    train(loader)\n"
+    ),
+    # used up after one epoch; given the epoch; one of two; beside what changes
+    _each_epoch("loader = iter(▸DataLoader(data, num_workers=2)◂)"),
+    _each_epoch("loader = mixed(▸DataLoader(data, num_workers=2)◂, epoch)"),
+    _each_epoch("loader = ▸DataLoader(easy, num_workers=2)◂ if epoch < 2 else hard"),
+    _each_epoch("loader, rate = ▸DataLoader(data, num_workers=2)◂, 0.1**epoch"),
+    # each epoch in the same order
+    _each_epoch("loader = ▸DataLoader(data, num_workers=2, generator=torch.Generator())◂"),
     # a random part
     _alone(
         "for epoch in range(3):\n    loader = ▸DataLoader(random_part(data))◂\n    train(loader)\n"
@@ -124,6 +144,11 @@ for epoch in range(3):
     _alone(
         "import torch\n\nfor fold in range(3):\n    opt = torch.optim.SGD(net().parameters())\n"
         "    loader = ▸DataLoader(data)◂\n    train(loader)\n"
+    ),
+    _alone(
+        "import torch\n\nfor fold in range(3):\n    opt = torch.optim.SGD(net().parameters())\n"
+        "    loader = ▸DataLoader(data, num_workers=2)◂\n    for x in loader:\n"
+        "        torch.nn.functional.cross_entropy(net(x), x).backward()\n"
     ),
     # in a function that is called for each epoch, and ends with it
     _alone(

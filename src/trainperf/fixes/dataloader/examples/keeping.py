@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
+from trainperf.fixes.dataloader.edits import keeping
 
 MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
 PART = {**MEMORY, "whole": False}
+
+NAMES = {each: each for each in ("functools", "numbers", "os", "pickle")}
+IN_MEMORY = keeping.IN_MEMORY.format(**NAMES, returned="made[index]")
+COPIED = keeping.IN_MEMORY.format(**NAMES, returned="copy.deepcopy(made[index])")
+IN_FILES = keeping.IN_FILES.format(**NAMES)
+
+
+def _alone(made: str, turned: str) -> Example:
+    text = f"""\
+import random
+
+
+class Photos:
+    @property
+    def shift(self):
+        return self.epoch % 4
+
+    ▸def __getitem__(self, index):◂
+        {made}
+        if random.random() < 0.5:
+            image = {turned}
+        return image
+
+
+for EPOCH in range(9):
+    photos.epoch = EPOCH
+"""
+    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=PART)
+
 
 EXAMPLES = [
     Example(  # items that came out the same when made again
@@ -17,31 +47,21 @@ class Tones:
     ▸def __getitem__(self, index):◂
         return torch.stft(self.waves[index], 256, return_complex=True).abs()
 """,
-        after='''\
+        after="""\
 import torch
 import functools
 import numbers
 
-def made_once(make):
-    """Keep in memory what `make` returned for an index when it was first asked for."""
 
-    @functools.wraps(make)
-    def kept(self, index):
-        if not isinstance(index, numbers.Integral):
-            return make(self, index)
-        made = self.__dict__.setdefault("_made_once", {})
-        if index not in made:
-            made[index] = make(self, index)
-        return made[index]
-
-    return kept
-
+"""
+        + IN_MEMORY
+        + """
 
 class Tones:
     @made_once
     def __getitem__(self, index):
         return torch.stft(self.waves[index], 256, return_complex=True).abs()
-''',
+""",
         data=MEMORY,
     ),
     Example(  # decoded and resized once, flipped anew
@@ -59,27 +79,17 @@ class Photos:
             image = image.transpose(Image.FLIP_LEFT_RIGHT)
         return self.to_tensor(image), label
 """,
-        after='''\
+        after="""\
 import random
 from PIL import Image
 import functools
 import numbers
 import copy
 
-def made_once(make):
-    """Keep in memory what `make` returned for an index when it was first asked for."""
 
-    @functools.wraps(make)
-    def kept(self, index):
-        if not isinstance(index, numbers.Integral):
-            return make(self, index)
-        made = self.__dict__.setdefault("_made_once", {})
-        if index not in made:
-            made[index] = make(self, index)
-        return copy.deepcopy(made[index])
-
-    return kept
-
+"""
+        + COPIED
+        + """
 
 @made_once
 def made_item(self, index):
@@ -95,7 +105,7 @@ class Photos:
         if random.random() < 0.5:
             image = image.transpose(Image.FLIP_LEFT_RIGHT)
         return self.to_tensor(image), label
-''',
+""",
         data=PART,
     ),
     Example(  # workers share files
@@ -110,7 +120,7 @@ class Tones:
     ▸def __getitem__(self, index):◂
         return torch.stft(self.waves[index], 256, return_complex=True).abs()
 """,
-        after='''\
+        after="""\
 import torch
 import tempfile
 import atexit
@@ -120,26 +130,10 @@ import numbers
 import os
 import pickle
 
-def made_once(make):
-    """Keep in a file what `make` returned for an index: all workers read it, in every epoch."""
 
-    @functools.wraps(make)
-    def kept(self, index):
-        if not isinstance(index, numbers.Integral):
-            return make(self, index)
-        path = os.path.join(self.made_in, str(index))
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                return pickle.load(file)
-        item = make(self, index)
-        part = f"{path}.{os.getpid()}"
-        with open(part, "wb") as file:
-            pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
-        os.replace(part, path)
-        return item
-
-    return kept
-
+"""
+        + IN_FILES
+        + """
 
 class Tones:
     def __init__(self, waves):
@@ -150,7 +144,7 @@ class Tones:
     @made_once
     def __getitem__(self, index):
         return torch.stft(self.waves[index], 256, return_complex=True).abs()
-''',
+""",
         data={**MEMORY, "store": "files"},
     ),
     Example(  # random from the start
@@ -164,25 +158,15 @@ class Tones:
         before="import torch\n\n"
         "loader = ▸torch.utils.data.DataLoader(digits, 64, shuffle=True)◂\n"
         "print(len(loader.dataset))\n",
-        after='''\
+        after="""\
 import torch
 import functools
 import numbers
 
-def made_once(make):
-    """Keep in memory what `make` returned for an index when it was first asked for."""
 
-    @functools.wraps(make)
-    def kept(self, index):
-        if not isinstance(index, numbers.Integral):
-            return make(self, index)
-        made = self.__dict__.setdefault("_made_once", {})
-        if index not in made:
-            made[index] = make(self, index)
-        return made[index]
-
-    return kept
-
+"""
+        + IN_MEMORY
+        + '''
 
 class MadeOnce(torch.utils.data.Dataset):
     """The items of a dataset, each made once."""
@@ -196,6 +180,7 @@ class MadeOnce(torch.utils.data.Dataset):
     @made_once
     def __getitem__(self, index):
         return self.dataset[index]
+
 
 loader = torch.utils.data.DataLoader(MadeOnce(digits), 64, shuffle=True)
 print(len(loader.dataset))
@@ -251,4 +236,14 @@ class Replay:
 """,
         data=MEMORY,
     ),
+    # an import that the rest needs, a file that is read on
+    _alone(
+        "from PIL import ImageOps\n        image = load(self.files[index]).resize((64, 64))",
+        "ImageOps.mirror(image)",
+    ),
+    _alone("image = parse(next(self.lines))", "image[::-1]"),
+    _alone("image = parse(self.file.readline())", "image[::-1]"),
+    # what the module counts, and what a property tells of the epoch
+    _alone("image = load(self.files[index + EPOCH])", "image[::-1]"),
+    _alone("image = load(self.files[index + self.shift])", "image[::-1]"),
 ]

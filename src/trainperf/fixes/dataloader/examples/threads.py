@@ -12,9 +12,11 @@ EXAMPLES = [
 import cv2
 from torch.utils.data import DataLoader
 
+
 def one_thread(worker):
     """Let OpenCV compute on one thread in a worker: other workers have the other cores."""
     cv2.setNumThreads(0)
+
 
 loader = DataLoader(images, batch_size=32, num_workers=8, worker_init_fn=one_thread)
 ''',

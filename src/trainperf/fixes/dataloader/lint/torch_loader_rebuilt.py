@@ -78,7 +78,7 @@ class TorchLoaderRebuilt(Rule):
                 continue
             if not any(epochs in module.loops(step) for step in steps):
                 continue
-            changing = assigned_in(module, epochs) | used_in(epochs)
+            changing = assigned_in(epochs) | used_in(epochs)
             if names_in(call) & changing or starts_over(module, epochs):
                 continue
             yield (

@@ -13,15 +13,17 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
+from trainperf.fixes.tf_data.edits.which_generator import yields
 from trainperf.model import Site
-from trainperf.source.bodies import calls_in, function_of
+from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import (
     arguments,
     carried,
     changed_by,
+    changed_in_calls,
     changes_shared,
+    declared,
     loaded,
-    of_this_function,
     stored,
 )
 from trainperf.source.module import Module
@@ -154,14 +156,9 @@ def _generator_call(module: Module, node: ast.expr) -> tuple[ast.Call, Function]
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             found = function_of(module, each.func)
-            if isinstance(found, FUNCTIONS) and _yields(found):
+            if isinstance(found, FUNCTIONS) and yields(found):
                 return each, found
     return None
-
-
-def _yields(function: Function) -> bool:
-    kinds = (ast.Yield, ast.YieldFrom)
-    return any(isinstance(each, kinds) for each in of_this_function(function.body))
 
 
 def _check_generator(
@@ -169,8 +166,8 @@ def _check_generator(
 ) -> None:
     _check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
-    changed = changed_by(body)
-    for name in sorted((loaded(function.body) - own) | names(call)):
+    changed = changed_by(body) | changed_in_calls(module, body)
+    for name in sorted((_read(module, function.body) - own) | names(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
 
@@ -279,16 +276,27 @@ def _check(module: Module, loop: Loop) -> None:
     if not all(isinstance(each, ast.Name | ast.Tuple | ast.List) for each in parts):
         raise CannotRewrite("the loop counts in something that others see")
     own = stored(loop.making) | targets
+    if isinstance(loop.scope, ast.ClassDef) or own & declared(loop.scope):
+        raise CannotRewrite("the loop gives values to names beyond its function")
     if own & names(loop.node.iter):
         raise CannotRewrite("the loop changes what it goes over")
     ahead = loaded(loop.leading) & stored(loop.making)
     if ahead:
         raise CannotRewrite(f"the loop reads {sorted(ahead)[0]} before it makes it")
     changed = changed_by(others) - (own - stored(loop.leading))
-    for name in sorted(loaded([*loop.making, *loop.hoisted, loop.node.iter])):
+    changed |= changed_in_calls(module, others)
+    for name in sorted(_read(module, [*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
+
+
+def _read(module: Module, parts: Sequence[ast.AST]) -> set[str]:
+    """The names that some code reads, and those of the module that its functions read."""
+    found = [each for each in reached(module, parts) if isinstance(each, ast.Name)]
+    return loaded(parts) | {
+        each.id for each in found if module.bindings(each) is module.top.find(each.id)
+    }
 
 
 def _check_calls(
@@ -298,6 +306,10 @@ def _check_calls(
     hoisted: Sequence[ast.expr] = (),
 ) -> None:
     """Raise where what makes batches asks an object that the rest of the loop has to do with."""
+    touched = _touched(module, others)
+    for node in reached(module, making):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in touched:
+            raise CannotRewrite(f"batches are made with {ast.unparse(node)}, as is the rest")
     used = _expressions(others, hoisted)
     own = stored(making)
     for node in (each for one in making for each in ast.walk(one)):
@@ -320,8 +332,22 @@ def _check_calls(
             raise CannotRewrite(f"batches are made with {ast.unparse(asked)}, as is the rest")
 
 
+def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
+    """The attributes that methods change, or call something of, which the others call."""
+    here = {id(node) for each in others for node in ast.walk(each)}
+    found: set[str] = set()
+    for node in reached(module, others):
+        if id(node) in here:
+            continue
+        asked = [*assigned(node)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            asked.append(node.func.value)
+        found |= {ast.unparse(each) for each in asked if isinstance(each, ast.Attribute)}
+    return {each for each in found if each.startswith("self.")}
+
+
 def _kept(function: Function) -> set[str]:
-    """What a method changes of its object, as source: `self.offset`."""
+    """The attributes that a method changes, as source: `self.offset`."""
     return {
         ast.unparse(target)
         for node in ast.walk(function)

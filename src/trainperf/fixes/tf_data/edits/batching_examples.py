@@ -102,6 +102,34 @@ for step, (a, b) in enumerate(ahead_of(batches(x, y))):
         "for _ in range(100):\n    batch = random.sample(memory, 32)\n"
         "    loss = ▸model.train_on_batch(batch)◂\n    memory.append(loss)\n"
     ),
+    # the same in functions, and in methods
+    _left(
+        "memory = []\n\n\ndef replay():\n    return random.sample(memory, 32)\n\n\n"
+        "def act():\n    memory.append(play())\n\n\n"
+        "for _ in range(100):\n    batch = replay()\n    loss = ▸model.train_on_batch(batch)◂\n"
+        "    act()\n"
+    ),
+    _left(
+        "class Agent:\n    def remember(self, loss):\n        self.memory.store(loss)\n\n"
+        "    def learn(self):\n        for _ in range(100):\n"
+        "            batch = self.memory.sample(32)\n"
+        "            loss = ▸self.model.train_on_batch(batch)◂\n            self.remember(loss)\n"
+    ),
+    _left(
+        "class Agent:\n    def replay(self):\n        return random.sample(self.memory, 32)\n\n"
+        "    def remember(self, loss):\n        self.memory.append(loss)\n\n"
+        "    def learn(self):\n        for _ in range(100):\n            batch = self.replay()\n"
+        "            loss = ▸self.model.train_on_batch(batch)◂\n            self.remember(loss)\n"
+    ),
+    # in a class, whose names a function does not see; a name that others see
+    _left(
+        "class Run:\n    size = 8\n    for i in range(9):\n        a = np.flip(x[i : i + size])\n"
+        "        ▸model.train_on_batch(a)◂\n"
+    ),
+    _left(
+        "def train():\n    global place\n    for i in range(9):\n        place = 8 * i\n"
+        "        a = np.flip(x[place])\n        ▸model.train_on_batch(a)◂\n"
+    ),
     # a place that is counted from batch to batch
     _left(
         "for _ in range(100):\n    batch = x[start : start + 32]\n    start = start + 32\n"

@@ -43,7 +43,7 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
             raise CannotRewrite(f"the file uses the name {FOLDER}")
         tempfile = script.module_name(site.file, "tempfile")
         script.insert_after_imports(site.file, f"{FOLDER} = {tempfile}.TemporaryDirectory()")
-        call = f'.cache({FOLDER}.name + "/items")'
+        call = f'.cache({tempfile}.mkdtemp(dir={FOLDER}.name) + "/items")'  # one for each dataset
     if data.get("buffer") is not None:
         call += f".shuffle({data['buffer']})"
     if data.get("split"):
@@ -148,6 +148,10 @@ def _handed_on(module: Module, function: Function, first: int) -> list[str]:
     handed = [name for name in order if name in known & needed]
     if not handed:
         raise CannotRewrite(f"{function.name} hands nothing on")
+    with_default = parameters(function)[len(parameters(function)) - len(function.args.defaults) :]
+    for name in with_default:  # a number of Python's, if it is no part of an element
+        if name in handed:
+            raise CannotRewrite(f"{name} has a default in {function.name}")
     for name in handed:
         values = [one for one in ahead for target in assigned(one) if _is(target, name)]
         for statement in values:

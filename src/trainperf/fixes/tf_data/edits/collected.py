@@ -71,7 +71,7 @@ def _makes(module: Module, loop: ast.For, index: int) -> bool:
 
 
 def _collected(statement: ast.stmt) -> ast.expr | None:
-    """What `images.append(…)` puts away."""
+    """The item that `images.append(…)` puts away."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return None

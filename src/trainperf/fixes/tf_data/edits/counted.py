@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL, free_name, put_in
+from trainperf.fixes.tf_data.edits.which_generator import is_sent_values
 from trainperf.model import Site
 from trainperf.source.iterations import (
+    arguments,
     carried,
     changes_shared,
     loaded,
@@ -85,7 +87,7 @@ def _check(
     left = of_own_loop(making, ast.Break) or of_own_loop(making, ast.Continue)
     if loop.orelse or left or any(isinstance(each, kinds) for each in of_this_function(making)):
         raise CannotRewrite("the generator's loop may be left before its end")
-    if any(isinstance(each, ast.Yield) and not _alone(module, each) for each in ast.walk(loop)):
+    if is_sent_values(module, loop.body):
         raise CannotRewrite("the generator is sent values")
     name = carried(making, counters)
     changed = changes_shared(module, making)
@@ -93,20 +95,12 @@ def _check(
         raise CannotRewrite(f"an item needs what the one before left in {name or changed}")
     if own & counters or own & (loaded(counting) | names(loop.test)):
         raise CannotRewrite("what the generator counts hangs on what it makes")
-    if not counters <= _local(function, loop) | set(_given(function)):
+    if not counters <= _local(function, loop) | arguments(function):
         raise CannotRewrite("the generator counts in names of the module")
     inside = {id(each) for one in making for each in ast.walk(one)}
     others = [each for each in ast.walk(function) if id(each) not in inside]
     if own & {each.id for each in others if isinstance(each, ast.Name)}:
         raise CannotRewrite("what the loop makes is read outside it")
-
-
-def _alone(module: Module, node: ast.AST) -> bool:
-    return isinstance(module.parent(node), ast.Expr)
-
-
-def _given(function: Function) -> list[str]:
-    return [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
 
 
 def _local(function: Function, loop: ast.While) -> set[str]:

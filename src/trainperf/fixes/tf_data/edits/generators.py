@@ -12,11 +12,12 @@ from trainperf.fixes.tf_data.edits.collected import first_part
 from trainperf.fixes.tf_data.edits.counted import make_counted
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.slices import rows, use_slices
-from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at
+from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at, is_sent_values
 from trainperf.model import Site
 from trainperf.source.iterations import (
     carried,
     changes_shared,
+    declared,
     loaded,
     of_own_loop,
     of_this_function,
@@ -112,11 +113,10 @@ def _check(module: Module, function: Function, loop: ast.For) -> None:
     body, targets = loop.body, stored([loop.target])
     if loop.orelse or of_own_loop(body, ast.Break):
         raise CannotRewrite("the generator's loop may be left before its end")
-    for node in of_this_function(body):
-        if isinstance(node, ast.Return | ast.Await):
-            raise CannotRewrite("the generator may end within its loop")
-        if isinstance(node, ast.Yield) and not _is_statement(module, node):
-            raise CannotRewrite("the generator is sent values")
+    if any(isinstance(each, ast.Return | ast.Await) for each in of_this_function(body)):
+        raise CannotRewrite("the generator may end within its loop")
+    if is_sent_values(module, body):
+        raise CannotRewrite("the generator is sent values")
     name = carried(body, targets)
     if name:
         raise CannotRewrite(f"an item needs what the one before left in {name}")
@@ -129,7 +129,7 @@ def _check(module: Module, function: Function, loop: ast.For) -> None:
     left = _read_later(function, loop, own)
     if left:
         raise CannotRewrite(f"what its loop leaves in {left} is read outside it")
-    if own & _declared(function):
+    if own & declared(function):
         raise CannotRewrite("the generator's loop sets names of the module")
 
 
@@ -149,16 +149,3 @@ def _parts(target: ast.expr) -> Iterator[ast.expr]:
     yield target
     for each in target.elts if isinstance(target, ast.Tuple | ast.List) else ():
         yield from _parts(each)
-
-
-def _is_statement(module: Module, node: ast.AST) -> bool:
-    return isinstance(module.parent(node), ast.Expr)
-
-
-def _declared(function: Function) -> set[str]:
-    return {
-        name
-        for each in ast.walk(function)
-        if isinstance(each, ast.Global | ast.Nonlocal)
-        for name in each.names
-    }

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import (
-    attributes_read,
     changing_attribute,
     not_repeated,
 )
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.which_generator import GIVEN, YIELDS, generator_at
 from trainperf.source.arguments import argument
-from trainperf.source.bodies import function_of
+from trainperf.source.bodies import function_of, reached
 from trainperf.source.iterations import changes_shared, of_this_function
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
@@ -110,7 +109,8 @@ def _asked(module: Module, function: Function) -> str:
 def _attribute_changed(module: Module, function: Function) -> str:
     """An attribute of its object that something sets, fills or shuffles behind it, or ''."""
     owner = next((one for one in module.around(function) if isinstance(one, ast.ClassDef)), None)
-    read = set(attributes_read(module, function.body))
+    nodes = [node for node in reached(module, function.body) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in nodes if root(node) == "self"}
     if not read:
         return ""
     return changing_attribute([module], owner, read) or _shuffled(module, read)

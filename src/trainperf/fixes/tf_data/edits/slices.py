@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import argument, keyword
+from trainperf.source.iterations import changed_in_place, may_be_sequence
 from trainperf.source.module import Module
 from trainperf.source.scopes import Function
 
@@ -82,8 +83,11 @@ def use_slices(
     They get the dtypes that the call names. Raises `CannotRewrite` where a name means
     something else at the call.
     """
+    changed = changed_in_place([module.top.node])
     for each in ast.walk(arrays):
         if isinstance(each, ast.Name):
+            if each.id in changed or not may_be_sequence(module.value(each)):
+                raise CannotRewrite(f"{each.id} is no array, or changes as the script runs")
             there, here = module.bindings(each), module.scope(call).find(each.id)
             if not there or there is not here:
                 raise CannotRewrite(f"{each.id} is not seen where the dataset is made")
@@ -109,8 +113,15 @@ def _converted(module: Module, arrays: ast.expr, types: ast.expr, numpy: str) ->
         parts = [_converted(module, one, each, numpy) for one, each in pairs]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if isinstance(types, ast.Call):
+        shape = argument(types, "shape", 0)
+        if shape is not None and any(_is_none(each) for each in ast.walk(shape)):
+            raise CannotRewrite("its rows may differ in length")
         types = argument(types, "dtype", 1) or ast.parse("tf.float32", mode="eval").body
     name = ast.unparse(types).rpartition(".")[2].strip("'\"")
     if name not in DTYPES:
         raise CannotRewrite(f"the dtype {name} is not one of NumPy's")
     return f"{numpy}.asarray({ast.unparse(arrays)}, {numpy}.{name})"
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

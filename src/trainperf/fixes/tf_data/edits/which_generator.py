@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -34,7 +34,7 @@ def generator_at(script: Script, site: Site, seen: object) -> Site:
     if isinstance(seen, list | tuple) and len(seen) == 2:
         head = Site(str(seen[0]), int(seen[1]))
         try:
-            if _yields(script.definition(head)):
+            if yields(script.definition(head)):
                 return head
         except CannotRewrite:
             pass  # a lambda around it
@@ -43,7 +43,7 @@ def generator_at(script: Script, site: Site, seen: object) -> Site:
     called = ast.unparse(call.func).rpartition(".")[2]
     given = argument(call, GIVEN[called], 0) if called in GIVEN else None
     found = None if given is None else _definition(module, given, DEEP)
-    if found is None or not _yields(found[1]):
+    if found is None or not yields(found[1]):
         raise CannotRewrite("where the generator is defined is not seen")
     return Site(site.file if found[0] is module else str(found[0].path), found[1].lineno)
 
@@ -66,7 +66,7 @@ def _definition(module: Module, node: ast.expr, deep: int) -> Found | None:
     if isinstance(target, ast.ClassDef):
         calls = [each for each in _methods(target) if each.name == "__call__"]
         return (owner, calls[0]) if calls else None
-    if _yields(target):
+    if yields(target):
         return owner, target
     returned = [each.value for each in ast.walk(target) if isinstance(each, ast.Return)]
     inner = returned[0] if len(returned) == 1 else None
@@ -83,5 +83,12 @@ def _methods(node: ast.ClassDef) -> Iterator[Function]:
     return (each for each in node.body if isinstance(each, FUNCTIONS))
 
 
-def _yields(function: Function) -> bool:
+def yields(function: Function) -> bool:
+    """Whether a function is a generator."""
     return any(isinstance(each, YIELDS) for each in of_this_function(function.body))
+
+
+def is_sent_values(module: Module, body: Iterable[ast.AST]) -> bool:
+    """Whether a generator goes by what its `yield` gives."""
+    found = (each for each in of_this_function(body) if isinstance(each, ast.Yield))
+    return not all(isinstance(module.parent(each), ast.Expr) for each in found)

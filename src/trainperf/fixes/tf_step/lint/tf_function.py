@@ -150,7 +150,7 @@ def _compiled(module: Module, function: Function | None) -> bool:
 
 
 def _called(call: ast.Call) -> ast.expr:
-    """What a call calls: of `strategy.run(step, …)` the step."""
+    """Return the function that a call calls: of `strategy.run(step, …)` the step."""
     run = isinstance(call.func, ast.Attribute) and call.func.attr == "run" and call.args
     return call.args[0] if run else call.func
 

@@ -50,7 +50,7 @@ class Attention:
 
 def use_kernel(script: Script, site: Site) -> None:
     """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
-    source = script._file(site.file).source
+    source = script.source(site.file)
     scope = Scope(source, source.function(site))
     for found in attentions(scope):
         _Edit(script, scope, site, found).make()
@@ -163,7 +163,7 @@ class _Edit:
         return f"{called}({rows}{source.newline}{indent}){tail}"
 
     def _functional(self) -> str:
-        """What the module of PyTorch's functions is called in this file."""
+        """The name of the module of PyTorch's functions in this file."""
         tree = self.scope.source.tree
         for module, within in (("torch.nn.functional", ""), ("torch.nn", ".functional")):
             if name_of(module, imports(tree.body)) is not None:
@@ -182,7 +182,7 @@ class _Edit:
             added = added or step.kind not in (*HIDES, "times", "over")
 
     def _taken(self) -> list[tuple[ast.AST, ast.stmt]]:
-        """What is written elsewhere than it stood, with the statement where it stood."""
+        """The nodes that are written elsewhere than they stood, each with its statement."""
         chain, at = self.chain, self.found.at
         parts: list[tuple[ast.AST, ast.stmt]] = [(self.query.node, chain.at)]
         parts += [(self.key.node, self.key_at), (self.found.value.node, at)]

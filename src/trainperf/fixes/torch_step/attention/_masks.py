@@ -22,7 +22,7 @@ ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call
 
 
 class Masks:
-    """What hides scores, and what is added to them, read from their steps.
+    """The masks of scores, and the terms added to them, read from their steps.
 
     `dtype` is source that gives the type of the queries. `torch` is the module's name.
     """
@@ -101,7 +101,7 @@ class Masks:
         return f"~{text}" if isinstance(node, ATOM) else f"~({text})"
 
     def _added(self, step: Step, before: str) -> str:
-        """What is added to the scores, after `before` ('' for nothing)."""
+        """The sum of `before` ('' for nothing) and the next term of the scores."""
         text = self.scope.text(step.value)
         if step.kind in HIDES:
             if not self._hidden(step, SURE):

@@ -24,7 +24,7 @@ CASTS = ("float", "contiguous", "to", "type_as", "type")
 
 @dataclass(frozen=True)
 class Step:
-    """What is done to the scores: `test` is the `if` around it, `at` the statement."""
+    """A change of the scores: `test` is the `if` around it, `at` the statement."""
 
     kind: str  # "times", "over", "plus", "minus", "hide" (where `value`) or "keep"
     value: ast.expr
@@ -45,7 +45,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Chain:
-    """What a tensor was computed from: a product, and what was done to it since.
+    """The computation of a tensor: a product, and the changes of it since.
 
     `used` are statements that serve nothing else, `names` those they give a value.
     """
@@ -150,7 +150,7 @@ def _refused_if_soft(scope: Scope, statement: ast.If, name: str) -> Chain | None
 
 
 def _under(before: Chain, found: Chain, test: ast.expr, at: ast.stmt) -> Chain | None:
-    """What an `if` does to a chain that is `found` in it: one step more, or its dropout."""
+    """Add the one step, or the dropout, that an `if` adds to the chain `found` in it."""
     kept = replace(before, used=found.used, names=found.names)
     if found.soft == before.soft and len(found.steps) == len(before.steps) + 1:
         return kept.then(replace(found.steps[-1], test=test))

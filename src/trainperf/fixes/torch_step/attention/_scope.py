@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trainperf.errors import CannotRewrite
-from trainperf.source.statements import Function, assigned
+from trainperf.source.statements import Function, assigned, called
 from trainperf.source.text import Place, Source
 
 
@@ -70,13 +70,13 @@ class Scope:
         return next((each for each in self.above(before) if changes(each, name)), None)
 
     def held(self, name: str, before: ast.stmt) -> tuple[ast.expr, ast.stmt] | None:
-        """What a name was plainly assigned, and by which statement; None where it is not plain."""
+        """The value plainly assigned to a name, and the statement; None where it is not plain."""
         found = self.changed(name, before)
         value = plain_value(found, name)
         return None if value is None or found is None else (value, found)
 
     def attribute(self, name: str) -> list[tuple[ast.expr, Function]]:
-        """What the class gives `self.name`, each value with its method; buffers included."""
+        """The values that the class gives `self.name`, each with its method; buffers included."""
         found = []
         for cls in self._classes:
             for method in cls.body:
@@ -170,7 +170,4 @@ def own_attribute(node: ast.AST) -> str:
 
 def last_name(node: ast.expr) -> str:
     """The last name of what a call calls: `softmax` of `F.softmax(…)`; '' if it is no call."""
-    if not isinstance(node, ast.Call):
-        return ""
-    called = node.func
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return called(node) if isinstance(node, ast.Call) else ""

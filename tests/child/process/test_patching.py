@@ -1,0 +1,40 @@
+"""Functions of ours in place of others look like them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from trainperf.child.process.patching import replace, undo
+
+
+def through(original: Any) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    return wrapper
+
+
+class Layer:
+    def __init__(self, cell: object, *, units: int = 4) -> None:
+        self.made_of = cell, units
+
+
+def test_a_function_in_place_of_another_takes_the_arguments_that_it_took() -> None:
+    before = inspect.getfullargspec(Layer.__init__)
+    replace(Layer, "__init__", through)
+    try:
+        assert inspect.getfullargspec(Layer.__init__) == before
+        assert Layer("a cell").made_of == ("a cell", 4)
+    finally:
+        undo(Layer, "__init__")
+    assert "_trainperf_original" not in vars(Layer.__init__)
+
+
+def test_a_function_in_c_that_tells_no_signature_is_replaced_all_the_same() -> None:
+    class Holder:
+        newest = max
+
+    replace(Holder, "newest", through)
+    assert Holder.newest(1, 3) == 3

@@ -1,0 +1,61 @@
+"""Whole scripts run plainly; those here need no framework."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from observing import LONG_S, python, script
+from trainperf.model import Leg, Run
+from trainperf.run.plain import Finished, run_to_its_end
+
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("nothing_left")]
+
+
+def finished(folder: Path, source: str, limit_s: float = LONG_S, **settings: Any) -> Finished:
+    script(folder, source)
+    run = Run(python("script.py"), str(folder), "script.py", **settings)
+    return run_to_its_end(run, folder / "run", limit_s, lambda: False)
+
+
+def test_a_script_that_ends_has_its_seconds_its_status_and_the_last_it_printed(
+    tmp_path: Path,
+) -> None:
+    found = finished(tmp_path, "import sys, time; time.sleep(0.3); print('bye'); sys.exit(3)")
+    assert found.seconds is not None
+    assert found.seconds > 0.3
+    assert (found.status, found.tail) == (3, "bye\n")
+
+
+def test_sources_are_laid_over_and_the_users_file_stays(tmp_path: Path) -> None:
+    sources = {str(tmp_path / "script.py"): b"print('changed')\n"}
+    assert finished(tmp_path, "print('as it is')\n", sources=sources).tail == "changed\n"
+    assert finished(tmp_path, "print('as it is')\n").tail == "as it is\n"
+
+
+def test_one_that_goes_on_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+    source = "import subprocess; subprocess.Popen(['sleep', '1000']).wait()"
+    assert finished(tmp_path, source, limit_s=0.5).seconds is None
+
+
+def test_the_user_can_end_it(tmp_path: Path) -> None:
+    asked = threading.Event()
+    threading.Timer(0.3, asked.set).start()
+    run = Run(python("-c", "import time; time.sleep(1000)"), str(tmp_path), "script")
+    assert run_to_its_end(run, tmp_path / "run", LONG_S, asked.is_set).seconds is None
+
+
+def test_nothing_is_observed_in_it_even_where_legs_are(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '2.13'\n")
+    found = finished(tmp_path, "import torch\nprint(torch.__version__)\n", leg=Leg(6))
+    assert (found.status, found.tail) == (0, "2.13\n")
+    events = [
+        json.loads(line)["e"]
+        for file in (tmp_path / "run").glob("events-*")
+        for line in file.read_text().splitlines()
+    ]
+    assert set(events) <= {"hello"}

@@ -208,3 +208,10 @@ def test_padding_says_what_batching_by_length_would_leave():
     found = padding(observed(FIT, event))
     assert (found.mean_length, found.padded_length, found.bucketed_length) == (5.0, 9.0, 5.0)
     assert found.sequences == 4
+    assert (found.side, found.masked, found.longest_length) == ("end", None, None)
+
+
+def test_padding_says_at_which_end_it_stands_and_whether_the_model_masks_it():
+    event = {"e": "padding", "lengths": [9, 9], "batch": 2, "padded": 9.0, "longest": 4.0}
+    found = padding(observed(FIT, {**event, "side": "start", "masked": True}))
+    assert (found.side, found.masked, found.longest_length) == ("start", True, 4.0)

@@ -72,6 +72,20 @@ def test_short_epochs_of_tf_data_are_compared_in_steps():
     assert short_epoch(evidence(loop=loop, between_epochs=between)) is None
 
 
+def test_epochs_of_tf_data_that_begin_by_filling_a_buffer_are_compared_whole():
+    between = BetweenEpochs(0.97, 3, 36, restart_s=0.43, validation_s=0.22)
+    loop = Loop("fit", where=SITE, batch_size=16, epochs=10, epoch_steps=36)
+    filled = evidence(real=0.0173, loop=loop, between_epochs=between)
+    assert short_epoch(filled) == Epoch(36, pytest.approx(36 * 0.0173 + 0.43))
+    found = choose_slices([STEPS], filled, COSTS, 60.0, 20.0, 1)
+    assert found.said == "whole epochs (36 steps each)"
+    # also beside what promises more, and where there is time for two of many
+    more = replace(STEPS, bound=9.0)
+    assert choose_slices([more, candidate()], filled, COSTS, 60.0, 20.0, 1).costs.epoch == EPOCH
+    many = [replace(STEPS, fixes=(f"{n}",)) for n in range(9)]
+    assert choose_slices(many, filled, COSTS, 70.0, 20.0, 1).costs.epoch is not None
+
+
 def test_epochs_too_long_for_the_time_are_compared_in_steps():
     found = choose_slices([STEPS], with_epochs(5000, 30.0), COSTS, 120.0, 20.0, 1)
     assert (found.chosen, found.costs, found.said) == ((STEPS,), COSTS, "")
@@ -199,6 +213,8 @@ def test_where_steps_promise_more_nothing_waits_for_whole_turns():
     found = choose_slices([better, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 1)
     assert (found.chosen, found.costs) == ((better,), COSTS)
     assert [(one.fix, one.reason) for one in found.skipped] == [("predict", MORE_IN_STEPS)]
+    assert found.then is not None
+    assert ([one.name for one in found.then.chosen], found.then.costs.epoch) == (["predict"], TURN)
 
 
 def test_slices_of_tensorflow_hold_whole_epochs_only_for_what_promises_most():
@@ -206,6 +222,9 @@ def test_slices_of_tensorflow_hold_whole_epochs_only_for_what_promises_most():
     found = choose_slices([more, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
     assert (found.chosen, found.costs.epoch) == ((more,), None)
     assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_IN_STEPS)]
+    # ... and for the others where none of that was kept
+    assert found.then is not None
+    assert (found.then.chosen, found.then.costs.epoch) == ((candidate(),), EPOCH)
     apart = replace(more, apart=True)
     found = choose_slices([apart, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
     assert (len(found.chosen), found.costs.epoch) == (2, EPOCH)

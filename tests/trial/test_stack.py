@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +7,7 @@ from trainperf.model import Equivalence, Ratio, Run
 from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.outcome import Baseline, Measured, control_of
+from trainperf.trial.outcome import Baseline, Measured, Start, control_of
 from trainperf.trial.parity import Band, Losses
 from trainperf.trial.ratio import Pair
 from trainperf.trial.stack import on_top, stack
@@ -271,3 +272,16 @@ def test_without_pairs_the_distances_of_the_limits_add_in_quadrature():
     more = on_top(one, other)
     away = math.exp(math.hypot(math.log(1.03), math.log(1.04)))
     assert (more.low, more.speedup, more.high) == pytest.approx((1.5 / away, 1.5, 1.5 * away))
+
+
+def test_the_best_is_what_the_whole_training_takes_least_with():
+    usual = Start(5.0)
+    plain = replace(BASELINE, start=usual)
+    compiled = replace(measured("compiled", 1.9), start=Start(9.0))
+    cut = replace(measured("cut", 1.8), start=Start(5.1))
+    bench = Bench({"compiled": 1.9, "cut": 1.8}, clash=("compiled", "cut"))
+    best = [
+        stack([compiled, cut], plain, bench.join, bench.compare, bench.clock, steps).fixes
+        for steps in (None, 200, 20_000)
+    ]
+    assert best == [("compiled",), ("cut",), ("compiled",)]

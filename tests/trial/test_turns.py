@@ -341,6 +341,23 @@ def test_a_slice_that_begins_where_an_epoch_does_is_taken_again_a_step_later():
     assert (piece.epochs, asked) == (1, [1, 2])
 
 
+def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():
+    machine, epoch = Machine(), Epoch(steps=36, seconds=3.6)
+
+    class Calls(Steady):
+        """Epochs of 36 steps in calls of 16: two whole ones and a third."""
+
+        def run_slice(self, steps, settle, limit_s, asked):
+            piece = super().run_slice(steps, settle, limit_s, asked)
+            return piece and replace(piece, epochs=steps // 3)
+
+    leg = Calls(machine, "leg", step_s=0.2, work_per_step=16.0)
+    piece, step_s = take(leg, 0.2, 0.0, lambda: False, epoch)
+    assert leg.asked_steps == [3]
+    assert (piece.steps, piece.work, piece.epochs) == (3, 36.0, 1)
+    assert step_s == pytest.approx(0.2)
+
+
 def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
     machine = Machine()
     made = Turns(

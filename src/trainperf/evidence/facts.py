@@ -281,6 +281,7 @@ def padding(observed: Observed) -> Padding | None:
             leaf=event.get("leaf", 0),
             place=_padded_place(event.get("place")),
             masked=event.get("masked"),
+            side=event.get("side", "end"),
         )
     return None
 

@@ -113,6 +113,10 @@ class Fix:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError
 
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """Return why the repair must not be made together with that of `other`; '' if it may."""
+        return ""
+
     def write(self, script: Script, finding: Finding) -> None:
         """Make the repair: by the setting of a library whose loop it is, else by `rewrite`."""
         from trainperf.fixes.common.trainers import write  # lint asks fixes and writes nothing

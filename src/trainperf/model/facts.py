@@ -284,7 +284,8 @@ class Padding:
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below; `leaf` says which tensor of a batch they are, counted as they are flattened.
     `place` says where in a batch its sequences are, and `masked` whether the model gave the same
-    without their padding; None where that is not known.
+    without their padding; None where that is not known. `side` is where padding stands, "start"
+    or "end" of a sequence.
     """
 
     mean_length: float
@@ -297,6 +298,7 @@ class Padding:
     leaf: int = 0
     place: PaddedPlace | None = None
     masked: bool | None = None
+    side: str = "end"
 
 
 @dataclass(frozen=True)

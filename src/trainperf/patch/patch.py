@@ -44,7 +44,7 @@ def write_edits(
     findings of these ids are written, in that order, and each that is not is named.
     """
     draft = _Draft(Script(root, read))
-    taken: list[str] = []
+    taken: list[Finding] = []
     skipped: list[NotTaken] = []
     for id_, finding in _chosen(findings, only):
         try:
@@ -52,15 +52,16 @@ def write_edits(
                 raise CannotRewrite("there is no such finding")
             if finding.equivalence is Equivalence.SEMANTICS and not allow_semantic:
                 raise CannotRewrite(SEMANTICS)
+            _check_together(finding, taken, fixes)
             draft = draft.plus(finding, fixes.get(id_))
-            taken.append(id_)
+            taken.append(finding)
         except CannotRewrite as error:
             skipped.append(NotTaken(id_, error.reason))
     originals = draft.script.originals()
     files = [PatchedFile(path, sha256(data)) for path, data in sorted(originals.items())]
     patch = Patch(
         diff=draft.diff,
-        findings=tuple(dict.fromkeys(taken)),
+        findings=tuple(dict.fromkeys(one.id for one in taken)),
         skipped=tuple(skipped),
         root=draft.script.root,
         files=tuple(files),
@@ -68,6 +69,16 @@ def write_edits(
         arguments=draft.script.command.words,
     )
     return Written(patch, draft.script.contents())
+
+
+def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[str, Fix]) -> None:
+    """Raise `CannotRewrite` where a repair must not be made beside one made before."""
+    for other in taken:
+        for one, beside in ((finding, other), (other, finding)):
+            fix = fixes.get(one.id)
+            reason = fix.clashes(one, beside) if fix is not None else ""
+            if reason:
+                raise CannotRewrite(reason)
 
 
 def build_patch(

@@ -21,6 +21,15 @@ def epochs_of_slice(epoch: Epoch, step_s: float, slice_s: float) -> int:
     return max(1, math.ceil(slice_s / max(epoch.steps * step_s, 1e-6)))
 
 
+def in_turns(epoch: Epoch, work: float) -> Epoch:
+    """The epoch counted in turns of a leg's loop, each of which does so many steps' work.
+
+    Several steps a call, or several batches' samples a step, make fewer turns of an epoch, the
+    last of which may hold less.
+    """
+    return replace(epoch, steps=max(1, math.ceil(epoch.steps / max(work, 1.0))))
+
+
 def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
     """The slice as long as its epochs take in the script, or why that cannot be told.
 

@@ -38,6 +38,9 @@ from trainperf.trial.variants import of_another, sort_out
 
 Engine = SideBySide | OneAfterAnother
 
+THEN = "then"
+"""The folder of the legs of what is tried after all else."""
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -87,8 +90,14 @@ def try_fixes(
             why = f"beside itself the script {failure}"
             planned = replace(alone, how=replace(alone.how, mode_reason=why))
             left_out = tuple(_not_tried(one) for one in planned.skipped)
-            done, more, _ = _run(planned, subject, clock, on_event)
+            done, more, failure = _run(planned, subject, clock, on_event)
             legs += more
+    if planned.then is not None and not failure and done.stack is None and not clock.over():
+        after, more, failure = _run(planned.then, subject, clock, on_event, THEN)
+        names = {one.fixes[0] for one in planned.then.chosen}
+        left_out = tuple(one for one in left_out if one.fix not in names)
+        planned = planned.then if after.stack is not None else planned
+        done, legs = _joined(done, after), legs + more
     how = replace(
         planned.how,
         mode=done.trying.mode,
@@ -102,20 +111,36 @@ def try_fixes(
     return replace(done, trying=how, trials=(*done.trials, *left_out))
 
 
+def _joined(first: Tried, after: Tried) -> Tried:
+    """What came of two plans, of which the first kept nothing."""
+    trials = tuple(sorted((*first.trials, *after.trials), key=_order))
+    whole = first if after.stack is None else after
+    choices = {**first.choices, **after.choices}
+    return replace(whole, trials=trials, choices=choices, apart=(*first.apart, *after.apart))
+
+
 def _run(
-    planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
+    planned: Plan,
+    subject: Subject,
+    clock: Clock,
+    on_event: Callable[[Event], None],
+    within: str = "",
 ) -> tuple[Tried, int, str]:
-    """Make the trials of a plan: what came of it, how many legs, why there was nothing."""
+    """Make the trials of a plan: what came of it, how many legs, why there was nothing.
+
+    Its legs have their folders `within` that of the trials.
+    """
 
     def say(text: str, share: float | None) -> None:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.edits.run, subject.folder, planned.costs, planned.legs, say)
+    folder = subject.folder / within
+    bench = Bench(planned.edits.run, folder, planned.costs, planned.legs, say)
     sequential = planned.how.mode == "one after another"
     with (
-        filled(given, bench.folder / CACHES),
+        filled(given, subject.folder / CACHES),
         OneAfterAnother(bench) if sequential else SideBySide(bench) as engine,
     ):
         try:
@@ -135,7 +160,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     steps = length.steps if isinstance(length, Length) else None
     sorted_out = sort_out(measured, planned.chosen, baseline, _why_late(clock, needed), steps)
     found, edits = dict(sorted_out.best), planned.edits.choosing(sorted_out.choices)
-    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock)
+    stacked = stack(sorted_out.winners, baseline, edits.join, engine.compare, clock, steps)
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline, written = engine.baseline(), edits.write(stacked.fixes)
@@ -159,17 +184,22 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
 
 
 def _for_the_stack(engine: Engine, planned: Plan) -> Callable[[Sequence[Measured]], float]:
-    """Return what says how many seconds measuring the winners together will take."""
+    """Return what says how many seconds are needed for what comes after the fixes alone.
+
+    Measuring the winners together; without any, what is to be tried then.
+    """
     costs, chosen = planned.costs, {one.name: one for one in planned.chosen}
     assert costs is not None
+    after = planned.then.costs if planned.then is not None else None
+    without = 0.0 if after is None else after.trying(1)
 
     def keep(measured: Sequence[Measured]) -> float:
         compared = [one for one in measured if one.ratio is not None]
         if not compared:
-            return 0.0
+            return without
         of = [chosen[one.name] for one in compared]
         winners = len(sort_out(compared, of, engine.baseline(), "").winners)
-        return costs.starting(winners) + costs.comparing(winners) if winners else 0.0
+        return costs.starting(winners) + costs.comparing(winners) if winners else without
 
     return keep
 

@@ -28,7 +28,7 @@ from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.slicing import choose_slices
+from trainperf.trial.slicing import Slicing, choose_slices
 from trainperf.trial.turns import SMALLEST_GAIN
 
 SEED = 20261121
@@ -93,7 +93,10 @@ class Edits:
 
 @dataclass(frozen=True)
 class Plan:
-    """The trials to make. `how` says why there are none, where there are none."""
+    """The trials to make. `how` says why there are none, where there are none.
+
+    `then` are those to be made after them, in other slices, where none of them is kept.
+    """
 
     edits: Edits
     chosen: tuple[Candidate, ...]
@@ -101,6 +104,7 @@ class Plan:
     how: Trials
     costs: Costs | None = None
     legs: int = 0
+    then: Plan | None = None
 
 
 def plan(subject: Subject, clock: Clock) -> Plan:
@@ -141,7 +145,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return Plan(edits, (), tuple(skipped), how)
     spent = clock.now() - subject.began
     kind = choose_slices(chosen, subject.evidence, costs, clock.left, spent, ranks)
-    chosen, costs = in_order(kind.chosen, kind.costs, clock.left, passive), kind.costs
+    chosen, costs = list(kind.chosen), kind.costs
     skipped += kind.skipped
     if not chosen:
         how = Trials("none", reason=kind.skipped[0].reason, budget_needed_s=kind.budget_needed_s)
@@ -155,9 +159,22 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         skipped += [one.skipped(reason) for one in chosen]
         how = replace(how, mode="none", reason=_too_long(costs, clock.left, needed))
         return Plan(edits, (), tuple(skipped), replace(how, budget_needed_s=needed), costs)
-    run = replace(run, leg=Leg(warm_up_steps(subject.evidence), 0, ranks, costs.epoch, every))
-    chosen = [_with_leg(one, run) for one in chosen]
-    return Plan(replace(edits, run=run), tuple(chosen), tuple(skipped), how, costs, space.legs)
+    made = _of_slicing(kind, replace(edits, run=run), how, space.legs, clock.left)
+    return replace(made, skipped=tuple(skipped))
+
+
+def _of_slicing(kind: Slicing, edits: Edits, how: Trials, legs: int, left: float) -> Plan:
+    """The plan with these slices, and what is tried after it with others."""
+    before = edits.run.leg
+    assert before is not None
+    run = replace(edits.run, leg=replace(before, epoch=kind.costs.epoch))
+    chosen = in_order(kind.chosen, kind.costs, left, how.passive)
+    then = None
+    if kind.then is not None:
+        after = replace(how, mode_reason=kind.then.said, budget_needed_s=None)
+        then = _of_slicing(kind.then, edits, after, legs, left)
+    own = tuple(_with_leg(one, run) for one in chosen)
+    return Plan(replace(edits, run=run), own, (), how, kind.costs, legs, then)
 
 
 def _with_leg(one: Candidate, run: Run) -> Candidate:

@@ -23,10 +23,17 @@ LONG_BUDGET_S = 3600.0
 """A budget beyond an hour is not offered."""
 FEW = 4
 """Slices hold whole epochs where so many candidates can be tried in them."""
+FEWER = 2
+"""The same where slices of steps would tell next to nothing."""
 SHORT_STEPS = 40
 """Workers have a good part of an epoch of so few steps ready before its first one."""
 RESTART_SHARE = 0.05
 """Opening the input for so large a share of an epoch's steps is part of what they cost."""
+FILL_SHARE = 0.25
+"""The same for tf.data, whose buffers hold little unless a shuffle fills one. Then no two steps
+are alike: the first ones wait, and the last ones find all that they need in the buffer. A script
+with epochs of 36 steps (620 ms) that began by filling one for 430 ms met itself in slices of 17
+steps at 0.40 to 2.76 times its speed."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Slicing:
 
     `said` tells the reader what the slices hold; "" for a few steps. `budget_needed_s`
     is the budget, in seconds, that would have let the skipped ones be tried, if any would.
+    `then` is what is tried after that, in other slices, where nothing was kept.
     """
 
     chosen: tuple[Candidate, ...]
@@ -42,6 +50,7 @@ class Slicing:
     costs: Costs
     said: str = ""
     budget_needed_s: float | None = None
+    then: Slicing | None = None
 
 
 def choose_slices(
@@ -63,25 +72,28 @@ def choose_slices(
     if written:
         return _in_turns(chosen, written, evidence, costs, left, spent, ranks)
     wanting = [one for one in chosen if one.epoch is not None]
-    epoch = wanting[0].epoch if wanting else short_epoch(evidence)
+    short = short_epoch(evidence)
+    epoch = wanting[0].epoch if wanting else short
     if epoch is None:
         return Slicing(tuple(chosen), (), costs)
     others = tuple(one for one in chosen if one.epoch is None or one.in_steps)
-    lost = [one for one in wanting if not one.in_steps]
+    lost = tuple(one for one in wanting if not one.in_steps)
     if ranks > 1:
         return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
-    if lost and evidence.torch_ is None and _promises_more(others, lost):
+    whole = _whole(costs, epoch)
+    said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+    tensorflow = evidence.torch_ is None
+    if lost and tensorflow and short is None and _promises_more(others, lost):
         # Slices of whole epochs of tf.data vary several times as much: these would hide the others.
-        return Slicing(others, tuple(one.skipped(MORE_IN_STEPS) for one in lost), costs)
-    step_s = epoch.seconds / epoch.steps
-    whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
-    few = min(FEW, len(chosen))
-    if affordable(whole, left, few, max(one.warm_up_epochs for one in chosen)) == few:
-        said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+        skipped = tuple(one.skipped(MORE_IN_STEPS) for one in lost)
+        return Slicing(others, skipped, costs, then=Slicing(lost, (), whole, said))
+    few = min(FEWER if tensorflow and short is not None else FEW, len(chosen))
+    warm_up = max(one.warm_up_epochs for one in chosen)
+    if affordable(whole, left, few, warm_up) >= few:
         return Slicing(tuple(chosen), (), whole, said)
     if not lost:
         return Slicing(others, (), costs)
-    needed = budget_needed(spent, whole, few, max(one.warm_up_epochs for one in chosen))
+    needed = budget_needed(spent, whole, few, warm_up)
     reason = f"what it saves lies between epochs, and one takes {epoch.seconds:.1f} s: "
     offered = needed if needed <= LONG_BUDGET_S else None
     if offered is None:
@@ -90,6 +102,12 @@ def choose_slices(
         reason += f"to compare whole ones would need --budget {needed:.0f}s"
     skipped = tuple(one.skipped(reason) for one in lost)
     return Slicing(others, skipped, costs, budget_needed_s=offered)
+
+
+def _whole(costs: Costs, epoch: Epoch) -> Costs:
+    """The costs with slices of whole epochs."""
+    step_s = epoch.seconds / epoch.steps
+    return replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
 
 
 def _promises_more(others: Sequence[Candidate], than: Sequence[Candidate]) -> bool:
@@ -114,8 +132,8 @@ def _in_turns(
     rest = [one for one in chosen if one not in written]
     epoch = written[0].epoch
     assert epoch is not None
-    step_s = epoch.seconds / epoch.steps
-    whole = replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
+    whole = _whole(costs, epoch)
+    said = f"whole turns as they are written ({epoch.steps:,} steps each)"
     reason, needed = "", None
     if ranks > 1:
         reason = RANKS
@@ -130,11 +148,12 @@ def _in_turns(
     if not reason:
         others = (one for one in rest if one.epoch is None or one.in_steps)
         lost = (one.skipped(MORE_OUTSIDE) for one in rest if one.epoch and not one.in_steps)
-        said = f"whole turns as they are written ({epoch.steps:,} steps each)"
         return Slicing((*written, *others), tuple(lost), whole, said)
     found = choose_slices(rest, evidence, costs, left, spent, ranks)
     skipped = (*found.skipped, *(one.skipped(reason) for one in written))
-    return replace(found, skipped=skipped, budget_needed_s=needed or found.budget_needed_s)
+    later = Slicing(tuple(written), (), whole, said) if reason == MORE_IN_STEPS else found.then
+    needed = needed or found.budget_needed_s
+    return replace(found, skipped=skipped, budget_needed_s=needed, then=later)
 
 
 def short_epoch(evidence: Evidence) -> Epoch | None:
@@ -142,13 +161,16 @@ def short_epoch(evidence: Evidence) -> Epoch | None:
 
     So for a `DataLoader`, whose workers start anew with each epoch and have their first batches
     ready before its first step. What tf.data holds ready is little, and slices of whole epochs
-    vary five times as much (control ±20 % against ±4 % on one script). What else passes between
+    vary five times as much (control ±20 % against ±4 % on one script), unless a good part of the
+    epoch comes from a buffer that was filled before its first step. What else passes between
     epochs (validation) is left out: no candidate changes it.
     """
     between, steps = evidence.between_epochs, evidence.loop.epoch_steps
-    if evidence.torch_ is None or not steps or between is None or between.restart_s is None:
+    if not steps or between is None or between.restart_s is None:
         return None
     seconds = steps * evidence.times.real
-    if steps > SHORT_STEPS and between.restart_s < RESTART_SHARE * seconds:
-        return None
-    return Epoch(steps, seconds + between.restart_s)
+    if evidence.torch_ is None:
+        short = between.restart_s >= FILL_SHARE * seconds
+    else:
+        short = steps <= SHORT_STEPS or between.restart_s >= RESTART_SHARE * seconds
+    return Epoch(steps, seconds + between.restart_s) if short else None

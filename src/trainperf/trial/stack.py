@@ -10,7 +10,7 @@ from trainperf.model import Outcome, Ratio
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.outcome import Baseline, Measured, Start, floor
+from trainperf.trial.outcome import Baseline, Measured, Start, break_even, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
@@ -46,18 +46,24 @@ class Stacked:
 
 
 def stack(
-    winners: Sequence[Measured], baseline: Baseline, join: Join, compare: Compare, clock: Clock
+    winners: Sequence[Measured],
+    baseline: Baseline,
+    join: Join,
+    compare: Compare,
+    clock: Clock,
+    steps: int | None = None,
 ) -> Stacked:
     """Measure the winners together and keep those that pay on top of the better ones.
 
-    `winners` are fixes that were kept alone. All stacks of the best two, three, … are
-    alive together, so that each is compared with the one before it. A fix that breaks
-    its stack (it fails, or trains differently) is left out, and the stacks of those
-    after it are measured again without it. Fixes that add nothing are taken out at the
-    end, which is measured again as well, unless they were the last. What there is no
-    time for is cut to the largest stack that was measured.
+    `winners` are fixes that were kept alone. The best is the one with which `steps` steps, the
+    whole training, take least, where their number is known: what a fix costs once counts.
+    All stacks of the best two, three, … are alive together, so that each is compared with the
+    one before it. A fix that breaks its stack (it fails, or trains differently) is left out,
+    and the stacks of those after it are measured again without it. Fixes that add nothing are
+    taken out at the end, which is measured again as well, unless they were the last. What
+    there is no time for is cut to the largest stack that was measured.
     """
-    order = sorted(winners, key=lambda one: -_speedup(one))
+    order = sorted(winners, key=lambda one: (_whole_s(one, baseline, steps), -_speedup(one)))
     if not order:
         return Stacked((), None)
     pile = _Pile(order[0], baseline, join, compare, clock)
@@ -208,6 +214,14 @@ def on_top(stacked: Measured, before: Measured) -> Ratio:
         min(one.pairs, other.pairs),
         min(one.steps, other.steps),
     )
+
+
+def _whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
+    """Seconds that the steps of the whole training take, and what the fix costs once."""
+    if steps is None:
+        return 0.0
+    once, _ = break_even(measured, baseline)
+    return steps * baseline.step_s / max(_speedup(measured), 1e-9) + (once or 0.0)
 
 
 def _speedup(measured: Measured) -> float:

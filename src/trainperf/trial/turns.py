@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainperf.model import Ratio
 from trainperf.model.run import Epoch
-from trainperf.trial.epochs import epochs_of_slice, with_pause
+from trainperf.trial.epochs import epochs_of_slice, in_turns, with_pause
 from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 from trainperf.trial.slices import Slice
@@ -188,14 +188,18 @@ def take(
     beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
     """
     steps = slice_steps(step_s, leg.waits_every)
+    turns = epoch
     if epoch is not None:
-        steps = epoch.steps * epochs_of_slice(epoch, step_s, SLICE_S)
+        turns = in_turns(epoch, leg.work_per_step)
+        steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
     for more in range(ALIGNMENTS):
         piece = leg.run_slice(steps, settle_steps(step_s) + more, limit, asked)
         if piece is None:
             return None, step_s
-        found = piece if epoch is None else with_pause(piece, epoch)
+        found = piece if turns is None else with_pause(piece, turns)
+        if isinstance(found, Slice) and epoch is not None and not epoch.written:
+            found = replace(found, work=float((found.epochs or 0) * epoch.steps))
         if isinstance(found, Slice):
             return found, max(found.seconds / found.steps, step_s / FASTEST)
     raise LegFailed(found)

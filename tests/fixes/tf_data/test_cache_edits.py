@@ -139,3 +139,9 @@ def test_what_cannot_be_split_is_left_alone(name: str) -> None:
 
 def test_a_lambda_is_left_alone() -> None:
     assert "not defined" in refused("ds = ▸files.map(lambda x: tf.random.uniform(x))◂\n")
+
+
+def test_a_refusal_says_that_the_map_was_to_be_split():
+    twice = f"def load(path):\n{DECODED}{FLIPPED}    return image\n\n\nother = files.map(load)"
+    why = "the map is not split for a cache: load is used elsewhere as well"
+    assert refused(twice + USE) == why

@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 from . import batches as tf_batches
+from . import unpadded
 from .frozen import frozen
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ def _is_recurrent(layer: Any) -> bool:
     return any(cls.__name__ == "RNN" for cls in type(layer).__mro__)
 
 
+def _is_sequential(layer: Any) -> bool:
+    """Whether a layer walks through sequences, or masks their padding."""
+    masks = getattr(layer, "mask_zero", False) or type(layer).__name__ == "Masking"
+    return bool(masks) or _is_recurrent(layer)
+
+
 def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
     cell = getattr(layer, "cell", None)
     config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
@@ -149,19 +156,23 @@ def _recurrent(driver: LoopDriver, layer: Any) -> dict[str, Any]:
 
 
 def record_padding(driver: LoopDriver) -> None:
-    """How much of padded integer sequences is trailing zeros, over the batches at hand."""
-    models = getattr(driver, "model", None)
-    recurrent = any(_is_recurrent(layer) for layer in _layers(models)) if models else False
+    """How much of padded integer sequences is zeros, over the batches at hand.
+
+    `lengths` are without those at the end of a sequence, `longest` without those that all
+    sequences of a batch have at an end, `side` the end that has them.
+    """
+    model = getattr(driver, "model", None)
+    recurrent = any(_is_sequential(layer) for layer in _layers(model)) if model else False
     if not recurrent:
-        recurrent = any(
-            _is_recurrent(layer) for model in _models_alive() for layer in _layers(model)
-        )
+        recurrent = any(_is_sequential(layer) for one in _models_alive() for layer in _layers(one))
     batches = driver.recent_batches()
     if not recurrent or not batches:
         return
     lengths: list[int] = []
     padded: list[int] = []
-    number = 0
+    longest: list[int] = []
+    ahead = 0
+    number, rows = 0, None
     for batch in batches:
         for place, leaf in enumerate(tf_batches.leaves(batch)):
             shape: Any = getattr(leaf, "shape", ())
@@ -172,7 +183,11 @@ def record_padding(driver: LoopDriver) -> None:
                     int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
                 ]
                 padded += [int(shape[1])] * len(values)
+                first, end = unpadded.used(values)
+                longest.append(end - first)
+                ahead += first
                 number = place
+                rows = leaf.numpy() if len(tf_batches.leaves(batch[0])) == 1 else None
                 break
     if len(lengths) >= 8:
         driver.record.write(
@@ -181,7 +196,24 @@ def record_padding(driver: LoopDriver) -> None:
             padded=sum(padded) / len(padded),
             batch=len(lengths) // len(batches),
             leaf=number,
+            longest=sum(longest) / len(longest),
+            side="start" if ahead else "end",
+            masked=_masks(driver, model, rows if number == 0 else None),
         )
+
+
+def _masks(driver: LoopDriver, model: Any, rows: Any) -> bool | None:
+    """Whether the model of `fit` gives the same without padding; None where it is not asked."""
+    if model is None or rows is None:
+        return None
+    driver.process.off = True
+    try:
+        return unpadded.masks_padding(model, rows)
+    except Exception as error:  # one made for batches of one shape only
+        driver.process.failed("the model on a batch without its padding", error)
+        return None
+    finally:
+        driver.process.off = False
 
 
 def steps_per_execution(model: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import GIB, SITE, machine, stage
 from trainperf.fixes.common.pipeline import (
@@ -15,7 +16,7 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
-from trainperf.fixes.tf_data.edits.cache_examples import SPLIT
+from trainperf.fixes.tf_data.edits.cache_examples import GENERATORS, SPLIT
 from trainperf.fixes.tf_data.edits.cache_places import (
     Place,
     Room,
@@ -25,6 +26,7 @@ from trainperf.fixes.tf_data.edits.cache_places import (
     room_for,
 )
 from trainperf.fixes.tf_data.edits.caches import put_cache
+from trainperf.fixes.tf_data.edits.repeated import check_repeats
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:
@@ -49,13 +51,15 @@ class Cache(Fix):
     `.cache()` is put after the last expensive stage that gives the same result each time,
     ahead of shuffling and random augmentation. Later epochs read memory.
     A function that works first and draws then is split in two, the cache between them.
+    A generator is cached where its source shows that it yields the same in every epoch.
     Where the dataset is shuffled ahead of that stage, a second `.shuffle` follows the
     cache, which would freeze the order otherwise. What has no room in memory is kept in a
     temporary file.
 
     ## When not to
     When the same code also builds other datasets: each is cached.
-    When a function draws random numbers in a way tf.data cannot see.
+    When a function draws random numbers in a way tf.data cannot see; a generator that draws,
+    keeps state or reads what changes between epochs is left alone.
     When an epoch is left before its end: the cache is only kept once it is complete.
     """
 
@@ -146,6 +150,8 @@ class Cache(Fix):
         ),
     ]
     tries_not = [
+        # a generator that Keras makes of what it is given
+        starved(*chain(stage("from_generator", 0.09, by_user=False, **_FITS))),
         starved(*chain(stage("map", 0.09, **_FITS)), resident=0.1),
         # the input takes next to nothing of what a step loses
         starved(*chain(stage("map", 0.0001, **_FITS)), real=0.0156, resident=0.013, input=0.0001),
@@ -160,6 +166,13 @@ class Cache(Fix):
     tries = [
         starved(stage("map", None, **_FITS)),
         starved(*chain(stage("map", 0.09, **_FITS)), resident=None),
+        # a generator, whose length tf.data does not know
+        starved(
+            *chain(
+                stage("from_generator", 0.09, python=True, **{**_FITS, "cardinality": None}),
+                stage("batch", 0.01, **_FITS),
+            )
+        ),
         starved(
             stage("list_files", None),
             stage("shuffle", None, arguments={"buffer_size": 500}),
@@ -183,6 +196,7 @@ class Cache(Fix):
             data={"disk": True},
         ),
         *SPLIT,
+        *GENERATORS,
         Example(
             before="ds = ▸files.shuffle(1000).map(load)◂.batch(32)\n",
             after="ds = files.shuffle(1000).map(load).cache().shuffle(1000).batch(32)\n",
@@ -192,6 +206,11 @@ class Cache(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find deterministic work for which there is room and that is repeated in every epoch."""
+        found = self._timed(evidence)
+        # Whether a generator yields the same again, only its source tells.
+        return None if found is None or "generator" in found.data else found
+
+    def _timed(self, evidence: Evidence) -> Finding | None:
         epochs = evidence.loop.epochs
         if not evidence.input_bound or epochs == 1 or _cached(evidence):
             return None
@@ -204,26 +223,30 @@ class Cache(Fix):
         if epoch is not None:
             steps_s = epoch["steps"] * evidence.times.real
             later = epoch["seconds"] / (steps_s / later + epoch["pause_s"])
-        bound = later if epochs is None else epochs / (1 + (epochs - 1) / later)
-        if not worth(evidence, bound):
+        whole = later if epochs is None else epochs / (1 + (epochs - 1) / later)
+        if not worth(evidence, whole):
             return None
         text = (
             f"Everything up to {label(place.stage)} takes {ms(place.stage.cumulative)} of each "
             f"step's input and gives the same elements in every epoch. They take {room.words()}."
         )
-        if place.split:
-            text = _split_text(place, room)
+        text = _open_text(place, room) or text
         basis = (
             "the cached part"
             + (", and filling the shuffle," if epoch is not None else "")
             + " costs nothing from the second epoch on"
-            + (f", over {epochs} epochs" if epochs else "")
         )
-        return self._finding(place, room, text, bound, upper(evidence, basis), epoch)
+        return self._finding(place, room, text, later, upper(evidence, basis), epoch)
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try a cache that fits where the stages, or the step without them, were not timed."""
+        """Try a cache that fits where the stages were not timed, or a generator feeds them."""
         most = input_at_most(evidence)
+        try:
+            timed = self._timed(evidence.favourable())
+        except NotMeasured:
+            timed = None
+        if timed is not None:
+            return timed
         if evidence.loop.epochs == 1 or most <= 1 + SMALLEST_GAIN or _cached(evidence):
             return None
         place = place_of(evidence)
@@ -234,8 +257,7 @@ class Cache(Fix):
             f"{opening(place.stage)} gives the same elements in every epoch. They take "
             f"{room.words()}."
         )
-        if place.split:
-            text = _split_text(place, room)
+        text = _open_text(place, room) or text
         basis = upper(evidence, "input costs nothing from the second epoch on")
         epoch = epoch_of(evidence, place) if is_taken(evidence.times.real_) else None
         return self._finding(place, room, text, None if epoch else known(most), basis, epoch)
@@ -255,6 +277,12 @@ class Cache(Fix):
         data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
         data |= {"disk": True} if room.on_disk else {}
         data |= {"split": True} if place.split else {}
+        sites = [place.stage.where] if place.stage.where else []
+        if place.generator is not None:
+            made = place.generator.function
+            data["generator"] = [made.file, made.line] if made is not None and made.line else []
+            if place.generator is not place.stage and place.generator.where is not None:
+                sites.append(place.generator.where)
         same = place.shuffle is None and not place.split
         advice = f"Put `{call}` after this stage."
         if place.split:
@@ -264,7 +292,7 @@ class Cache(Fix):
             text=text,
             bound=bound,
             bound_basis=basis,
-            where=(place.stage.where,) if place.stage.where else (),
+            where=tuple(sites),
             advice=advice,
             snippet=f"dataset = dataset{call}",
             data=data | ({} if epoch is None else {"epoch": epoch}),
@@ -273,16 +301,25 @@ class Cache(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Append the cache, and the shuffle that keeps epochs different, to the stage."""
-        for site in finding.where:
-            put_cache(script, site, finding.data)
+        if "generator" in finding.data:
+            check_repeats(script, finding.where[-1], finding.data["generator"])
+        put_cache(script, finding.where[0], finding.data)
 
 
 def _cached(evidence: Evidence) -> bool:
     return any(each.op == "cache" for each in evidence.stages)
 
 
-def _split_text(place: Place, room: Room) -> str:
+def _open_text(place: Place, room: Room) -> str:
+    """What is said where only the source tells whether, or from where on, elements repeat."""
+    if place.split:
+        return (
+            f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "
+            f"random numbers for it. What it makes takes {room.words()}."
+        )
+    if place.generator is None:
+        return ""
     return (
-        f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "
-        f"random numbers for it. What it makes takes {room.words()}."
+        f"{opening(place.generator)} makes its elements anew in every epoch. Where they are the "
+        f"same in each, they have to be made only once; kept, they take {room.words()}."
     )

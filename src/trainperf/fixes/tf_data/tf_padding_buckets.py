@@ -10,7 +10,8 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
 from trainperf.fixes.tf_data.edits.bucket_examples import EXAMPLES
 from trainperf.fixes.tf_data.edits.buckets import batch_by_length
-from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
+from trainperf.fixes.tf_data.tf_padding import place_of_padding
+from trainperf.model import Equivalence, Evidence, Finding, Padding
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -83,7 +84,7 @@ class PaddingBuckets(Fix):
         bound = bound_if_saved(evidence, saved)
         if not worth(evidence, bound):
             return None
-        where = _place(evidence, padding)
+        where = place_of_padding(evidence, padding)
         return self.finding(
             title="Most of each sequence is padding",
             text=(
@@ -104,13 +105,6 @@ class PaddingBuckets(Fix):
         """Batch by length, in place of `padded_batch` or for the arrays given to `fit`."""
         for site in finding.where:
             batch_by_length(script, site, finding.data)
-
-
-def _place(evidence: Evidence, padding: Padding) -> Site | None:
-    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
-    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
-    pads = [one.where for one in stages if one.op == "padded_batch" and one.by_user]
-    return padding.where or next((each for each in pads if each), evidence.loop.where)
 
 
 def _boundaries(padding: Padding) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
@@ -95,6 +95,8 @@ class Trainer:
         )
 """,
     ),
+    # nobody knows how many batches it has
+    Example(before="▸model.fit(ds)◂\n", after="model.fit(ds)\n", data={"uncounted": True}),
     # it has its own length of an epoch, or might
     _untouched("model.fit(ds, epochs=3, steps_per_epoch=100)"),
     _untouched("model.fit(ds, **how)"),
@@ -254,7 +256,7 @@ class ShorterEpochEnd(Fix):
             snippet=parts[0].snippet,
             rewritable=None if any(part.opens for part in parts) and _known(evidence) else False,
             equivalence=_equivalence(evidence),
-            data=_epoch(pause, steps, epoch_s),
+            data=_data(evidence, pause, steps, epoch_s),
         )
 
     def possible(self, evidence: Evidence) -> Finding | None:
@@ -278,8 +280,15 @@ class ShorterEpochEnd(Fix):
             advice="Repeat the dataset inside one iterator, so that Keras opens it once.",
             snippet=REPEAT_IN_FIT,
             equivalence=_equivalence(evidence),
-            data=_epoch(pause, steps, epoch_s),
+            data=_data(evidence, pause, steps, epoch_s),
         )
+
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """With several steps in a call Keras rounds epochs of so many steps up to whole calls."""
+        steps, together = finding.data["epoch"]["steps"], other.data.get("steps", 1)
+        if other.id != "keras_steps_per_execution" or steps % together == 0:
+            return ""
+        return f"with {together} steps a call Keras would round epochs of {steps} steps up"
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Repeat the dataset of `fit` within one iterator, in epochs of as many steps."""
@@ -287,16 +296,23 @@ class ShorterEpochEnd(Fix):
         call = fit_call(script, site)
         if argument(call, "steps_per_epoch", STEPS_PER_EPOCH) is not None:
             raise CannotRewrite("`fit` is told how many steps an epoch has")
+        if finding.data.get("uncounted"):
+            raise CannotRewrite("the dataset does not know how many batches it has: `len` fails")
         place, dataset = dataset_of_fit(script, site)
         tf = script.module_name(site.file, "tensorflow", site)
         script.wrap_argument(site, place, f"{{}}.repeat().prefetch({tf}.data.AUTOTUNE)")
         script.set_keyword(site, "steps_per_epoch", f"len({dataset})")
 
 
-def _epoch(pause: BetweenEpochs, steps: int, epoch_s: float) -> dict[str, dict[str, float]]:
-    """The epoch that trials have to hold whole, and what passes in it that no edit changes."""
+def _data(evidence: Evidence, pause: BetweenEpochs, steps: int, epoch_s: float) -> dict[str, Any]:
+    """The epoch that trials have to hold whole, and what passes in it that no edit changes.
+
+    "uncounted" says that tf.data does not know the number of batches: of a generator's, say.
+    """
     besides = (pause.validation_s or 0.0) + (pause.callbacks_s or 0.0)
-    return {"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}}
+    stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
+    uncounted = {"uncounted": True} if stages and stages[-1].cardinality is None else {}
+    return {"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}} | uncounted
 
 
 def _known(evidence: Evidence) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.repeating import repeats
 from trainperf.fixes.dataloader._edits import check_call, set_setting
-from trainperf.fixes.dataloader.edits.repeating import repeats
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument

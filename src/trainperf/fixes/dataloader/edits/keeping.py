@@ -6,15 +6,15 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.words import size
-from trainperf.fixes.dataloader._edits import check_call
-from trainperf.fixes.dataloader._loader import ITEM, ranks
-from trainperf.fixes.dataloader.edits.repeating import (
+from trainperf.fixes.common.repeating import (
     bound_names,
     changing_attribute,
     changing_name,
     fixed_statements,
 )
+from trainperf.fixes.common.words import size
+from trainperf.fixes.dataloader._edits import check_call
+from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
 from trainperf.source.bodies import reached

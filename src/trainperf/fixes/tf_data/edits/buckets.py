@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
@@ -83,7 +84,19 @@ def _is_length(node: ast.AST) -> bool:
 # -------------------------------------------------------------------- arrays given to fit
 
 
-def _fit(script: Script, site: Site, call: ast.Call, data: Mapping[str, Any]) -> None:
+@dataclass(frozen=True)
+class Fit:
+    """A call of `fit` that is given arrays: their source, and the other arguments."""
+
+    function: str
+    rows: str
+    targets: str
+    batch_size: str
+    rest: tuple[ast.keyword, ...]
+
+
+def fit_of_arrays(call: ast.Call) -> Fit:
+    """Return the parts of a call of `fit`; raises `CannotRewrite` where it means more than them."""
     given = {name: argument(call, name, place) for place, name in enumerate(FIT)}
     rows, targets, size = (given[name] for name in FIT)
     if rows is None or targets is None or len(call.args) > len(FIT):
@@ -93,20 +106,29 @@ def _fit(script: Script, site: Site, call: ast.Call, data: Mapping[str, Any]) ->
             raise CannotRewrite(f"fit is given {name}")
     if not isinstance(rows, ast.Name | ast.Attribute | ast.Subscript):
         raise CannotRewrite("the model takes several arrays")
-    _open_inputs(script, site)
+    return Fit(
+        ast.unparse(call.func),
+        ast.unparse(rows),
+        ast.unparse(targets),
+        ast.unparse(size) if size is not None else str(KERAS_DEFAULT),
+        tuple(each for each in call.keywords if each.arg not in FIT),
+    )
+
+
+def _fit(script: Script, site: Site, call: ast.Call, data: Mapping[str, Any]) -> None:
+    fit = fit_of_arrays(call)
+    open_inputs(script, site)
     tf = script.module_name(site.file, "tensorflow")
     helper = free_name(script, site.file, "by_length", "batches_by_length")
     script.insert_function(
         site.file, BY_LENGTH.replace("tf.", f"{tf}.").replace("by_length", helper, 1)
     )
-    batch = ast.unparse(size) if size is not None else str(KERAS_DEFAULT)
-    parts = [ast.unparse(rows), ast.unparse(targets), batch, str(list(data["boundaries"]))]
-    made = f"{helper}({', '.join(parts)})"
-    rest = [ast.unparse(each) for each in call.keywords if each.arg not in FIT]
-    script.replace_call(site, f"{ast.unparse(call.func)}({', '.join([made, *rest])})")
+    made = f"{helper}({fit.rows}, {fit.targets}, {fit.batch_size}, {list(data['boundaries'])})"
+    rest = [ast.unparse(each) for each in fit.rest]
+    script.replace_call(site, f"{fit.function}({', '.join([made, *rest])})")
 
 
-def _open_inputs(script: Script, site: Site) -> None:
+def open_inputs(script: Script, site: Site) -> None:
     """Let the model take sequences of any length: `Input((200,))` becomes `Input((None,))`."""
     tree = script.module(site.file)
     inputs = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and _is_input(each)]

@@ -1,4 +1,4 @@
-"""Maps that work and draw random numbers, split in two or left alone."""
+"""Maps that work and draw random numbers, and generators: cached, or left alone."""
 
 from __future__ import annotations
 
@@ -39,4 +39,27 @@ SPLIT = [
         "def load(_):\n    number = tf.random.uniform((), 0, 9, tf.int32)\n"
         "    return tf.io.read_file(paths[number])\n\n\nds = ▸numbers.map(load)◂\n"
     ),
+]
+
+LOOP = """\
+def samples():
+    for index in {}:
+        image = np.load(paths[index])
+        yield image / 255, labels[index]
+
+
+"""
+FROM = "ds = ▸tf.data.Dataset.from_generator(samples, output_signature=signature)◂{}.shuffle(99)\n"
+
+
+def _generator(order: str, cache: str) -> Example:
+    head = f"import numpy as np\n{HEAD}{LOOP.format(order)}"
+    after = FROM.format(cache).replace("▸", "").replace("◂", "")
+    return Example(before=head + FROM.format(""), after=head + after, data={"generator": []})
+
+
+GENERATORS = [
+    _generator("range(len(paths))", ".cache()"),
+    # another order in each epoch, which a cache would freeze
+    _generator("np.random.permutation(len(paths))", ""),
 ]

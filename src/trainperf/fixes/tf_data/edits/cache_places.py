@@ -22,10 +22,12 @@ SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concate
 READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
 WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
 BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
-WORKS = {"map", "flat_map", "interleave"}
+GENERATOR = "from_generator"
+WORKS = {"map", "flat_map", "interleave", GENERATOR}
 DETERMINISTIC = {name.replace("_", "") for name in SOURCES | READERS | WORK | BATCHES}
 """Stages with the same elements in every epoch, if their function gives the same. Not listed, so
-a cache never stands behind it: generators, `repeat`, and what draws random numbers."""
+a cache never stands behind it: `repeat`, and what draws random numbers. Of a generator of the
+user's only its source tells, which is read when the edit is written."""
 
 SAME_EACH_TIME = ("ReadFile", "Decode", "Resize", "Parse", "Extract", "AudioSpectrogram", "STFT")
 """Ops, by the start of their names, that cost and do the same to a file in every epoch."""
@@ -36,13 +38,14 @@ class Place:
     """Where a cache can stand, and whether a shuffle stands before it.
 
     `split` says that it stands within the stage: behind the work that its function does and
-    ahead of the random numbers that it draws then.
+    ahead of the random numbers that it draws then. `generator` is the user's, if one feeds it.
     """
 
     stage: Stage
     shuffle: Stage | None
     reshuffled: bool
     split: bool = False
+    generator: Stage | None = None
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,16 @@ def place_of(evidence: Evidence) -> Place | None:
     best: Stage | None = None
     shuffle: Stage | None = None
     before_best: Stage | None = None
+    generator: Stage | None = None
     for each in stages:
         if each.op == "shuffle":
             shuffle = each
             continue
-        if not _repeats_itself(each) or (shuffle is not None and each.op in BATCHES):
+        if each.op == GENERATOR and each.by_user:
+            generator = each
+        elif not _repeats_itself(each) or (shuffle is not None and each.op in BATCHES):
             if _works_before_it_draws(each) and _costs_more(evidence, each, best):
-                return Place(each, shuffle, _shuffled_behind(stages, each), split=True)
+                return Place(each, shuffle, _shuffled_behind(stages, each), True, generator)
             break
         if _mixes(each):
             shuffle = each
@@ -84,7 +90,7 @@ def place_of(evidence: Evidence) -> Place | None:
             best, before_best = each, shuffle
     if best is None or best.where is None:
         return None
-    return Place(best, before_best, _shuffled_behind(stages, best))
+    return Place(best, before_best, _shuffled_behind(stages, best), generator=generator)
 
 
 def _shuffled_behind(stages: tuple[Stage, ...], stage: Stage) -> bool:

@@ -47,7 +47,11 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     if data.get("buffer") is not None:
         call += f".shuffle({data['buffer']})"
     if data.get("split"):
-        call += _second_map(script, site)
+        try:
+            call += _second_map(script, site)
+        except CannotRewrite as error:
+            reason = f"the map is not split for a cache: {error.reason}"
+            raise CannotRewrite(reason) from None
     script.append_call(site, call)
 
 

@@ -1,4 +1,4 @@
-"""The part of a `__getitem__` that gives the same in every epoch, by its source."""
+"""Source that gives the same in every epoch: the part of a `__getitem__`, a whole generator."""
 
 from __future__ import annotations
 
@@ -63,15 +63,24 @@ def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
 
 def repeats(module: Module, node: ast.AST, seen: frozenset[int] = frozenset()) -> bool:
     """Whether all that is called in `node` is known to give the same for the same arguments."""
-    return all(
-        _call_repeats(module, each, seen) for each in ast.walk(node) if isinstance(each, ast.Call)
-    )
+    return not not_repeated(module, node, seen)
+
+
+def not_repeated(module: Module, node: ast.AST, seen: frozenset[int] = frozenset()) -> str:
+    """Return the first call in `node` that may give something else each time, '' if none does."""
+    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    found = next((each for each in calls if not _call_repeats(module, each, seen)), None)
+    return "" if found is None else f"{ast.unparse(found.func)}()"
 
 
 def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
     own = function_of(module, call.func)
     if own is not None:
         return id(own) in seen or repeats(module, own, seen | {id(own)})
+    imported = module.defined(call.func)
+    if imported is not None and isinstance(imported[1], FUNCTIONS):  # of another of their files
+        known = seen | {id(imported[1])}
+        return id(imported[1]) in seen or repeats(*imported, known)
     made = module.definition(call.func)
     if isinstance(made, ast.ClassDef):
         inits = [n for n in made.body if isinstance(n, FUNCTIONS) and n.name == "__init__"]

@@ -1,0 +1,168 @@
+"""Batches that are padded to more than their own longest sequence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import SITE, evidence, stage
+from trainperf.fixes.common.step import bound_if_saved
+from trainperf.fixes.common.words import percent, worth
+from trainperf.fixes.tf_data.edits.cutting import cut_batches
+from trainperf.fixes.tf_data.edits.cutting_examples import EXAMPLES
+from trainperf.model import Equivalence, Evidence, Finding, Loop, Padding, Site
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+ENOUGH = 64
+"""Sequences that have to be seen before the longest of a batch says anything of the others."""
+
+MOSTLY_DATA = 0.75
+"""Batches whose longest sequence takes so much of them are padded well enough."""
+
+MULTIPLE = 16
+"""Lengths are rounded up to multiples of this: a step more costs little, a new shape may cost."""
+
+LENGTHS_OF_XLA = 4
+"""So many lengths where XLA compiles the step for each: with every length that came an LSTM of
+250 steps took 75 s in place of 12 s, plain runs of 200 steps."""
+
+COMPILES = ("keras_jit_compile", "tf_jit_compile")
+
+SNIPPET = """\
+dataset = tf.data.Dataset.from_tensor_slices((ragged, labels)).shuffle(count).batch(batch_size)
+dataset = dataset.map(lambda rows, labels: (rows.to_tensor(), labels)).prefetch(tf.data.AUTOTUNE)"""
+
+ARRAYS = Loop("fit", where=SITE, batch_size=32, epochs=4, epoch_steps=50, input_kind="numpy")
+MASKED = Padding(32, 250, 45, 640, longest_length=76, masked=True)
+BATCHES = (stage("from_tensor_slices", 0.0), stage("padded_batch", 0.01))
+
+
+class TFPadding(Fix):
+    """Cut each batch behind its own longest sequence.
+
+    ## Why it is slow
+    Sequences are padded to one length for all, and the model computes the padding as well: a
+    recurrent layer walks through every step of it, masked or not.
+
+    ## What changes
+    Arrays given to `fit` become a dataset that cuts each batch to its longest row, rounded up
+    to a multiple of a few steps; `padded_batch` is no longer given the length. Batches hold as
+    many samples, drawn from all of them as before. Only where this run has shown that the
+    model gives the same without the padding (it masks it): rounding is all that differs.
+
+    ## When not to
+    When the model needs one length (a flattened time axis).
+    Where XLA compiles the step: each length is compiled once, so they are kept few.
+    """
+
+    category = "model"
+    equivalence = Equivalence.NUMERICS
+
+    silent = [
+        evidence(),
+        # the model reads its padding, or it was not asked: that is another experiment
+        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 640, longest_length=76, masked=False)),
+        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 640, longest_length=76)),
+        # cut to the longest of each batch already
+        evidence(stages_=BATCHES, padding=Padding(32, 80, 45, 640, longest_length=80, masked=True)),
+        # too few to tell
+        evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 12, longest_length=76, masked=True)),
+        # the step is not what costs
+        evidence(loop=ARRAYS, padding=MASKED, real=0.1, resident=0.004),
+        evidence(loop=ARRAYS, padding=MASKED, real=0.1, resident=0.05, input=0.1),
+    ]
+    fires = [
+        evidence(loop=ARRAYS, padding=MASKED),
+        evidence(stages_=BATCHES, padding=MASKED),
+        evidence(loop=ARRAYS, padding=Padding(250, 250, 250, 640, longest_length=76, masked=True)),
+    ]
+    tries_not = [
+        evidence(loop=ARRAYS, resident=None),
+        evidence(
+            loop=ARRAYS,
+            resident=None,
+            padding=Padding(32, 250, 45, 640, longest_length=76, masked=False),
+        ),
+    ]
+    tries = [evidence(loop=ARRAYS, padding=MASKED, resident=None)]
+    examples = EXAMPLES
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find batches padded far beyond their own longest, whose padding the model masks."""
+        padding = evidence.padding
+        if padding is None or not padding.masked or not _mostly_padding(padding):
+            return None
+        saved = evidence.times.resident * (1 - _cut_to(evidence, padding) / padding.padded_length)
+        bound = bound_if_saved(evidence, saved)
+        return self._finding(evidence, padding, bound) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try it where the step was not timed: the lengths were counted."""
+        try:
+            return self.detect(evidence.favourable())
+        except NotMeasured:
+            padding = evidence.padding
+            if padding is None or not padding.masked or not _mostly_padding(padding):
+                return None
+            return self._finding(evidence, padding, None)
+
+    def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
+        where, longest = place_of_padding(evidence, padding), padding.longest_length or 0.0
+        spare = percent(1 - longest / padding.padded_length)
+        return self.finding(
+            title="Batches are padded beyond their longest sequence",
+            text=(
+                f"Sequences are padded to {padding.padded_length:.0f} steps, and the longest of a "
+                f"batch has {longest:.0f} on average: {spare} of what the model computes is "
+                "padding that no sequence of the batch needs. "
+                "Without it the model gave the same in this run."
+            ),
+            bound=bound,
+            bound_basis="the step's time follows the padded length",
+            where=(where,) if where else (),
+            advice="Pad to the longest of the batch.",
+            snippet=SNIPPET,
+            data={"side": padding.side, "multiple": _multiple(evidence, padding)},
+        )
+
+    def clashes(self, finding: Finding, other: Finding) -> str:
+        """XLA, turned on beside it, would compile each of many lengths."""
+        if other.id not in COMPILES:
+            return ""
+        return "XLA would compile the step for each length of a batch"
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Cut what `fit` is given, or let `padded_batch` find the length."""
+        cut_batches(script, finding.where[0], finding.data)
+
+
+def place_of_padding(evidence: Evidence, padding: Padding) -> Site | None:
+    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
+    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
+    pads = [one.where for one in stages if one.op == "padded_batch" and one.by_user]
+    return padding.where or next((each for each in pads if each), evidence.loop.where)
+
+
+def _mostly_padding(padding: Padding) -> bool:
+    """Whether enough batches were seen, and padded far beyond their longest."""
+    if padding.longest_length is None or padding.sequences < ENOUGH:
+        return False
+    return 0 < padding.longest_length < MOSTLY_DATA * padding.padded_length
+
+
+def _multiple(evidence: Evidence, padding: Padding) -> int:
+    if not any(model.jit for model in evidence.models):
+        return MULTIPLE
+    return MULTIPLE * math.ceil(padding.padded_length / LENGTHS_OF_XLA / MULTIPLE)
+
+
+def _cut_to(evidence: Evidence, padding: Padding) -> float:
+    """The length that batches have afterwards, about: rounded up by half a multiple."""
+    longest = padding.longest_length or padding.padded_length
+    if not any(model.jit for model in evidence.models):
+        return longest
+    return min(padding.padded_length, longest + _multiple(evidence, padding) / 2)

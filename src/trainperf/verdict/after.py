@@ -44,7 +44,7 @@ def exceeded(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[s
     bounds = {one.id: one.bound for one in findings}
     for one in trials:
         bound = bounds.get(one.fix, one.bound) if one.bound is None else one.bound
-        if bound is None or one.low is None or one.low <= bound * TOUCH:
+        if bound is None or one.low is None or one.low <= max(bound, 1.0) * TOUCH:
             continue
         yield (
             f"a bound was exceeded: {one.name} was said to give at most {times(bound)}, and gave "

@@ -79,8 +79,8 @@ def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
         return id(own) in seen or repeats(module, own, seen | {id(own)})
     imported = module.defined(call.func)
     if imported is not None and isinstance(imported[1], FUNCTIONS):  # of another of their files
-        known = seen | {id(imported[1])}
-        return id(imported[1]) in seen or repeats(*imported, known)
+        within = seen | {id(imported[1])}
+        return id(imported[1]) in seen or repeats(*imported, within)
     made = module.definition(call.func)
     if isinstance(made, ast.ClassDef):
         inits = [n for n in made.body if isinstance(n, FUNCTIONS) and n.name == "__init__"]

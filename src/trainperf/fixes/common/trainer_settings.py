@@ -126,5 +126,5 @@ def names() -> dict[str, list[str]]:
 
 def filled(value: str, data: Mapping[str, Any]) -> str:
     """Return the value for a finding with such data; of several ways to make it, the first."""
-    first = next(iter(data.get("variants") or ()), {})
+    first: Mapping[str, Any] = next(iter(data.get("variants") or ()), {})
     return value.format_map({**first, **data})

@@ -37,6 +37,7 @@ def made_driver(batch=None, loader=None, calls=(), recent=()):
         alive=[],
         checkpointed=0,
         checkpoint_sites=[],
+        trainers=[],
         saves=(0, None),
         sharded=None,
         data_parallels=[],

@@ -77,6 +77,21 @@ def test_library_files_are_not_the_users():
     assert frames.is_users("/home/me/train.py")
 
 
+def test_a_folder_of_the_path_that_packages_were_installed_in_holds_libraries(
+    tmp_path, monkeypatch
+):
+    installed, own, here = tmp_path / "lib", tmp_path / "own", tmp_path / "here"
+    for folder in (installed, own, here):
+        (folder / "tqdm").mkdir(parents=True)
+        monkeypatch.syspath_prepend(str(folder))
+    for folder in (installed, here):
+        (folder / "tqdm-4.dist-info").mkdir()
+    monkeypatch.setattr("sys.argv", [str(here / "train.py")])
+    assert not frames.is_users(str(installed / "tqdm" / "std.py"))
+    assert frames.is_users(str(own / "tqdm" / "std.py"))
+    assert frames.is_users(str(here / "train.py"))
+
+
 def test_frames_of_an_objects_own_constructor_are_passed_over(module):
     made = module(
         """

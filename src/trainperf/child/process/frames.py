@@ -33,7 +33,21 @@ def is_users(filename: str) -> bool:
         return False
     if f"{os.sep}site-packages{os.sep}" in filename or f"{os.sep}dist-packages{os.sep}" in filename:
         return False
-    return not os.path.realpath(filename).startswith(_LIBRARIES)
+    path = os.path.realpath(filename)
+    if path.startswith(_LIBRARIES):
+        return False
+    own = {os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))}
+    folders = (os.path.realpath(one) for one in sys.path if one not in own)
+    return not any(path.startswith(one + os.sep) and _holds_packages(one) for one in folders)
+
+
+@lru_cache(maxsize=256)
+def _holds_packages(folder: str) -> bool:
+    """Whether a folder of `sys.path` is one that packages were installed in: `pip -t`, conda."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def is_ours(filename: str) -> bool:

@@ -36,8 +36,7 @@ def is_users(filename: str) -> bool:
     path = os.path.realpath(filename)
     if path.startswith(_LIBRARIES):
         return False
-    own = {os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))}
-    folders = (os.path.realpath(one) for one in sys.path if one not in own)
+    folders = (os.path.realpath(one) for one in sys.path[1:] if one)  # the first is the script's
     return not any(path.startswith(one + os.sep) and _holds_packages(one) for one in folders)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.own_work import CALLS_OF_MODELS
+from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
 from trainperf.model.outside import NOTHING_SEEN, SpentOn
@@ -54,6 +55,7 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
     return (
         _steps(observed, real.seconds)
         or _evaluations(observed, real.seconds)
+        or pauses(observed, real.seconds)
         or _epochs(observed, real.seconds)
         or NOTHING_SEEN
     )

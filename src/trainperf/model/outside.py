@@ -9,7 +9,7 @@ from trainperf.model.basics import Missing, Site
 
 NOTHING_SEEN = Missing("nothing was seen to stand between the steps")
 
-Turn = Literal["fit", "epoch", "evaluation", "step"]
+Turn = Literal["fit", "epoch", "evaluation", "pause", "step"]
 
 SpentOn = Literal[
     "evaluation", "prediction", "saving", "callbacks", "opening", "epoch end", "other"
@@ -51,11 +51,11 @@ class Outside:
     """One turn of what the script repeats: its training steps, and what stands between.
 
     A turn is a `fit` with what stands before the next one, an epoch with what follows it,
-    the steps from one evaluation to the next, or a step. `seconds` is a whole turn as it is
-    written, `steps` how many steps it has, `training_s` what they take. `spent` is the
-    rest, most of it first. `whole` says that the turn was seen to its end: otherwise
-    `seconds` is the least that it takes. `turns` is how many were seen; `loop` where the
-    loop of the script stands that makes the turns.
+    the steps from one evaluation, or one pause of another kind, to the next, or a step.
+    `seconds` is a whole turn as it is written, `steps` how many steps it has, `training_s`
+    what they take. `spent` is the rest, most of it first. `whole` says that the turn was seen
+    to its end: otherwise `seconds` is the least that it takes. `turns` is how many were seen;
+    `loop` where the loop of the script stands that makes the turns.
     """
 
     turn: Turn

@@ -16,6 +16,7 @@ PLACES = {
     "fit": "each turn of the loop around `fit`",
     "epoch": "each epoch with what follows it",
     "evaluation": "what passes from one evaluation to the next",
+    "pause": "what passes from one pause between steps to the next",
     "step": "each step",
 }
 """A turn's name in a sentence."""

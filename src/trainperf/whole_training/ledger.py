@@ -25,6 +25,8 @@ ONCE = "one-off cost"
 FIRST = "first step, with tracing"
 START = "start, to the first step"
 REST = "else between epochs"
+BETWEEN_STEPS = ("evaluation", "pause")
+"""Turns that are so many steps, with what comes after them."""
 LEAST_S = 0.005
 """Items of fewer seconds in all have no line."""
 
@@ -85,7 +87,7 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
 def _step_s(evidence: Evidence, real: Measure) -> float:
     """Seconds of a step without what stands in a line of its own."""
     turn = evidence.outside_
-    if isinstance(turn, Outside) and turn.turn == "evaluation":
+    if isinstance(turn, Outside) and turn.turn in BETWEEN_STEPS:
         return turn.training_s / turn.steps
     return real.seconds
 
@@ -111,7 +113,7 @@ def _start(startup: StartUp) -> Iterator[Item]:
 def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
     """The time between the steps: evaluations, ends of epochs, work between fits."""
     turn = evidence.outside_
-    if isinstance(turn, Outside) and turn.turn == "evaluation":
+    if isinstance(turn, Outside) and turn.turn in BETWEEN_STEPS:
         yield from _in_turns(turn, length.steps // max(1, turn.steps))
     elif isinstance(turn, Outside) and turn.turn == "fit":
         yield from _in_turns(turn, length.fits)

@@ -16,7 +16,7 @@ def outside_steps(evidence: Evidence) -> dict[str, Any]:
     A turn of a long training is a slice; of a short one nothing can be compared.
     """
     turn, loop, length = evidence.outside, evidence.loop, evidence.length_
-    if turn.turn in ("step", "evaluation"):
+    if turn.turn in ("step", "evaluation", "pause"):
         return {}
     turns: int | None = None
     if not isinstance(length, Missing):

@@ -17,6 +17,7 @@ TURNS = {
     "fit": "One turn of the loop around `fit`",
     "epoch": "One epoch with what follows it",
     "evaluation": "From one evaluation to the next",
+    "pause": "From one pause between steps to the next",
     "step": "One step",
 }
 """The name of each kind of turn."""

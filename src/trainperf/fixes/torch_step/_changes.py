@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.source.statements import Function, called, keeps_state, root, walk
+from trainperf.source.statements import Function, assigned, called, keeps_state, root, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -107,7 +109,8 @@ def does_more(tree: ast.Module, function: Function) -> str:
 
 def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = frozenset()) -> str:
     """Say what statements change that outlives them, functions of the file followed."""
-    body = list(body)
+    dropping = _Dropping(tree)
+    body = [dropping.visit(copy.deepcopy(each)) for each in body]
     state = keeps_state(body)
     if state:
         return f"it changes {state} in every step"
@@ -127,6 +130,52 @@ def changes(tree: ast.Module, body: Iterable[ast.stmt], seen: frozenset[str] = f
                 if found:
                     return f"{found}, in {name}()"
     return ""
+
+
+MADE_OF = (ast.List, ast.Dict, ast.ListComp, ast.DictComp)
+MAKERS = ("list", "dict", "deque", "defaultdict")
+
+
+class _Dropping(ast.NodeTransformer):
+    """Leaves out what is added to lists that nothing in their file reads: they are a log."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        uses: Counter[str] = Counter()
+        logs: Counter[str] = Counter()  # by name: uses that make a list, or add to it
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name | ast.Attribute):
+                uses[_name(node)] += 1
+            if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value):
+                logs.update(_name(one) for one in assigned(node))
+            elif isinstance(node, ast.Expr):
+                logs[_added_to(node)] += 1
+        self._logs = {name for name, many in logs.items() if name and many == uses[name]}
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        """Put nothing in place of a statement that adds to a log."""
+        return ast.copy_location(ast.Pass(), node) if _added_to(node) in self._logs else node
+
+
+def _makes(value: ast.expr | None) -> bool:
+    made = isinstance(value, ast.Call) and called(value) in MAKERS
+    return made or isinstance(value, MADE_OF)
+
+
+def _added_to(node: ast.Expr) -> str:
+    """The name of the list that a statement adds to; "" where it does something else."""
+    call = node.value
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ""
+    held = call.func.value
+    while isinstance(held, ast.Subscript):
+        held = held.value
+    return _name(held) if call.func.attr == "append" else ""
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def trains(body: Iterable[ast.stmt]) -> bool:

@@ -142,14 +142,16 @@ class _Dropping(ast.NodeTransformer):
     def __init__(self, tree: ast.Module) -> None:
         uses: Counter[str] = Counter()
         logs: Counter[str] = Counter()  # by name: uses that make a list, or add to it
+        made: set[str] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Name | ast.Attribute):
                 uses[_name(node)] += 1
             if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value):
+                made |= {_name(one) for one in assigned(node)}
                 logs.update(_name(one) for one in assigned(node))
             elif isinstance(node, ast.Expr):
                 logs[_added_to(node)] += 1
-        self._logs = {name for name, many in logs.items() if name and many == uses[name]}
+        self._logs = {name for name in made if name and logs[name] == uses[name]}
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         """Put nothing in place of a statement that adds to a log."""

@@ -89,16 +89,36 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
         script.wrap_argument(call, 0, "{}.float()")
         return
     node = innermost_loop(script, loop)
+    model = ast.unparse(script.call(call).func)
+    others = [
+        each
+        for each in ast.walk(script.module(loop.file))
+        if isinstance(each, ast.For) and each is not node and _calls(each, model)
+    ]
+    for each in (node, *others):  # an evaluation is given such batches as well
+        _convert_in(script, loop, each)
+
+
+def _calls(loop: ast.For, model: str) -> bool:
+    """Whether a loop calls the model itself, and not within another one."""
+    inside = [each for statement in loop.body for each in ast.walk(statement)]
+    deeper = any(isinstance(each, ast.For | ast.While) for each in inside)
+    calls = any(isinstance(each, ast.Call) and ast.unparse(each.func) == model for each in inside)
+    return calls and not deeper
+
+
+def _convert_in(script: Script, near: Site, node: ast.AST) -> None:
     target = node.target if isinstance(node, ast.For) else None
     names = list(target.elts) if isinstance(target, ast.Tuple) else [target]
     if isinstance(node, ast.For) and called_enumerate(node) and len(names) == 2:
         inner = names[1]
         names = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
-    if not names or not all(isinstance(each, ast.Name) for each in names):
+    plain = all(isinstance(each, ast.Name) for each in names)
+    if not names or not plain or not isinstance(node, ast.For):
         raise CannotRewrite("the loop gives its batch no plain names")
     texts = [each.id for each in names if isinstance(each, ast.Name)]
     values = ", ".join(f"{each}.float()" for each in texts)
-    place = replace(loop, line=node.body[0].lineno, col=0, end_line=0, end_col=0)
+    place = replace(near, line=node.body[0].lineno, col=0, end_line=0, end_col=0)
     script.insert_before(place, f"{', '.join(texts)} = {values}")
 
 
@@ -136,6 +156,16 @@ EXAMPLES = [
         "model = Net().float()\n",
         "all",
         (LOOP, CONVERTED),
+    ),
+    _of(  # an evaluation beside the training
+        "model = ▸Net()◂.double()\n",
+        "model = Net().float()\n",
+        "all",
+        (
+            LOOP + "for u, v in held:\n    show(model(u), v)\n",
+            CONVERTED + "for u, v in held:\n    u, v = u.float(), v.float()\n"
+            "    show(model(u), v)\n",
+        ),
     ),
     _of(  # whole numbers are what it is to tell
         "torch.set_default_dtype(torch.float64)\nmodel = ▸Net()◂\n",

@@ -1,4 +1,4 @@
-"""What a loop that is seen by its updates does now and then."""
+"""Pauses of a loop that is seen by its updates."""
 
 import pytest
 

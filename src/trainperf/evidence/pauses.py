@@ -1,4 +1,4 @@
-"""What a loop does now and then besides its steps, where only its updates are seen."""
+"""Now and then a loop that is seen by its updates does more than its steps."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_o
         for _ in range(2):
             evaluate(inner, True)
         first = loops.process.record.of("torch_evaluation")
-        assert [(one["grad"], one["calls"]) for one in first] == [(True, 4)]
+        assert [(one["grad"], one["calls"]) for one in first] == [(True, 1)]
         assert first[0]["where"]["function"].endswith("evaluate")
         assert not inner._forward_pre_hooks
         for others, plain in ((inner, False), (frozen, True)):
@@ -125,3 +125,37 @@ def test_whether_autograd_records_the_forwards_is_seen_in_the_first_evaluation_o
             assert loops.process.record.of("torch_evaluation")[-1]["grad"] is False
     finally:
         undo(torch.nn.Module, "eval")
+
+
+def test_a_model_is_left_as_it_was_if_its_evaluation_never_ends(loops: Any) -> None:
+    torch = pytest.importorskip("torch")
+    Evaluations(loops, torch.nn).watch()
+    backbone, head = torch.nn.Linear(3, 3), torch.nn.Linear(3, 2)
+    try:
+        backbone.eval()
+        backbone(torch.ones(1, 3))
+        assert not backbone._forward_pre_hooks
+        backbone.eval()
+        loops.updates += 1
+        head.eval()
+        assert not backbone._forward_pre_hooks
+    finally:
+        head.train()
+        undo(torch.nn.Module, "eval")
+
+
+def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops: Any) -> None:
+    torch = pytest.importorskip("torch")
+    part = torch.nn.Linear(3, 3)
+    whole = torch.compile(
+        torch.nn.Sequential(part, torch.nn.ReLU()), backend="eager", fullgraph=True
+    )
+    Evaluations(loops, torch.nn).watch()
+    try:
+        part.eval()
+        whole(torch.ones(1, 3))
+        part.train()
+    finally:
+        undo(torch.nn.Module, "eval")
+    assert not part._forward_pre_hooks
+    assert not loops.process.record.of("torch_evaluation")

@@ -1,4 +1,4 @@
-"""What a function that logs does beside observing, as far as its file shows."""
+"""A function that logs: does it only observe, as far as its file shows?"""
 
 import ast
 

@@ -54,6 +54,7 @@ class Evaluations:
             if key not in self._known:
                 self._known[key] = frames.site(frame), turns.every()
                 if self._process.settings.get("leg") is None:
+                    self._forwards_seen()  # of one that never trained on
                     self._forwards = _Forwards.of(model)
             self._site, self._every = self._known[key]
             self._updates = self._loops.updates
@@ -66,7 +67,10 @@ class Evaluations:
     def _make_train(self, original: Any) -> Any:
         def train(self_: Any, mode: bool = True) -> Any:
             if mode and not self._process.off and threading.get_ident() == self._main:
-                self._end()
+                try:
+                    self._end()
+                except Exception as error:
+                    self._process.failed("the end of an evaluation", error)
             return original(self_, mode)
 
         return train
@@ -75,8 +79,7 @@ class Evaluations:
         """Training goes on; where it did so before, when the evaluation ended is not known."""
         undo(self._module.Module, "train")
         began, self._began = self._began, None
-        forwards, self._forwards = self._forwards, None
-        found = forwards.seen() if forwards is not None else None
+        found = self._forwards_seen()
         if found is not None and self._updates == self._loops.updates:
             self._process.record.write("torch_evaluation", **found)
         if began is None or self._updates != self._loops.updates:
@@ -89,13 +92,19 @@ class Evaluations:
             every=self._every,
         )
 
+    def _forwards_seen(self) -> dict[str, Any] | None:
+        forwards, self._forwards = self._forwards, None
+        return forwards.seen() if forwards is not None else None
+
 
 class _Forwards:
-    """The forwards of a model in one evaluation: where they are called, with autograd or not."""
+    """The first forward of a model in an evaluation: where it is called, with autograd or not.
+
+    Where it is compiled, it is neither seen nor disturbed.
+    """
 
     def __init__(self, model: Any) -> None:
         self._first: dict[str, Any] | None = None
-        self._calls = 0
         self._hook = model.register_forward_pre_hook(self._begins)
 
     @classmethod
@@ -109,19 +118,19 @@ class _Forwards:
     def _begins(self, model: Any, _arguments: Any) -> None:
         import torch
 
-        self._calls += 1
-        if self._first is None:
-            frame, _ = frames.users_frame()
-            recorded = torch.is_grad_enabled() and any(
-                one.requires_grad for one in model.parameters()
-            )
-            self._first = {
-                "where": frames.site(frame),
-                "loop": None if frame is None else frames.definition(frame.f_code),
-                "grad": recorded,
-            }
+        if torch.compiler.is_compiling():  # as a part of another model
+            return
+        self._hook.remove()
+        frame, _ = frames.users_frame()
+        recorded = torch.is_grad_enabled() and any(one.requires_grad for one in model.parameters())
+        self._first = {
+            "where": frames.site(frame),
+            "loop": None if frame is None else frames.definition(frame.f_code),
+            "grad": recorded,
+            "calls": 1,
+        }
 
     def seen(self) -> dict[str, Any] | None:
         """End it; the fields of the event `torch_evaluation`, None where no forward was called."""
         self._hook.remove()
-        return None if self._first is None else {**self._first, "calls": self._calls}
+        return self._first

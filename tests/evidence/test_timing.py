@@ -219,6 +219,13 @@ def test_the_first_of_several_epoch_ends_is_left_out():
     assert (found.epochs_seen, found.epoch_steps) == (2, 20)
 
 
+@pytest.mark.parametrize(("traced", "once"), [([], 0.0), ([1.5], 1.5), ([9.0], 7.0)])
+def test_of_the_first_end_of_an_epoch_with_tf_data_only_tracing_comes_once(traced, once):
+    gaps = [{"e": "between", "s": s, "seconds": d} for s, d in ((10.0, 9.0), (30.0, 2.0))]
+    traces = [{"e": "trace", "s": 11.0, "d": d, "in_step": False} for d in traced]
+    assert between_epochs(observed(FIT, *gaps, *traces)).first_s == pytest.approx(once)
+
+
 def test_a_probe_is_the_geometric_mean_of_its_pairs():
     event = {
         "e": "probe",

@@ -49,6 +49,13 @@ def test_start_and_steps_add_up():
     assert whole.seconds_after is None
 
 
+def test_the_end_of_the_process_comes_once_and_stays_as_it_is():
+    whole = made(facts={"collection_s": 0.2})
+    assert lines(whole)["end of the process"][:2] == (1, pytest.approx(1.1))
+    after = with_changes(whole, STACK, True)
+    assert lines(after)["end of the process"][2] == pytest.approx(1.1)
+
+
 def test_an_evaluation_before_the_training_is_a_line_of_its_own():
     told = lines(made(startup=replace(START, evaluation_s=5.0)))
     assert told["evaluation before the training"][1] == 5.0

@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainperf.model.basics import Site
 
-Part = Literal["start", "steps", "between", "once"]
+Part = Literal["start", "steps", "between", "end", "once"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Item:
     """A line of the ledger: what it is, how often it comes, and its seconds in all.
 
     `part` says where it stands: in the start, up to the first step; in the steps; between them;
-    or among what the kept changes cost once. `after_s` is with these, None where there are none.
+    in the end of the process; or among what the kept changes cost once. `after_s` is with these,
+    None where there are none.
     """
 
     part: Part

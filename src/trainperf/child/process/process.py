@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import threading
@@ -98,6 +99,7 @@ class Process:
         self.record.flush()
         for call in self._before_finish:
             call()
+        self._time_collection()
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):
@@ -113,6 +115,14 @@ class Process:
         self._temporary.record()
 
     # ------------------------------------------------------------------ internal
+
+    def _time_collection(self) -> None:
+        """Time a full garbage collection: the interpreter's end is made of some."""
+        if self.settings.get("leg") is not None:
+            return
+        began = self.clock()
+        gc.collect()
+        self.fact("collection_s", self.clock() - began)
 
     def _forked(self) -> None:
         self.record.forked()

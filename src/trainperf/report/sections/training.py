@@ -13,7 +13,7 @@ LEDGER = (
     "Start-up, steps and what stands between them, each as it was measured, times how often it "
     "comes."
 )
-TAIL = "What follows the last step is not in it."
+TAIL = "What the script does after its last step is not in it."
 
 
 def training(diagnosis: Diagnosis, page: Page) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import COLLECTS, assigned, dotted, made_here, parameters, root
+from trainperf.source.statements import COLLECTS, assigned, called, dotted, made_here, root
 
 _INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -24,8 +25,8 @@ STREAMS = frozenset(
 )  # fmt: skip
 """Methods of files, cursors, queues and cameras: each call stands where the last one left off."""
 
-IN_PLACE = ("sort", "reverse")
-"""Methods without arguments that change the order of what they are called on."""
+IN_PLACE = ("fill", "reverse", "shuffle", "sort")
+"""Methods, besides those that collect, that change what they are called on."""
 
 ALONE = frozenset({"chdir", "fit", "predict", "predict_on_batch", "seed", "set_seed"})
 """Functions that set something for the whole process, or that models run one at a time."""
@@ -294,12 +295,27 @@ def changed_in_place(statements: Iterable[ast.AST]) -> set[str]:
     found: set[str] = set()
     for node in (each for one in statements for each in ast.walk(one)):
         found |= {root(each) for each in assigned(node) if not isinstance(each, ast.Name)}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in COLLECTS or node.func.attr in ("sort", "shuffle"):
-                found.add(root(node.func.value))
-            if node.func.attr == "shuffle":
-                found |= {root(each) for each in node.args}
+        if isinstance(node, ast.Call):
+            found |= {root(each) for each in filled(node)}
     return found - {"", "self"}
+
+
+def filled(call: ast.Call) -> list[ast.expr]:
+    """Return what a call changes in place: what it is a method of, arrays that it writes into."""
+    found = [each.value for each in call.keywords if each.arg == "out"]
+    name = called(call)
+    if name in ("copyto", "shuffle") and call.args:
+        return [*found, call.args[0]]
+    if isinstance(call.func, ast.Attribute) and (name in COLLECTS or name in IN_PLACE):
+        found.append(call.func.value)
+    return found
+
+
+def _changed_for_callers(function: Function) -> set[str]:
+    """The names of what a function changes in place, by `x += 1` as well: x may be an array."""
+    targets = (each.target for each in ast.walk(function) if isinstance(each, ast.AugAssign))
+    adding = {each.id for each in targets if isinstance(each, ast.Name)}
+    return changed_in_place(function.body) | adding
 
 
 def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int = DEPTH) -> set[str]:
@@ -312,13 +328,11 @@ def changed_in_calls(module: Module, statements: Iterable[ast.AST], depth: int =
         function = function_of(module, node.func) if isinstance(node, ast.Call) else None
         if not depth or not isinstance(node, ast.Call) or not isinstance(function, FUNCTIONS):
             continue
-        changed = changed_in_place(function.body)
+        changed = _changed_for_callers(function)
         changed |= changed_in_calls(module, function.body, depth - 1)
         found |= changed - stored(function.body) - arguments(function)
         found |= declared(function)
-        given = [name for name in parameters(function) if name not in ("self", "cls")]
-        pairs = zip(given, node.args, strict=False)
-        found |= {root(argument) for name, argument in pairs if name in changed}
+        found |= {root(given) for name, given in handed(function, node) if name in changed}
     return found - {"", "self"}
 
 
@@ -345,12 +359,11 @@ def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set
     if one_at_a_time or BORROWED in ast.unparse(function).lower():
         return f"{ast.unparse(function)}()"
     if isinstance(function, ast.Attribute) and not _is_made(module, function.value, own):
-        name = function.attr
-        taken = name == "get" and not node.args and not node.keywords  # of a queue
-        if name in STREAMS or name in COLLECTS or taken or (name in IN_PLACE and not node.args):
+        taken = last == "get" and not node.args and not node.keywords  # of a queue
+        if last in STREAMS or taken:
             return f"{ast.unparse(function)}()"
-    name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
-    if name in ("shuffle", "next") and node.args and not _is_made(module, node.args[0], own):
+    read_on = node.args[:1] if called(node) == "next" else []
+    if not all(_is_made(module, each, own) for each in (*filled(node), *read_on)):
         return ast.unparse(node)
     local = function_of(module, function) if depth else None
     imported = module.defined(function) if depth and local is None else None
@@ -358,9 +371,8 @@ def _called(module: Module, node: ast.Call, own: set[str], depth: int, seen: set
         module, local = imported[0], imported[1] if isinstance(imported[1], FUNCTIONS) else None
     if not isinstance(local, FUNCTIONS):
         return ""
-    changed, places = changed_in_place(local.body), parameters(local)
-    places = places[1:] if places[:1] in (["self"], ["cls"]) else places
-    for parameter, given in zip(places, node.args, strict=False):
+    changed = _changed_for_callers(local)
+    for parameter, given in handed(local, node):
         if parameter in changed and not _is_made(module, given, own):
             return f"{ast.unparse(given)}, by {local.name}()"
     if id(local) not in seen:

@@ -291,11 +291,9 @@ def _check(module: Module, loop: Loop) -> None:
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
     making = [*loop.making, *map(ast.Expr, loop.hoisted)]
-    given = changed_in_place(making) | changed_in_calls(module, making)
-    given -= made_here(loop.making)
-    ends = any(isinstance(each, ast.Break | ast.Return) for one in others for each in ast.walk(one))
-    seen = given if ends else given & loaded(others)
-    if seen:
+    seen = changed_in_place(making) | changed_in_calls(module, making)
+    seen -= made_here(loop.making)
+    if seen:  # by the step, if it is the batch
         raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
     _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
 

@@ -124,6 +124,18 @@ for epoch in range(3):
         "def play(games):\n    games.append(model.play())\n\n\nwhile True:\n    play(seen)\n"
         "    loader = ▸DataLoader(seen, num_workers=2)◂\n    train(loader)\n"
     ),
+    # labelled anew by who knows what; its length may be asked for
+    _alone(
+        "from labels import relabel\n\nfor epoch in range(3):\n    relabel(model, data)\n"
+        "    loader = ▸DataLoader(data, num_workers=2)◂\n    train(loader)\n"
+    ),
+    Example(
+        before="for epoch in range(3):\n    loader = ▸DataLoader(data, 8)◂\n"
+        "    train(loader)\n    print(epoch, len(data))\n",
+        after="loader = DataLoader(data, 8)\nfor epoch in range(3):\n"
+        "    train(loader)\n    print(epoch, len(data))\n",
+        data={"workers": 0, "loop": None},
+    ),
     # used up after one epoch; given the epoch; one of two; beside what changes
     _each_epoch("loader = iter(▸DataLoader(data, num_workers=2)◂)"),
     _each_epoch("loader = mixed(▸DataLoader(data, num_workers=2)◂, epoch)"),

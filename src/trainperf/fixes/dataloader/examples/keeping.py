@@ -14,7 +14,7 @@ COPIED = keeping.IN_MEMORY.format(**NAMES, returned="copy.deepcopy(made[index])"
 IN_FILES = keeping.IN_FILES.format(**NAMES)
 
 
-def _alone(made: str, turned: str) -> Example:
+def _alone(made: str, turned: str, epoch: str = "photos.epoch = EPOCH") -> Example:
     text = f"""\
 import random
 
@@ -32,7 +32,7 @@ class Photos:
 
 
 for EPOCH in range(9):
-    photos.epoch = EPOCH
+    {epoch}
 """
     return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=PART)
 
@@ -246,4 +246,9 @@ class Replay:
     # what the module counts, and what a property tells of the epoch
     _alone("image = load(self.files[index + EPOCH])", "image[::-1]"),
     _alone("image = load(self.files[index + self.shift])", "image[::-1]"),
+    # an order that is mixed anew, a setting that grows
+    _alone(
+        "image = load(self.files[self.order[index]])", "image[::-1]", "random.shuffle(photos.order)"
+    ),
+    _alone("image = load(self.files[index], setting.size)", "image[::-1]", "setting.size = EPOCH"),
 ]

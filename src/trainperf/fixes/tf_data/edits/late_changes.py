@@ -11,7 +11,7 @@ from trainperf.source.bodies import function_of, reached
 from trainperf.source.iterations import filled
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
-from trainperf.source.statements import assigned, called, root
+from trainperf.source.statements import assigned, root
 
 DEEP = 3
 """How many calls an argument is followed back through, to where it was made."""
@@ -22,18 +22,7 @@ def attribute_changed(module: Module, function: Function) -> str:
     owner = next((one for one in module.around(function) if isinstance(one, ast.ClassDef)), None)
     nodes = [node for node in reached(module, function.body) if isinstance(node, ast.Attribute)]
     read = {node.attr for node in nodes if root(node) == "self"}
-    if not read:
-        return ""
-    return changing_attribute([module], owner, read) or _shuffled(module, read)
-
-
-def _shuffled(module: Module, attributes: set[str]) -> str:
-    for node in module.nodes:
-        if isinstance(node, ast.Call) and called(node) == "shuffle":
-            for each in (part for given in node.args for part in ast.walk(given)):
-                if isinstance(each, ast.Attribute) and each.attr in attributes:
-                    return ast.unparse(each)
-    return ""
+    return changing_attribute([module], owner, read)
 
 
 def name_changed(module: Module, function: Function) -> str:

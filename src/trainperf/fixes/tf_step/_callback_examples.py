@@ -61,6 +61,8 @@ log = LossLog()
     untouched("self.model.optimizer.learning_rate.assign(1 / (1 + batch))"),
     untouched("if batch % 50 == 0: self.model.save('last.keras')"),
     untouched("clip(self.model)"),
+    untouched("clip(model)"),
+    untouched("update(self.target, self.model.weights)"),
     Example(
         before="def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
         "class Own(Callback):\n    ▸def on_batch_end(self, batch, logs):\n"

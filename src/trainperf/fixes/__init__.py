@@ -105,9 +105,19 @@ class Fix:
         there, and no number that was not measured. May raise `NotMeasured`: nothing to try.
 
         As it stands here: what `detect` finds with the times at the favourable end of their
-        noise. A fix whose `detect` needs a probe says itself what it can do without.
+        noise, else what `untimed` does. A fix whose `detect` needs a probe overrides it.
         """
-        return self.detect(evidence.favourable())
+        try:
+            return self.detect(evidence.favourable())
+        except NotMeasured:
+            found = self.untimed(evidence)
+            if found is None:
+                raise
+            return found
+
+    def untimed(self, evidence: Evidence) -> Finding | None:
+        """Return the finding to try where times that `detect` needs were not taken, if any."""
+        return None
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
@@ -25,29 +25,28 @@ PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A call as the run had it: its arguments as they took effect, and the command.
+class RecordedCall(CallInRun):
+    """A call as the run had it, with the command that ran it.
 
     `given` are the options of the command, "@" for a file of further ones, `scripts` the files
-    it runs; `reached` says that words at its end become arguments of the script. `defaults` are
-    those of the arguments that a call may leave out.
+    it runs; `reached` says that words at its end become arguments of the script.
     """
 
-    arguments: Mapping[str, object] = field(default_factory=dict)
     given: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
-    defaults: Mapping[str, object] = field(default_factory=dict)
     reached: bool = False
 
     @classmethod
-    def of(cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]) -> Seen:
+    def of(
+        cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]
+    ) -> RecordedCall:
         """Return what a finding's data holds of it; `now` there is the argument `name`."""
         data = data or {}
         arguments = dict(data.get("arguments") or {})
         if "now" in data:
             arguments[name] = data["now"]
         given, scripts = (tuple(data.get(one) or ()) for one in ("given", "scripts"))
-        return cls(arguments, given, scripts, defaults, bool(data.get("reached")))
+        return cls(arguments, defaults, given, scripts, bool(data.get("reached")))
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Wanted:
 
 
 def set_argument(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, *, shared: bool = False
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, *, shared: bool = False
 ) -> None:
     """Give the call at `site` an argument: where the run had it from, else in the call.
 
@@ -110,7 +109,7 @@ def set_argument(
 
 
 def set_at_origin(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, *, shared: bool = False
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, *, shared: bool = False
 ) -> None:
     """Give the call at `site` an argument where the run had it from, as `set_argument` does.
 
@@ -135,18 +134,17 @@ def set_at_origin(
 
 
 def _origins(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, shared: bool
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, shared: bool
 ) -> tuple[Tracer, tuple[Origin | LeftOut, ...]]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
     project = script.project((site.file, *seen.scripts))
     call = script.source(site.file).call(site)
     trace = Tracer(project)
-    ran = CallInRun(seen.arguments, seen.defaults)
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
     try:
-        found = live(trace, file, call, wanted.name, wanted.position, ran)
+        found = live(trace, file, call, wanted.name, wanted.position, seen)
     except RecursionError as error:  # files that import a name from each other
         raise CannotRewrite(f"what gives {wanted.name} goes in circles") from error
     for each in found:
@@ -179,7 +177,7 @@ def _never_zero(trace: Tracer, script: Script, site: Site, name: str) -> bool:
     return all(isinstance(each, Origin) and bool(each.value) for each in values)
 
 
-def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
+def _check_option(origin: Origin, wanted: Wanted, seen: RecordedCall) -> None:
     option = max(origin.options, key=len, default="")
     value = ast.literal_eval(wanted.value) if not origin.flag else True
     if origin.choices is not None and value not in origin.choices:
@@ -189,7 +187,7 @@ def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
         raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", by_value)
 
 
-def _check_overruled(old: str, wanted: Wanted, seen: Seen) -> None:
+def _check_overruled(old: str, wanted: Wanted, seen: RecordedCall) -> None:
     """Refuse to overrule what a call names where the user may choose it another way."""
     name, value = wanted.name, wanted.value
     if name not in seen.arguments or ENVIRONMENT.search(old):

@@ -13,7 +13,7 @@ from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -176,7 +176,7 @@ class DebugModes(Fix):
             mode = script.argument(site, 0, "mode")
             if mode is None:
                 raise CannotRewrite("whether the mode is on is not written out")
-            found = Seen.of(finding.data, "mode", {})
+            found = RecordedCall.of(finding.data, "mode", {})
             set_argument(script, site, Wanted("mode", "False", position=0), found)
 
 

@@ -14,7 +14,7 @@ from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -147,7 +147,7 @@ class SetToNone(Fix):
             if script.call_keywords(site).get("set_to_none") == "False":
                 script.remove_keyword(site, "set_to_none")
             else:
-                found = Seen.of(finding.data, "set_to_none", {})
+                found = RecordedCall.of(finding.data, "set_to_none", {})
                 set_argument(script, site, Wanted("set_to_none", "True", position=0), found)
 
 

@@ -311,7 +311,7 @@ def _cached(evidence: Evidence) -> bool:
 
 
 def _open_text(place: Place, room: Room) -> str:
-    """What is said where only the source tells whether, or from where on, elements repeat."""
+    """The text where only the source tells whether, or from where on, elements repeat."""
     if place.split:
         return (
             f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "

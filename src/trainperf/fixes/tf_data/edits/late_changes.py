@@ -116,7 +116,7 @@ def _written(node: ast.AST, name: str) -> ast.Name | None:
 def handed_in(
     module: Module, function: ast.AST | None, name: str
 ) -> Iterable[tuple[ast.Call, ast.expr]]:
-    """What the calls of a function in its file give it as the parameter `name`."""
+    """The calls of a function in its file, each with what it gives as the parameter `name`."""
     if not isinstance(function, FUNCTIONS):
         return
     owner = module.parent(function) if function.name == "__init__" else None

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from trainperf.source.bodies import function_of
-from trainperf.source.iterations import STREAMS, filled, loaded, stored
+from trainperf.source.iterations import loaded, stored
 from trainperf.source.module import Module, inside
+from trainperf.source.mutations import STREAMS, filled
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import Function, called, root, walk
 

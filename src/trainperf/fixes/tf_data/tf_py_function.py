@@ -23,7 +23,8 @@ from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.fixes.tf_data.edits.parallel_calls import choices, run_in_parallel, runs_serially
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage
 from trainperf.source.bodies import function_of, python_op
-from trainperf.source.iterations import arguments, changes_shared
+from trainperf.source.iterations import arguments
+from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS
 
 if TYPE_CHECKING:

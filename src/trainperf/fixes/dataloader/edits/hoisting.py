@@ -15,9 +15,9 @@ from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
-from trainperf.source.iterations import changed_in_calls, changed_in_place
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
+from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
 from trainperf.source.statements import called, walk
 

@@ -19,15 +19,17 @@ from trainperf.source.bodies import calls_in, function_of, reached
 from trainperf.source.iterations import (
     arguments,
     carried,
-    changed_by,
-    changed_in_calls,
-    changed_in_place,
-    changes_shared,
     declared,
     loaded,
     stored,
 )
 from trainperf.source.module import Module
+from trainperf.source.mutations import (
+    changed_by,
+    changed_in_calls,
+    changed_in_place,
+    changes_shared,
+)
 from trainperf.source.scopes import FUNCTIONS, Function
 from trainperf.source.statements import assigned, made_here, names, root
 

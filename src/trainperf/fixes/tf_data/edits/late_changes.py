@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from trainperf.fixes.common.repeating import changing_attribute
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of, reached
-from trainperf.source.iterations import filled
 from trainperf.source.module import Module
+from trainperf.source.mutations import filled
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
 from trainperf.source.statements import assigned, root
 

@@ -18,8 +18,9 @@ from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
 from trainperf.fixes.tf_data.edits.which_generator import GIVEN, YIELDS, generator_at
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
-from trainperf.source.iterations import changes_shared, of_this_function
+from trainperf.source.iterations import of_this_function
 from trainperf.source.module import Module
+from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import made_here, parameters, root
 

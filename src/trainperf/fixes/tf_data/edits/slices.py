@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import argument, keyword
-from trainperf.source.iterations import changed_in_place, may_be_sequence
+from trainperf.source.iterations import may_be_sequence
 from trainperf.source.module import Module
+from trainperf.source.mutations import changed_in_place
 from trainperf.source.scopes import Function
 
 if TYPE_CHECKING:

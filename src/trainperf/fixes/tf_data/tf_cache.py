@@ -16,7 +16,6 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
-from trainperf.fixes.tf_data.edits.cache_examples import GENERATORS, SPLIT
 from trainperf.fixes.tf_data.edits.cache_places import (
     Place,
     Room,
@@ -27,6 +26,7 @@ from trainperf.fixes.tf_data.edits.cache_places import (
 )
 from trainperf.fixes.tf_data.edits.caches import put_cache
 from trainperf.fixes.tf_data.edits.repeated import check_repeats
+from trainperf.fixes.tf_data.examples.caches import GENERATORS, SPLIT
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
-from trainperf.fixes.tf_data.edits.cutting_examples import EXAMPLES
+from trainperf.fixes.tf_data.examples.cutting import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Padding, Site
 
 if TYPE_CHECKING:

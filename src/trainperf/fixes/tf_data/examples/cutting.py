@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data.edits.bucket_examples import HEAD, MODEL
 from trainperf.fixes.tf_data.edits.cutting import CUT
+from trainperf.fixes.tf_data.examples.buckets import HEAD, MODEL
 
 DATA = {"side": "end", "multiple": 16}
 HELPER = CUT.format(

@@ -15,11 +15,11 @@ from trainperf.source.statements import COLLECTS, assigned, called, made_here, r
 STREAMS = frozenset(
     {
         "__next__", "execute", "fetchall", "fetchmany", "fetchone", "get_next", "get_nowait",
-        "grab", "read", "readinto", "readline", "readlines", "recv", "retrieve", "seek", "send",
-        "write",
+        "grab", "read", "readinto", "readline", "readlines", "recv", "reset", "retrieve", "seek",
+        "send", "step", "write",
     }
 )  # fmt: skip
-"""Methods of files, cursors, queues and cameras: each call stands where the last one left off."""
+"""Methods of files, cursors, queues, cameras and environments: each call goes on from the last."""
 
 IN_PLACE = ("fill", "reverse", "shuffle", "sort")
 """Methods, besides those that collect, that change what they are called on."""

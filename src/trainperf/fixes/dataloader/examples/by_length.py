@@ -42,6 +42,10 @@ EXAMPLES = [
         "steps = len(reviews) // loader.batch_size\n"
     ),
     _alone(
+        "import torch\n\ntrain_dl = ▸DataLoader(reviews, 32, shuffle=True)◂\n"
+        "steps = len(reviews) // train_dl.batch_size\n"
+    ),
+    _alone(
         "import torch\n\nfor epoch in range(9):\n"
         "    train(▸DataLoader(reviews, 32, shuffle=True)◂)\n"
     ),

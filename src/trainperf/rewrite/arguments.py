@@ -192,9 +192,9 @@ def _check_overruled(old: str, wanted: Wanted, seen: RecordedCall) -> None:
     name, value = wanted.name, wanted.value
     if name not in seen.arguments or ENVIRONMENT.search(old):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    option = f"--{old.rpartition('.')[2].rstrip(')')}"
-    if option_given(seen.given, (option, option.replace("_", "-"))):
-        raise CannotRewrite(f"{option} sets {name}: change it in the command")
+    for option in (f"--{word}" for word in re.findall(r"\w+", old)):
+        if option_given(seen.given, (option, option.replace("_", "-"))):
+            raise CannotRewrite(f"{option} sets {name}: change it in the command")
 
 
 def option_given(given: Iterable[str], options: Iterable[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import asdict, replace
 
 import pytest
@@ -265,6 +266,17 @@ def test_evaluations_become_so_many_times_more_seldom():
     assert setting.template(replace(ARGUMENTS, settings={"eval_steps": 50})) == "250"
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": None}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": 0.1}), {})
+
+
+def test_evaluations_that_may_end_the_training_come_as_often_as_before():
+    trainer = replace(ARGUMENTS, made="call", settings={"eval_steps": 50})
+    for behind, taken in (("", True), ("trainer.add_callback(EarlyStoppingCallback(3))\n", False)):
+        script, (site,) = script_of(f"args = ▸TrainingArguments('out', eval_steps=50)◂\n{behind}")
+        evidence = evidence_of(replace(trainer, where=site))
+        found = trainers.governed(finding_of("evaluation_between"), evidence)
+        with contextlib.nullcontext() if taken else pytest.raises(CannotRewrite, match="goes by"):
+            by_id()["evaluation_between"].write(script, found)
+        assert ("eval_steps=250" in (result(script) or "")) == taken
 
 
 def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():

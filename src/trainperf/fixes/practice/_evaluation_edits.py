@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 SELDOM = 5
 """So many times less often an evaluation comes after the edit."""
+
+WATCHERS = ("EarlyStopping", "ReduceLROnPlateau")
+"""Parts of the names of what changes a training by the metrics of each evaluation."""
 
 STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
 """How objects are called whose `step` changes the training: that of an environment does not."""
@@ -40,6 +45,12 @@ def validate_seldom(script: Script, site: Site, every: int) -> None:
                 f"line {node.lineno} goes by the validation of each epoch"  # type: ignore[attr-defined]
             )
     script.set_keyword(site, "validation_freq", str(every))
+
+
+def check_unwatched(script: Script, files: Sequence[str]) -> None:
+    """Refuse where one of the files, or of those they import, stops or slows down by a metric."""
+    for file in script.project(files).holding(*WATCHERS):
+        raise CannotRewrite(f"{os.path.basename(file.path)} goes by what each evaluation gives")
 
 
 def evaluate_seldom(script: Script, site: Site) -> None:

@@ -33,17 +33,13 @@ STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
 def validate_seldom(script: Script, site: Site, every: int) -> None:
     """Have the `fit` at `site` validate after every so many epochs.
 
-    Raises `CannotRewrite` where anything in the file goes by the values of each epoch.
+    Raises `CannotRewrite` where the file, or one it imports, goes by the values of each epoch.
     """
     call = fit_call(script, site)
     if keyword(call, "validation_freq") is not None:
         raise CannotRewrite("`fit` is told how often it validates")
-    for node in ast.walk(script.module(site.file)):
-        named = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if named and "val_" in node.value:  # type: ignore[attr-defined]
-            raise CannotRewrite(
-                f"line {node.lineno} goes by the validation of each epoch"  # type: ignore[attr-defined]
-            )
+    for file in script.project((site.file,)).holding('"val_', "'val_"):
+        raise CannotRewrite(f"{os.path.basename(file.path)} goes by the validation of each epoch")
     script.set_keyword(site, "validation_freq", str(every))
 
 

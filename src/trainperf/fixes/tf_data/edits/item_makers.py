@@ -27,14 +27,14 @@ HELD = ("collections.", "h5py.", "numpy.", "pandas.", "pathlib.", "scipy.")
 def maker_asked(module: Module, function: Function) -> str:
     """Return an object that a generator, or a function that it calls, has make items, or ''."""
     found = (each for one in with_called(module, function) for each in _gone_through(module, one))
-    return next((ast.unparse(each) for each in found if _makes(module, each, DEEP)), "")
+    return next((ast.unparse(each) for each in found if makes_items(module, each)), "")
 
 
 def maker_given(module: Module, given: ast.expr) -> str:
     """Return an object that makes items among what a call hands to a generator, or ''."""
     calls = (each for each in ast.walk(module.value(given)) if isinstance(each, ast.Call))
     handed = (each for call in calls for each in (*call.args, *(k.value for k in call.keywords)))
-    return next((ast.unparse(each) for each in handed if _makes(module, each, DEEP)), "")
+    return next((ast.unparse(each) for each in handed if makes_items(module, each)), "")
 
 
 def _gone_through(module: Module, function: Function) -> Iterator[ast.expr]:
@@ -47,7 +47,7 @@ def _gone_through(module: Module, function: Function) -> Iterator[ast.expr]:
             yield from node.args
 
 
-def _makes(module: Module, node: ast.expr, deep: int) -> bool:
+def makes_items(module: Module, node: ast.expr, deep: int = DEEP) -> bool:
     """Whether what a name stands for may make an item each time, or gives each only once."""
     while isinstance(node, ast.Subscript):
         node = node.value
@@ -63,9 +63,9 @@ def _makes(module: Module, node: ast.expr, deep: int) -> bool:
             made = not here and _is_maker(module, value)
         elif isinstance(one.node, ast.arg):
             given = handed_in(module, scope_of(module, [one]), one.node.arg)
-            made = any(_makes(module, each, deep - 1) for _, each in given)
+            made = any(makes_items(module, each, deep - 1) for _, each in given)
         else:
-            made = value is not None and _makes(module, value, deep - 1)
+            made = value is not None and makes_items(module, value, deep - 1)
         imported = one.kind == "import" and not ast.unparse(node).isupper()
         if made or imported:
             return True

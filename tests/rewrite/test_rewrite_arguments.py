@@ -11,7 +11,8 @@ import pytest
 from argument_cases import BY_FUNCTION, HEAD, IN_THE_CALL, LEFT_ALONE, ONE, OPTIONS
 from rewriting import project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 LOADERS = """\
 CALLS = []

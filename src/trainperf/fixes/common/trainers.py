@@ -17,8 +17,9 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, filled
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.configuration import line_of
+from trainperf.rewrite.wanted import Wanted
 from trainperf.source.origins.calls import Elsewhere
 
 if TYPE_CHECKING:

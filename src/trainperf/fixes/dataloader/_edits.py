@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Evidence, Site

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Evidence
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
+from trainperf.rewrite.arguments import RecordedCall, set_at_origin
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Site

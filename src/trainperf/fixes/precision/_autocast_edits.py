@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_at_origin
+from trainperf.rewrite.arguments import RecordedCall, set_at_origin
+from trainperf.rewrite.wanted import Wanted
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.source.statements import last_name

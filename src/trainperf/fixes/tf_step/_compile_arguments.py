@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes.common.seen import seen_in_call
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Evidence, Finding

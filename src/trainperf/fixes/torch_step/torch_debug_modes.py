@@ -13,7 +13,8 @@ from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -14,7 +14,8 @@ from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._step import PROBED, part_seconds, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Probe, TorchOptimizer
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

@@ -14,7 +14,8 @@ from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
-from trainperf.rewrite.arguments import RecordedCall, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

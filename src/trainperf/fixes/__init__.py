@@ -33,7 +33,7 @@ training at all; whether the data can be read; a limit on cores."""
 
 @dataclass(frozen=True)
 class Example:
-    """A rewrite as source before and after; equal where the code must be left alone.
+    """A rewrite as source before and after.
 
     `finding` is what `detect` would have returned; its sites point into `before`.
     The text `▸…◂` in `before` marks the call expression (or `def`) of a site; the
@@ -43,6 +43,16 @@ class Example:
     before: str
     after: str
     data: dict[str, Any] | None = None
+
+    @classmethod
+    def untouched(cls, source: str, data: dict[str, Any] | None = None) -> Example:
+        """Return one whose code must be left alone."""
+        return cls(source, unmarked(source), data)
+
+
+def unmarked(source: str) -> str:
+    """Return the source of an example without the marks of its sites."""
+    return source.replace("▸", "").replace("◂", "")
 
 
 class Fix:

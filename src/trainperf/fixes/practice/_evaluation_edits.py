@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import of_own_loop, stored
@@ -193,11 +193,11 @@ def _every_fifth(name: str) -> str:
 
 
 def _untouched(source: str, **data: object) -> Example:
-    return Example(source, source.replace("▸", "").replace("◂", ""), dict(data))
+    return Example.untouched(source, dict(data))
 
 
 TESTED = "\n\ndef test(model, loader):\n    ▸model.eval()◂\n    show(model, loader)\n"
-PLAIN = TESTED.replace("▸", "").replace("◂", "")
+PLAIN = unmarked(TESTED)
 
 EXAMPLES = [
     Example(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.fixes.torch_step._loop_source import innermost_loop
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
@@ -166,7 +166,7 @@ for x, y in ▸loader◂:
     loss.backward()
 """
 
-PLAIN = LOOP.replace("▸", "").replace("◂", "")
+PLAIN = unmarked(LOOP)
 
 
 def _of(before: str, after: str, batch: str = "", loop: tuple[str, str] = (LOOP, "")) -> Example:

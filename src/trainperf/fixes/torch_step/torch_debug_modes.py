@@ -105,10 +105,7 @@ class DebugModes(Fix):
             after="import torch\n\nfor x in loader:\n"
             "    with torch.autograd.set_detect_anomaly(False):\n        backward(x)\n",
         ),
-        Example(  # the user chooses it elsewhere
-            before="▸torch.autograd.set_detect_anomaly(args.debug)◂\n",
-            after="torch.autograd.set_detect_anomaly(args.debug)\n",
-        ),
+        Example.untouched("▸torch.autograd.set_detect_anomaly(args.debug)◂\n"),
         Example(  # by a constant, or a choice
             before="DEBUG = True\nlevel = 3\n▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
             after="DEBUG = False\nlevel = 3\ntorch.autograd.set_detect_anomaly(DEBUG)\n",
@@ -121,10 +118,7 @@ class DebugModes(Fix):
             "torch.autograd.set_detect_anomaly(False)\n",
             data={"arguments": {"mode": True}},
         ),
-        Example(  # a library was told
-            before="trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n",
-            after="trainer = Trainer(detect_anomaly=True)\ntrainer.fit(model)\n",
-        ),
+        Example.untouched("trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

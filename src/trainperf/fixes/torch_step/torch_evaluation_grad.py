@@ -147,22 +147,16 @@ def main():
             "        show(model(x))\n",
             data={"trains_in": "main"},
         ),
-        Example(  # a function that both call
-            before="import torch\n\n\ndef run(x):\n    return ▸model(x)◂\n",
-            after="import torch\n\n\ndef run(x):\n    return model(x)\n",
-            data={"trains_in": "run"},
+        Example.untouched(
+            "import torch\n\n\ndef run(x):\n    return ▸model(x)◂\n", {"trains_in": "run"}
         ),
-        Example(  # it trains by another function
-            before="import torch\n\n\ndef go(x):\n    update(x)\n    return ▸model(x)◂\n\n\n"
+        Example.untouched(
+            "import torch\n\n\ndef go(x):\n    update(x)\n    return ▸model(x)◂\n\n\n"
             "def update(x):\n    model(x).backward()\n",
-            after="import torch\n\n\ndef go(x):\n    update(x)\n    return model(x)\n\n\n"
-            "def update(x):\n    model(x).backward()\n",
-            data={"trains_in": "update"},
+            {"trains_in": "update"},
         ),
-        Example(  # a generator leaves its caller under no_grad
-            before="import torch\n\n\ndef outputs(x):\n    yield ▸model(x)◂\n",
-            after="import torch\n\n\ndef outputs(x):\n    yield model(x)\n",
-            data={"trains_in": "main"},
+        Example.untouched(
+            "import torch\n\n\ndef outputs(x):\n    yield ▸model(x)◂\n", {"trains_in": "main"}
         ),
     ]
 

@@ -144,10 +144,7 @@ class FusedOptimizer(Fix):
             "optimizer = AdamW(groups, lr=Config.lr, fused=Config.fused)\n",
             data={"arguments": {"fused": False, "foreach": None}},
         ),
-        Example(  # two that cannot be seen
-            before="optimizer = ▸AdamW(groups, **one, **two)◂\n",
-            after="optimizer = AdamW(groups, **one, **two)\n",
-        ),
+        Example.untouched("optimizer = ▸AdamW(groups, **one, **two)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

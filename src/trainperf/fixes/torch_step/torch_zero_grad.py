@@ -86,14 +86,8 @@ class SetToNone(Fix):
             before="▸optimizer.zero_grad(set_to_none=False)◂\n", after="optimizer.zero_grad()\n"
         ),
         Example(before="▸optimizer.zero_grad(False)◂\n", after="optimizer.zero_grad(True)\n"),
-        Example(  # the user chooses it elsewhere
-            before="▸optimizer.zero_grad(set_to_none=args.drop)◂\n",
-            after="optimizer.zero_grad(set_to_none=args.drop)\n",
-        ),
-        Example(  # another function calls it
-            before="▸clear(optimizer)◂\n",
-            after="clear(optimizer)\n",
-        ),
+        Example.untouched("▸optimizer.zero_grad(set_to_none=args.drop)◂\n"),
+        Example.untouched("▸clear(optimizer)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

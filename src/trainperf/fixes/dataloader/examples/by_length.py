@@ -17,7 +17,7 @@ SAMPLER = by_length.SAMPLER.format(torch="torch")
 
 
 def _alone(text: str) -> Example:
-    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=WORDS)
+    return Example.untouched(text, WORDS)
 
 
 EXAMPLES = [

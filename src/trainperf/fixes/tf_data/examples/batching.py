@@ -16,8 +16,7 @@ NEW_HEAD = (
 
 
 def _left(source: str, **data: int) -> Example:
-    before = HEAD + source
-    return Example(before=before, after=before.replace("▸", "").replace("◂", ""), data=data)
+    return Example.untouched(HEAD + source, data)
 
 
 EXAMPLES = [

@@ -12,7 +12,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, unmarked
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.source.arguments import keyword
-from trainperf.source.iterations import of_own_loop, stored
+from trainperf.source.iterations import carried, of_own_loop, stored
 from trainperf.source.scopes import LOOPS
 from trainperf.source.statements import Function, last_name, walk
 
@@ -137,13 +137,12 @@ def _check_bound(script: Script, place: Site, node: ast.If) -> None:
     late = stored(node.body) & {each.id for each in others} - bound
     if late:
         raise CannotRewrite(f"{min(late)}, which the evaluation binds, is read elsewhere")
-    loops = [each for each in script.around(place) if isinstance(each, LOOPS) and node in each.body]
-    read = {each for loop in loops for each in ast.walk(loop)} - inside
-    names = {each.id for each in read if isinstance(each, ast.Name)}
-    if stored(node.body) & names:
-        raise CannotRewrite(
-            f"{min(stored(node.body) & names)}, which is set there, steers the rest"
-        )
+    loops = [each for each in script.around(place) if isinstance(each, LOOPS)]
+    for loop in [each for each in loops if each not in inside][-1:]:
+        given = stored([loop.target]) if isinstance(loop, ast.For) else ()
+        steers = carried(loop.body, given, stored(node.body), without=node)
+        if steers:
+            raise CannotRewrite(f"{steers}, which is set with the evaluation, is read in each turn")
 
 
 def _check_looks_only(body: list[ast.stmt]) -> None:
@@ -266,6 +265,13 @@ EXAMPLES = [
     _untouched(
         "rate = 1\nfor t in range(9):\n    train(rate)\n    if t % 2 == 0:\n"
         "        ▸model.eval()◂\n        rate = test(model)\n"
+    ),
+    # what the training binds for itself in each turn is no more than a name
+    Example(
+        before="for x in data:\n    loss = step(x)\n    if step % 9 == 0:\n        ▸model.eval()◂\n"
+        "        loss = test(model)\n        print(loss)\n",
+        after="for x in data:\n    loss = step(x)\n    if step % 45 == 0:\n        model.eval()\n"
+        "        loss = test(model)\n        print(loss)\n",
     ),
     # an environment is no part of the training
     Example(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, unmarked
@@ -90,48 +90,49 @@ def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
 def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
     """Make float32 of a batch that the loader gives as float64, and of all else the model gets."""
     module = script.source(loop.file).module
-    models = _names_of(module, ast.unparse(script.call(call).func))
-    calls = [each for each in module.nodes if _is_call(each, models)]
-    rest = {id(each): each for each in calls}
+    calls = {id(each): each for each in _calls_of(module, script.call(call).func)}
+    done: set[int] = set()
     if batch == "all":
         node = innermost_loop(script, loop)
-        alike = _given_place(node, models)
+        alike = _given_place(node, calls)
         for each in module.nodes:  # an evaluation is given such batches as well
-            if each is node or (alike and _given_place(each, models) == alike):
+            if each is node or (alike and _given_place(each, calls) == alike):
                 _convert_in(script, loop, each)
-                for inside in ast.walk(each):
-                    rest.pop(id(inside), None)
-    for each in rest.values():
-        script.wrap_argument(script.site_of(loop, each), 0, "{}.float()")
+                done |= {id(inner) for inner in ast.walk(each)}
+    for key, each in calls.items():
+        if key not in done:
+            script.wrap_argument(script.site_of(loop, each), 0, "{}.float()")
 
 
-def _names_of(module: Module, model: str) -> set[str]:
-    """The names by which the functions of a file know a model: they are handed it."""
-    known, count = {model}, 0
+def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
+    """The calls of a model in its file, by the names of functions that are handed it as well."""
     calls = [each for each in module.nodes if isinstance(each, ast.Call)]
-    found = [(function_of(module, each.func), each) for each in calls]
-    pairs = [
-        (name, ast.unparse(given))
-        for function, each in found
+    same = [
+        {(id(function), name), _meaning(module, given)}
+        for function, each in ((function_of(module, each.func), each) for each in calls)
         if isinstance(function, FUNCTIONS)
         for name, given in handed(function, each)
     ]
+    known, count = {_meaning(module, model)}, 0
     while len(known) > count:
         count = len(known)
-        for pair in pairs:
-            known |= set(pair) if known & set(pair) else set()
-    return known
+        known = known.union(*(each for each in same if each & known))
+    return [each for each in calls if each.args and _meaning(module, each.func) in known]
 
 
-def _is_call(node: ast.AST, models: set[str]) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and bool(node.args) and ast.unparse(node.func) in models
+def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
+    """The source of an expression, with the function whose parameter it begins with, if any."""
+    name = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
+    found = module.bindings(name) or []
+    own = [module.function(each.node) for each in found if each.kind == "parameter"]
+    return id(own[0] if own else None), ast.unparse(node)
 
 
-def _given_place(loop: ast.AST, models: set[str]) -> tuple[int, int] | None:
+def _given_place(loop: ast.AST, calls: dict[int, ast.Call]) -> tuple[int, int] | None:
     """How many names a loop gives its batch, and which of them its own body gives the model."""
-    names = [] if not isinstance(loop, ast.For) else [ast.unparse(each) for each in _batch(loop)]
-    for call in inside(loop):
-        if _is_call(call, models) and root(call.args[0]) in names:
+    names = [ast.unparse(each) for each in _batch(loop)] if isinstance(loop, ast.For) else []
+    for call in (calls[id(each)] for each in inside(loop) if id(each) in calls):
+        if root(call.args[0]) in names:
             return len(names), names.index(root(call.args[0]))
     return None
 
@@ -201,8 +202,10 @@ EXAMPLES = [
     ),
     _of(  # the model in a function, by another name; samples; one array for each turn
         "def test(net, held):\n    for batch in held:\n        show(net(batch[0]))\n\n\n"
+        "def tell(net):\n    return net(3)\n\n\ntell(str)\n"
         "model = ▸Net()◂.double()\n",
         "def test(net, held):\n    for batch in held:\n        show(net(batch[0].float()))\n\n\n"
+        "def tell(net):\n    return net(3)\n\n\ntell(str)\n"
         "model = Net().float()\n",
         "all",
         (

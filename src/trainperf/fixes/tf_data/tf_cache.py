@@ -59,7 +59,7 @@ class Cache(Fix):
     ## When not to
     When the same code also builds other datasets: each is cached.
     When a function draws random numbers in a way tf.data cannot see; a generator that draws,
-    keeps state or reads what changes between epochs is left alone.
+    keeps state, goes through a `Sequence` or reads what changes between epochs is left alone.
     When an epoch is left before its end: the cache is only kept once it is complete.
     """
 

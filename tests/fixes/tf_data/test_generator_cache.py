@@ -125,6 +125,7 @@ SEQUENCE = (
 FLOW = "photos = ImageDataGenerator(rotation_range=9).flow_from_directory('photos')\n"
 EACH = "\n\ndef samples():\n    for photo in photos:\n        yield photo\n\n\n"
 BY_NUMBER = "\n\ndef samples():\n    for n in range(9):\n        yield photos[n]\n\n\n"
+SOME = "\n\ndef samples():\n    yield from itertools.islice(photos, 9)\n\n\n"
 GIVEN = "\n\ndef samples(rows):\n    for row in rows:\n        yield row\n\n\n"
 OF_OBJECT = (
     "\n\nclass Samples:\n    def __init__(self, rows):\n        self.rows = rows\n\n"
@@ -137,6 +138,7 @@ ITSELF = (
 MAKERS = {
     "a sequence": (SEQUENCE + BY_NUMBER, "samples", "photos"),
     "pictures that are turned": (FLOW + EACH, "samples", "photos"),
+    "a part of a sequence": ("import itertools\n\n" + SEQUENCE + SOME, "samples", "photos"),
     "gone through once": ("photos = zip('ab', 'cd')\n" + EACH, "samples", "photos"),
     "of another file": ("from data import photos\n" + EACH, "samples", "photos"),
     "handed in": (SEQUENCE + GIVEN, "lambda: samples(photos)", "rows"),

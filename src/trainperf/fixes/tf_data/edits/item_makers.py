@@ -43,8 +43,9 @@ def _gone_through(module: Module, function: Function) -> Iterator[ast.expr]:
             yield node.iter
         elif isinstance(node, ast.Subscript | ast.YieldFrom):
             yield node.value
-        elif isinstance(node, ast.Call) and module.name(node.func) in THROUGH:
-            yield from node.args
+        elif isinstance(node, ast.Call):
+            name = module.name(node.func) or ""
+            yield from node.args if name in THROUGH or name.startswith("itertools.") else ()
 
 
 def makes_items(module: Module, node: ast.expr, deep: int = DEEP) -> bool:

@@ -34,7 +34,10 @@ RECORDED = Evaluation(
     where=CALL, loop=Site("train.py", 36, "validate"), grad=True, calls=20, seconds=0.01
 )
 EPOCHS = Loop("iterator", where=SITE, epoch_steps=100)
-MAY_TRAIN = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
+MAY_TRAIN = re.compile(
+    r"train|fit|optimi[sz]e|^grad$|requires_grad|enable_grad|jacobian|hessian", re.IGNORECASE
+)
+"""Names of calls that may train, or that ask for gradients: of forces, of an attack."""
 
 
 class EvaluationGrad(Fix):
@@ -114,6 +117,12 @@ def validate(model, loader):
     model.train()
 """,
             data={"trains_in": "main"},
+        ),
+        Example.untouched(  # forces are gradients
+            "import torch\n\n\ndef validate(model, loader):\n    for x in loader:\n"
+            "        energy = ▸model(x.requires_grad_())◂\n"
+            "        show(torch.autograd.grad(energy.sum(), x))\n",
+            {"trains_in": "main"},
         ),
         Example(  # in the function that trains
             before="""\

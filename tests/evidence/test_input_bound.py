@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trainperf.fixes.common.cases import SITE, evidence, machine
 from trainperf.fixes.common.torch_cases import LOADER, torch_evidence
-from trainperf.model import Loop, PhaseUse, Seen
+from trainperf.model import Loop, PhaseUse, StackSamples
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
 
@@ -29,10 +29,10 @@ def test_a_loop_that_was_not_seen_at_its_input_does_not_wait_for_it():
     in_turn = {"real": 0.1, "resident": 0.06, "input": 0.03}
     loader = replace(LOADER, workers=0)
     assert torch_evidence(loader=loader, **in_turn).input_bound
-    assert torch_evidence(loader=loader, seen=Seen(200, 0.35), **in_turn).input_bound
-    assert not torch_evidence(loader=loader, seen=Seen(200, 0.03), **in_turn).input_bound
+    assert torch_evidence(loader=loader, seen=StackSamples(200, 0.35), **in_turn).input_bound
+    assert not torch_evidence(loader=loader, seen=StackSamples(200, 0.03), **in_turn).input_bound
     # too few samples to tell
-    assert torch_evidence(loader=loader, seen=Seen(10, 0.0), **in_turn).input_bound
+    assert torch_evidence(loader=loader, seen=StackSamples(10, 0.0), **in_turn).input_bound
     # with workers the step may be slow for want of cores, whatever its thread waits for
     workers = replace(LOADER, workers=2)
-    assert torch_evidence(loader=workers, seen=Seen(200, 0.03), **in_turn).input_bound
+    assert torch_evidence(loader=workers, seen=StackSamples(200, 0.03), **in_turn).input_bound

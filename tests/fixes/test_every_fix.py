@@ -13,8 +13,8 @@ import pytest
 
 from rewriting import marked, result, script_of
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import HEADINGS, Example, Fix, all_fixes, detect_all, possible_all
-from trainperf.fixes._docs import catalogue_markdown, unmarked
+from trainperf.fixes import HEADINGS, Example, Fix, all_fixes, detect_all, possible_all, unmarked
+from trainperf.fixes._docs import catalogue_markdown
 from trainperf.fixes.common.cases import evidence
 from trainperf.fixes.common.words import worth
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Missing, Times

@@ -11,7 +11,8 @@ import pytest
 from argument_cases import BY_FUNCTION, HEAD, IN_THE_CALL, LEFT_ALONE, ONE, OPTIONS
 from rewriting import project_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 LOADERS = """\
 CALLS = []
@@ -68,7 +69,7 @@ def edited(files, seen, wanted=None):
 def seen_of(calls, command=()):
     (train,) = [each for each in calls if each["dataset"] == "train"]
     given = tuple(word.partition("=")[0] for word in command if word.startswith("-"))
-    return Seen({name: train[name] for name in DEFAULTS}, given, ("train.py",), DEFAULTS)
+    return RecordedCall({name: train[name] for name in DEFAULTS}, DEFAULTS, given, ("train.py",))
 
 
 @pytest.mark.parametrize("case", ONE)
@@ -118,7 +119,7 @@ def test_where_the_place_is_not_sure_the_call_itself_overrules(case, tmp_path):
 @pytest.mark.parametrize("case", LEFT_ALONE)
 def test_what_no_source_holds_is_left_alone_with_the_reason(case):
     text, reason = LEFT_ALONE[case]
-    seen = Seen({"num_workers": 0}, (), ("train.py",), DEFAULTS)
+    seen = RecordedCall({"num_workers": 0}, DEFAULTS, (), ("train.py",))
     with pytest.raises(CannotRewrite, match=reason):
         edited({"train.py": HEAD + text}, seen)
 
@@ -172,7 +173,7 @@ def test_what_needs_workers_is_put_beside_them(how, expected, tmp_path):
 
 def test_two_arguments_come_into_one_dictionary(tmp_path):
     files = {"train.py": f"{HEAD}how = {{}}\n▸DataLoader('train', **how)◂\n"}
-    seen = Seen(DEFAULTS, (), ("train.py",), DEFAULTS)
+    seen = RecordedCall(DEFAULTS, DEFAULTS, (), ("train.py",))
     script, site = project_of(files), site_in(files)
     set_argument(script, site, Wanted("num_workers", "2", 5), seen)
     set_argument(script, site, Wanted("pin_memory", "True", 7), seen)
@@ -182,11 +183,11 @@ def test_two_arguments_come_into_one_dictionary(tmp_path):
 
 def test_a_choice_of_two_that_become_the_same_is_one_no_more():
     text = "extra = dict(fused=True) if use_fused else dict()\no = ▸AdamW(groups, **extra)◂\n"
-    seen = Seen({"fused": None}, defaults={"fused": None})
+    seen = RecordedCall({"fused": None}, defaults={"fused": None})
     after = edited({"train.py": text}, seen, Wanted("fused", "True"))
     assert after["train.py"].startswith("extra = dict(fused=True)\n")
     text = "n = 2 if fast else 0\n▸DataLoader(x, num_workers=n)◂\n"
-    after = edited({"train.py": text}, Seen({"num_workers": 0}))
+    after = edited({"train.py": text}, RecordedCall({"num_workers": 0}))
     assert after["train.py"].startswith("n = 2\n")
 
 
@@ -195,9 +196,11 @@ def test_a_number_worked_out_from_itself_is_followed_where_it_stayed_what_it_was
     text = f"{OPTIONS}args = p.parse_args()\nif args.distributed:\n    args.workers = int("
     text += "args.workers / ranks)\n▸DataLoader(x, num_workers=args.workers)◂\n"
     files = {"train.py": text.replace("type=int, default=0", "type=int, default=4")}
-    assert "default=2)" in edited(files, Seen({"num_workers": 4}))["train.py"]
+    assert "default=2)" in edited(files, RecordedCall({"num_workers": 4}))["train.py"]
     with contextlib.suppress(CannotRewrite):  # 0 is 0 however many share it
-        assert "default=0)" in edited({"train.py": text}, Seen({"num_workers": 0}))["train.py"]
+        assert (
+            "default=0)" in edited({"train.py": text}, RecordedCall({"num_workers": 0}))["train.py"]
+        )
 
 
 @pytest.mark.parametrize("given", [("--workers",), ("-j4",), ("@",)])
@@ -205,7 +208,7 @@ def test_what_the_command_gives_is_changed_there(given):
     text = f"{HEAD}{OPTIONS}args = p.parse_args()\nhow = dict(num_workers=args.workers)\n"
     files = {"train.py": text + "▸DataLoader('train', **how)◂\n"}
     with pytest.raises(CannotRewrite, match="--workers sets num_workers: change it in the command"):
-        edited(files, Seen({"num_workers": 0}, given, ("train.py",), DEFAULTS))
+        edited(files, RecordedCall({"num_workers": 0}, DEFAULTS, given, ("train.py",)))
 
 
 def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
@@ -213,10 +216,10 @@ def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
     text = "batch_size = 4\nexec(open('configurator.py').read())\n"
     files = {"train.py": f"{HEAD}{text}▸DataLoader('train', batch_size=batch_size)◂\n"}
     wanted = Wanted("batch_size", "8", 1)
-    after = edited(files, Seen({"batch_size": 4}, ("--lr",)), wanted)
+    after = edited(files, RecordedCall({"batch_size": 4}, given=("--lr",)), wanted)
     assert "batch_size = 8\n" in after["train.py"]
     with pytest.raises(CannotRewrite, match="--batch_size sets batch_size"):
-        edited(files, Seen({"batch_size": 4}, ("--batch_size",)), wanted)
+        edited(files, RecordedCall({"batch_size": 4}, given=("--batch_size",)), wanted)
 
 
 def test_files_that_import_a_name_from_each_other_are_no_place():
@@ -225,5 +228,5 @@ def test_files_that_import_a_name_from_each_other_are_no_place():
         "a.py": "from b import N\nN = N\n",
         "b.py": "from a import N\nN = 1\n",
     }
-    after = edited(files, Seen({"num_workers": 0}, (), ("train.py",), DEFAULTS))
+    after = edited(files, RecordedCall({"num_workers": 0}, DEFAULTS, (), ("train.py",)))
     assert "num_workers=2" in after["train.py"]

@@ -22,6 +22,7 @@ REFUSED = [
     ("a.json", '{"bf16": {"enabled": false}}'),
     ("a.yaml", "bf16: false\nbf16: true\n"),
     ("a.yaml", "bf16:\n  - a\nbf16 : 1\n"),
+    ("a.yaml", "bf16: not\n  yet\nx: 1\n"),
     ("a.yaml", "- list\n"),
 ]
 
@@ -39,6 +40,9 @@ CHANGED = [
     ("a.json", "{}", '{"bf16": true}'),
     ("a.json", '{"x": "bf16", "é": {"fp16": 0}}', '{"bf16": true,"x": "bf16", "é": {"fp16": 0}}'),
     ("a.yaml", "x: 1\nbf16: false  # why\n", "x: 1\nbf16: true  # why\n"),
+    ("a.yaml", "bf16: 'no # yet' # why\n", "bf16: true # why\n"),
+    ("a.yaml", "bf16: a#b\r\nx: 1\r\n", "bf16: true\r\nx: 1\r\n"),
+    ("a.yaml", "x: 1\nbf16: false", "x: 1\nbf16: true"),
     ("a.yml", "# settings\nx: 1\n", "# settings\nbf16: true\nx: 1\n"),
     ("a.yaml", "inner:\n  bf16: false\n", "bf16: true\ninner:\n  bf16: false\n"),
 ]

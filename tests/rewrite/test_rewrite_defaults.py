@@ -260,6 +260,14 @@ def test_a_command_that_does_not_end_in_the_scripts_own_words_is_left_alone():
         set_setting(script, site, "num_workers", "2", {"now": 0, "given": ["--workers"]})
 
 
+def test_an_option_that_is_reckoned_with_is_named_as_the_command_has_it():
+    script, (site,) = script_of(
+        OPTION + PARSED + LOADER.replace("args.workers", "max(args.workers, 0)")
+    )
+    with pytest.raises(CannotRewrite, match=r"^--workers sets num_workers"):
+        set_setting(script, site, "num_workers", "2", {"now": 0, "given": ["--workers"]})
+
+
 def test_a_value_that_the_option_does_not_take_is_not_given():
     text = OPTION.replace("default", "choices=[0, 1], default") + PARSED + LOADER
     script, (site,) = script_of(text)

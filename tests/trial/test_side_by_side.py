@@ -116,14 +116,19 @@ def test_what_earlier_ones_gave_stands_where_the_script_ends_later(tmp_path, mon
     ]
 
 
-def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
+def raced(tmp_path, monkeypatch, names, step_s=0.002):
+    """The run of a script of 10 ms a step, and legs that take `step_s`, in short slices."""
     monkeypatch.setattr(turns, "SLICE_S", 0.05)
     script = written(tmp_path, ENDING.format(0.01, 50000))
     run = base_run(script)
+    return run, [changed(run, script, ENDING.format(step_s, 500000), name) for name in names]
+
+
+def test_who_is_decided_makes_room_for_the_next(tmp_path, monkeypatch):
+    run, legs = raced(tmp_path, monkeypatch, "abc")
     few = replace(bench(run, tmp_path), legs=3)
-    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "abc"]
     with SideBySide(few) as engine:
-        found = engine.compare(names, clock())
+        found = engine.compare(legs, clock())
         assert engine.legs == 5
     assert [one.name for one in found] == ["a", "b", "c"]
     assert all(one.ratio.speedup > 1.5 for one in found)
@@ -142,13 +147,10 @@ def test_who_was_decided_stays_so_though_more_pairs_of_others_raise_the_floor(
         return pairs[name] >= 5
 
     monkeypatch.setattr("trainperf.trial.side_by_side.enough", enough)
-    monkeypatch.setattr(turns, "SLICE_S", 0.05)
-    script = written(tmp_path, ENDING.format(0.01, 50000))
-    run = base_run(script)
+    run, legs = raced(tmp_path, monkeypatch, "abc", 0.008)
     few = replace(bench(run, tmp_path), legs=4)
-    names = [changed(run, script, ENDING.format(0.008, 500000), name) for name in "abc"]
     with SideBySide(few) as engine:
-        found = engine.compare(names, clock())
+        found = engine.compare(legs, clock())
     assert [(one.name, one.failure, len(one.pairs)) for one in found] == [
         ("a", "", 3),
         ("b", "", 5),
@@ -167,11 +169,8 @@ def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_p
             start(self, legs, clock),
         ),
     )
-    monkeypatch.setattr(turns, "SLICE_S", 0.05)
-    script = written(tmp_path, ENDING.format(0.01, 50000))
-    run = base_run(script)
-    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "abcd"]
-    apart = [replace(one, apart=one.name in "cd") for one in names]
+    run, legs = raced(tmp_path, monkeypatch, "abcd")
+    apart = [replace(one, apart=one.name in "cd") for one in legs]
     with side_by_side(run, tmp_path) as engine:
         found = engine.compare(apart, clock())
     assert waves == [["a", "b"], ["c", "d"]]
@@ -179,17 +178,14 @@ def test_what_changes_the_experiment_starts_when_all_others_had_their_turn(tmp_p
 
 
 def test_what_cannot_start_in_the_time_that_is_left_is_late(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "SLICE_S", 0.05)
-    script = written(tmp_path, ENDING.format(0.01, 50000))
-    run = base_run(script)
+    run, legs = raced(tmp_path, monkeypatch, "ab")
     few = replace(bench(run, tmp_path), legs=3)
-    names = [changed(run, script, ENDING.format(0.002, 500000), name) for name in "ab"]
 
     def keep(measured):
         return 1000.0 if measured else 0.0
 
     with SideBySide(few) as engine:
-        one, other = engine.compare(names, clock(), keep)
+        one, other = engine.compare(legs, clock(), keep)
     assert one.ratio is not None
     assert other.late
 

@@ -16,7 +16,7 @@ from trainperf.model import (
     Missing,
     Outcome,
     PhaseUse,
-    Seen,
+    StackSamples,
     Times,
     Trial,
     Trials,
@@ -76,7 +76,7 @@ def test_what_neighbouring_blocks_tell_is_settled_however_the_times_drift() -> N
 
 
 def test_where_times_settle_nothing_the_stacks_name_the_suspect() -> None:
-    case = noisy(torch_evidence(resident=0.098, input=0.05, seen=Seen(200, 0.5)), 1.2)
+    case = noisy(torch_evidence(resident=0.098, input=0.05, seen=StackSamples(200, 0.5)), 1.2)
     answer = verdict(case, ())
     assert (answer.bottleneck, answer.grade) == ("input", "probable")
     assert "at most 2.3×" in answer.text
@@ -112,7 +112,9 @@ def test_cpu_seconds_say_nothing_of_an_input_that_takes_next_to_none_alone() -> 
 
 
 def test_a_loop_that_is_not_seen_at_its_input_is_probably_bound_by_its_model() -> None:
-    case = noisy(evidence(resident=0.095, input=0.05, loop=OWN_LOOP, seen=Seen(200, 0.02)), 1.2)
+    case = noisy(
+        evidence(resident=0.095, input=0.05, loop=OWN_LOOP, seen=StackSamples(200, 0.02)), 1.2
+    )
     answer = verdict(case, (finding("a", 1.8),))
     assert answer.bottleneck == "model"
     assert answer.grade == "probable"

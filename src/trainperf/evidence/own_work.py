@@ -12,7 +12,7 @@ from typing import Any
 
 from trainperf.evidence.events import Observed
 from trainperf.evidence.work_kinds import holds_the_step, of_function, statements
-from trainperf.model import OwnWork, Seen, Site
+from trainperf.model import OwnWork, Site, StackSamples
 from trainperf.model.facts import WorkKind
 
 LEAST_SHARE = 0.05
@@ -60,14 +60,14 @@ class _Function:
         return max(seen, key=lambda name: seen[name], default="")
 
 
-def seen(observed: Observed) -> Seen | None:
+def seen(observed: Observed) -> StackSamples | None:
     """How many samples of the loop's thread there are, and how many waited for a batch."""
     total = fetching = 0
     for event in observed.of("stacks"):
         if "fetching" in event:
             total += int(event["steps"])
             fetching += int(event["fetching"])
-    return Seen(total, min(1.0, fetching / total)) if total else None
+    return StackSamples(total, min(1.0, fetching / total)) if total else None
 
 
 def own_work(observed: Observed) -> tuple[OwnWork, ...]:

@@ -33,7 +33,7 @@ training at all; whether the data can be read; a limit on cores."""
 
 @dataclass(frozen=True)
 class Example:
-    """A rewrite as source before and after; equal where the code must be left alone.
+    """A rewrite as source before and after.
 
     `finding` is what `detect` would have returned; its sites point into `before`.
     The text `▸…◂` in `before` marks the call expression (or `def`) of a site; the
@@ -43,6 +43,16 @@ class Example:
     before: str
     after: str
     data: dict[str, Any] | None = None
+
+    @classmethod
+    def untouched(cls, source: str, data: dict[str, Any] | None = None) -> Example:
+        """Return one whose code must be left alone."""
+        return cls(source, unmarked(source), data)
+
+
+def unmarked(source: str) -> str:
+    """Return the source of an example without the marks of its sites."""
+    return source.replace("▸", "").replace("◂", "")
 
 
 class Fix:
@@ -105,9 +115,19 @@ class Fix:
         there, and no number that was not measured. May raise `NotMeasured`: nothing to try.
 
         As it stands here: what `detect` finds with the times at the favourable end of their
-        noise. A fix whose `detect` needs a probe says itself what it can do without.
+        noise, else what `untimed` does. A fix whose `detect` needs a probe overrides it.
         """
-        return self.detect(evidence.favourable())
+        try:
+            return self.detect(evidence.favourable())
+        except NotMeasured:
+            found = self.untimed(evidence)
+            if found is None:
+                raise
+            return found
+
+    def untimed(self, evidence: Evidence) -> Finding | None:
+        """Return the finding to try where times that `detect` needs were not taken, if any."""
+        return None
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainperf.fixes import Example, Fix, all_fixes
+from trainperf.fixes import Example, Fix, all_fixes, unmarked
 from trainperf.fixes.common.trainer_settings import GOVERNS
 
 INTRODUCTION = """\
@@ -102,11 +102,6 @@ def _example(example: Example) -> Iterator[str]:
     yield "# after"
     yield example.after.strip("\n")
     yield "```"
-
-
-def unmarked(source: str) -> str:
-    """Return the source of an example without the marks of its sites."""
-    return source.replace("▸", "").replace("◂", "")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from trainperf.model.facts import (
     Padding,
     PhaseUse,
     Retracing,
-    Seen,
+    StackSamples,
     StepFunction,
 )
 from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
@@ -163,11 +163,11 @@ __all__ = [
     "Run",
     "Sample",
     "ScalingPoint",
-    "Seen",
     "Site",
     "Span",
     "Spent",
     "Stack",
+    "StackSamples",
     "Stage",
     "StartUp",
     "StepCalls",

@@ -18,7 +18,7 @@ from trainperf.model.facts import (
     Padding,
     PhaseUse,
     Retracing,
-    Seen,
+    StackSamples,
     StepFunction,
 )
 from trainperf.model.machine.container import ContainerUse
@@ -61,7 +61,9 @@ class Evidence:
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     own_work: tuple[OwnWork, ...] = ()
-    seen: Seen | None = None  # the loop's thread, by stack samples; None: it was not sampled
+    seen: StackSamples | None = (
+        None  # the loop's thread, by stack samples; None: it was not sampled
+    )
     models: tuple[ModelFacts, ...] = ()
     step_function: StepFunction | None = None
     retracing: Retracing | None = None

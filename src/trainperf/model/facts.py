@@ -122,7 +122,7 @@ class OwnWork:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StackSamples:
     """Stack samples of the loop's thread: so many `samples`, `input` of them getting a batch."""
 
     samples: int

@@ -4,77 +4,52 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.rewrite.origin_edits import add_entry, common_display, replace_origin
+from trainperf.rewrite.wanted import PLAIN, Wanted, is_positive
 from trainperf.source.arguments import keyword, positional
 from trainperf.source.origins import readers
 from trainperf.source.origins.calls import CallInRun, Elsewhere, LeftOut, given, live
-from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import File, Node, Origin, Unknown, Value, literal
+from trainperf.source.origins.values import Origin, Unknown, Value, literal
 from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
     from trainperf.rewrite.script import Script
 
-PLAIN = re.compile(r"[A-Za-z_][\w.]*")
-
 
 @dataclass(frozen=True)
-class Seen:
-    """A call as the run had it: its arguments as they took effect, and the command.
+class RecordedCall(CallInRun):
+    """A call as the run had it, with the command that ran it.
 
     `given` are the options of the command, "@" for a file of further ones, `scripts` the files
-    it runs; `reached` says that words at its end become arguments of the script. `defaults` are
-    those of the arguments that a call may leave out.
+    it runs; `reached` says that words at its end become arguments of the script.
     """
 
-    arguments: Mapping[str, object] = field(default_factory=dict)
     given: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
-    defaults: Mapping[str, object] = field(default_factory=dict)
     reached: bool = False
 
     @classmethod
-    def of(cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]) -> Seen:
+    def of(
+        cls, data: Mapping[str, Any] | None, name: str, defaults: Mapping[str, object]
+    ) -> RecordedCall:
         """Return what a finding's data holds of it; `now` there is the argument `name`."""
         data = data or {}
         arguments = dict(data.get("arguments") or {})
         if "now" in data:
             arguments[name] = data["now"]
         given, scripts = (tuple(data.get(one) or ()) for one in ("given", "scripts"))
-        return cls(arguments, given, scripts, defaults, bool(data.get("reached")))
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The value an argument is to have, as source text.
-
-    Where `needs` names another argument of the call that may be 0, `value` is only allowed if
-    it is not, and `without` is what is then.
-    """
-
-    name: str
-    value: str
-    position: int | None = None
-    needs: str = ""
-    without: str = ""
-
-    def where(self, needed: str) -> str:
-        """Return the value where the argument that it needs is what `needed` says."""
-        if not self.needs or _positive(ast.parse(needed, mode="eval").body):
-            return self.value
-        if (self.value, self.without) == ("True", "False"):
-            return f"{needed} > 0"
-        return f"{self.value} if {needed} else {self.without}"
+        return cls(arguments, defaults, given, scripts, bool(data.get("reached")))
 
 
 def set_argument(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, *, shared: bool = False
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, *, shared: bool = False
 ) -> None:
     """Give the call at `site` an argument: where the run had it from, else in the call.
 
@@ -110,7 +85,7 @@ def set_argument(
 
 
 def set_at_origin(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, *, shared: bool = False
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, *, shared: bool = False
 ) -> None:
     """Give the call at `site` an argument where the run had it from, as `set_argument` does.
 
@@ -125,28 +100,27 @@ def set_at_origin(
         raise CannotRewrite(f"{wanted.needs} may be 0 by default")
     if written and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
         for each in written:
-            _replace(script, each, wanted.value)
+            replace_origin(script, each, wanted.value)
         return
     if written:
         raise CannotRewrite(f"{wanted.name} may come from several places")
     left = [each for each in found if isinstance(each, LeftOut)]
-    file, display = _common(trace.project, left, last_name(call.func), wanted)
-    _add(script, file, display, wanted)
+    file, display = common_display(trace.project, left, last_name(call.func), wanted)
+    add_entry(script, file, display, wanted)
 
 
 def _origins(
-    script: Script, site: Site, wanted: Wanted, seen: Seen, shared: bool
+    script: Script, site: Site, wanted: Wanted, seen: RecordedCall, shared: bool
 ) -> tuple[Tracer, tuple[Origin | LeftOut, ...]]:
     """Return the places that the argument may have come from; raises `CannotRewrite` for none."""
     project = script.project((site.file, *seen.scripts))
     call = script.source(site.file).call(site)
     trace = Tracer(project)
-    ran = CallInRun(seen.arguments, seen.defaults)
     file = project.file(script.path(site.file))
     if file is None:
         raise CannotRewrite(f"{site.file} cannot be read")
     try:
-        found = live(trace, file, call, wanted.name, wanted.position, ran)
+        found = live(trace, file, call, wanted.name, wanted.position, seen)
     except RecursionError as error:  # files that import a name from each other
         raise CannotRewrite(f"what gives {wanted.name} goes in circles") from error
     for each in found:
@@ -179,7 +153,7 @@ def _never_zero(trace: Tracer, script: Script, site: Site, name: str) -> bool:
     return all(isinstance(each, Origin) and bool(each.value) for each in values)
 
 
-def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
+def _check_option(origin: Origin, wanted: Wanted, seen: RecordedCall) -> None:
     option = max(origin.options, key=len, default="")
     value = ast.literal_eval(wanted.value) if not origin.flag else True
     if origin.choices is not None and value not in origin.choices:
@@ -189,14 +163,14 @@ def _check_option(origin: Origin, wanted: Wanted, seen: Seen) -> None:
         raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", by_value)
 
 
-def _check_overruled(old: str, wanted: Wanted, seen: Seen) -> None:
+def _check_overruled(old: str, wanted: Wanted, seen: RecordedCall) -> None:
     """Refuse to overrule what a call names where the user may choose it another way."""
     name, value = wanted.name, wanted.value
     if name not in seen.arguments or ENVIRONMENT.search(old):
         raise CannotRewrite(f"{name} is {old}: make that {value} where it is chosen")
-    option = f"--{old.rpartition('.')[2].rstrip(')')}"
-    if option_given(seen.given, (option, option.replace("_", "-"))):
-        raise CannotRewrite(f"{option} sets {name}: change it in the command")
+    for option in (f"--{word}" for word in re.findall(r"\w+", old)):
+        if option_given(seen.given, (option, option.replace("_", "-"))):
+            raise CannotRewrite(f"{option} sets {name}: change it in the command")
 
 
 def option_given(given: Iterable[str], options: Iterable[str]) -> bool:
@@ -210,9 +184,6 @@ def option_given(given: Iterable[str], options: Iterable[str]) -> bool:
             if short or word.startswith("@") or (len(word) > 2 and option.startswith(word)):
                 return True
     return False
-
-
-# ------------------------------------------------------------------------- the edits
 
 
 def _in_call(script: Script, site: Site, wanted: Wanted, starred: Sequence[ast.expr]) -> None:
@@ -231,114 +202,6 @@ def _needed(script: Script, site: Site, wanted: Wanted, starred: Sequence[ast.ex
     if text is None:
         raise CannotRewrite(f"{wanted.needs} is not written out in the call, so it may become 0")
     node = ast.parse(text, mode="eval").body
-    if not PLAIN.fullmatch(text) and literal(node) is None and not _positive(node):
+    if not PLAIN.fullmatch(text) and literal(node) is None and not is_positive(node):
         raise CannotRewrite(f"{wanted.needs} is {text}, which may become 0")
     return text
-
-
-def _positive(node: ast.expr) -> bool:
-    """Whether a number cannot be 0: `os.cpu_count()`, `max(1, n)`."""
-    found = literal(node)
-    if found is not None:
-        return isinstance(found[0], int) and found[0] > 0
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        return _positive(node.values[-1])
-    if not isinstance(node, ast.Call):
-        return False
-    called = last_name(node.func)
-    if called in ("min", "max") and len(node.args) > 1:
-        return (all if called == "min" else any)(_positive(each) for each in node.args)
-    return called == "cpu_count"
-
-
-def _replace(script: Script, origin: Origin, value: str) -> None:
-    if origin.flag is not None:
-        _turn_on(script, origin)
-        return
-    node = _collapsed(origin.file, origin.node, lambda other: _says(other, value)) or origin.node
-    script.replace_node(origin.file.path, node, value)
-
-
-def _turn_on(script: Script, origin: Origin) -> None:
-    """Make a flag that is only ever turned on one that is on, and may be turned off."""
-    assert origin.flag is not None
-    if not any(option.startswith("--") for option in origin.options):
-        raise Elsewhere(f"{origin.options[0]} turns it on: give it in the command")
-    argparse = script.module_name(origin.file.path, "argparse")
-    script.replace_node(origin.file.path, origin.node, f"{argparse}.BooleanOptionalAction")
-    default = keyword(origin.flag, "default")
-    if default is not None:
-        script.replace_node(origin.file.path, default.value, "True")
-    else:
-        script.add_entry(origin.file.path, origin.flag, "default", "True")
-
-
-def _add(script: Script, file: File, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
-    value = wanted.value
-    if wanted.needs:
-        needed = _entry(display, wanted.needs)
-        if needed is None or not (PLAIN.fullmatch(ast.unparse(needed)) or _positive(needed)):
-            raise CannotRewrite(f"{wanted.needs} is not in the same dictionary, or may be 0")
-        value = wanted.where(ast.unparse(needed))
-    says = _collapsed(file, display, lambda other: _holds_just(other, wanted.name, value))
-    if says is not None:
-        other = says.orelse if says.body is display else says.body
-        script.replace_node(file.path, says, script.source(file.path).text_of(other))
-        return
-    script.add_entry(file.path, display, wanted.name, value)
-
-
-def _common(
-    project: Project, left: Sequence[LeftOut], called: str, wanted: Wanted
-) -> tuple[File, ast.Dict | ast.Call]:
-    """Return the one dictionary to name the argument in: all that may have run pass it.
-
-    One that has the argument which this needs comes first, and one that other code reads as
-    well is none.
-    """
-    refused: CannotRewrite | None = None
-    displays: list[Node] = [one for one in left[0].displays if all(one in e.displays for e in left)]
-    for file, node in displays:
-        assert isinstance(node, ast.Dict | ast.Call)
-        if wanted.needs and _entry(node, wanted.needs) is None:
-            continue
-        try:
-            readers.check(project, file, node, called, wanted.name)
-            readers.check_taker(project, file, node, called)
-            return file, node
-        except CannotRewrite as error:
-            refused = error
-    raise refused or CannotRewrite(f"{wanted.name} stands in none of several dictionaries")
-
-
-def _entry(display: ast.expr, name: str) -> ast.expr | None:
-    if isinstance(display, ast.Call):
-        named = keyword(display, name)
-        return named.value if named else None
-    if isinstance(display, ast.Dict):
-        for key, value in zip(display.keys, display.values, strict=True):
-            if key is not None and literal(key) == (name,):
-                return value
-    return None
-
-
-def _collapsed(file: File, node: ast.expr, same: Callable[[ast.expr], bool]) -> ast.IfExp | None:
-    """Return the choice `a if c else b` around a branch that becomes what the other one is."""
-    around = file.module.parent(node)
-    if not isinstance(around, ast.IfExp) or node is around.test:
-        return None
-    return around if same(around.orelse if node is around.body else around.body) else None
-
-
-def _says(node: ast.expr, value: str) -> bool:
-    return ast.unparse(node) == ast.unparse(ast.parse(value, mode="eval"))
-
-
-def _holds_just(node: ast.expr, name: str, value: str) -> bool:
-    """Whether a dictionary holds one entry and no more."""
-    if isinstance(node, ast.Dict):
-        one = len(node.keys) == 1
-    else:
-        one = isinstance(node, ast.Call) and len(node.keywords) == 1 and not node.args
-    found = _entry(node, name) if one else None
-    return found is not None and _says(found, value)

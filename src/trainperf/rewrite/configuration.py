@@ -13,8 +13,11 @@ SUFFIXES = (".json", ".yaml", ".yml")
 VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)'
 """A value of JSON that is neither a list nor an object."""
 
-PLAIN = r"[^\s#{\[|>&*][^#\r\n]*?"
+PLAIN = r"""(?:"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'|[^\s#{\[|>&*"'][^\r\n]*?)"""
 """A value of YAML on the line of its name, but lists, objects, blocks, anchors and aliases."""
+
+END = r"(?=[ \t]*(?:[ \t]#[^\r\n]*)?\r?(?:\Z|\n(?![ \t]+[^\s#])))"
+"""The end of such a line, behind which the value does not go on."""
 
 
 def is_configuration(path: str) -> bool:
@@ -97,7 +100,7 @@ def _read(file: str, text: str) -> dict[str, Any]:
 
 def _in_yaml(file: str, text: str, name: str, value: object) -> str:
     """Change the one line of a name that stands at the margin; add one in front of the first."""
-    pattern = re.compile(rf"^{re.escape(name)}:[ \t]+{PLAIN}(?=[ \t]*(#.*)?\r?$)", re.MULTILINE)
+    pattern = re.compile(rf"^{re.escape(name)}:[ \t]+{PLAIN}{END}", re.MULTILINE)
     found = list(pattern.finditer(text))
     if len(found) != len(re.findall(rf"^{re.escape(name)}\s*:", text, re.MULTILINE)):
         raise CannotRewrite(f"{file} has no plain value for {name}")

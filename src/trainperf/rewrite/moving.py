@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from trainperf.model import Site
 from trainperf.rewrite import extraction, loops
-from trainperf.rewrite.beside import Beside
 from trainperf.rewrite.checks import names_imported
-from trainperf.rewrite.edited import EditedFile
-from trainperf.rewrite.edits import Edit
+from trainperf.rewrite.editing import Editing
 
 
-class Moving(Beside):
+class Moving(Editing):
     """Source files whose loops and functions can be taken apart; edits are kept until asked for."""
 
     def loop_into_function(self, site: Site, name: str, item: str, call: str) -> None:
@@ -83,12 +79,3 @@ class Moving(Beside):
         file = self._file(site.file)
         names_imported(f"{head}\n    {result}")  # refuses what is no statement
         self._edit(file, extraction.split(file.source, file.source.around(site), result, head))
-
-    # -------------------------------------------------------------------- the works
-
-    def _edit(self, file: EditedFile, edits: Iterable[Edit]) -> None:
-        self._put(replace(file, edits=tuple(dict.fromkeys((*file.edits, *edits)))))
-
-    def _put(self, file: EditedFile) -> None:
-        file.text()  # raises before anything is kept
-        self._files[os.path.realpath(file.path)] = file

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import takewhile
 
 from trainperf.errors import CannotRewrite
+from trainperf.source.statements import Function, parameters
 
 
 def keyword(call: ast.Call, name: str) -> ast.keyword | None:
@@ -38,3 +41,12 @@ def starred(call: ast.Call) -> bool:
     return any(isinstance(each, ast.Starred) for each in call.args) or any(
         each.arg is None for each in call.keywords
     )
+
+
+def handed(function: Function, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the parameters of a function with what a call of it gives them, `self` left out."""
+    names = parameters(function)
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    placed = takewhile(lambda each: not isinstance(each, ast.Starred), call.args)
+    yield from zip(names, placed, strict=False)
+    yield from ((each.arg, each.value) for each in call.keywords if each.arg is not None)

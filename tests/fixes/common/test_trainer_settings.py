@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import asdict, replace
 
 import pytest
 
 from rewriting import project_of, result, script_of
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import all_fixes, by_id, detect_all, possible_all
+from trainperf.fixes import by_id, detect_all, possible_all
 from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import probe
 from trainperf.fixes.common.torch_cases import CALLS, torch_evidence
@@ -28,22 +29,17 @@ ARGUMENTS = Trainer(
     settings=NONE,
     defaults=NONE,
 )
-LIGHTNING = Trainer(
-    "lightning",
-    "Trainer",
-    where=ARGUMENTS.where,
-    made="call",
-    settings={"precision": None, "benchmark": None},
-    defaults={"precision": None, "benchmark": None},
-)
-ACCELERATOR = Trainer(
-    "accelerate",
-    "Accelerator",
-    where=ARGUMENTS.where,
-    made="call",
-    settings={"mixed_precision": None, "dynamo_backend": None},
-    defaults={"mixed_precision": None, "dynamo_backend": None},
-)
+
+
+def in_a_call(library, cls, *settings):
+    """A trainer that a call of the script makes, all its settings left to their defaults."""
+    none = dict.fromkeys(settings)
+    where = ARGUMENTS.where
+    return Trainer(library, cls, where=where, made="call", settings=none, defaults=none)
+
+
+LIGHTNING = in_a_call("lightning", "Trainer", "precision", "benchmark")
+ACCELERATOR = in_a_call("accelerate", "Accelerator", "mixed_precision", "dynamo_backend")
 
 
 def evidence_of(trainer, *, words=(), calls=CALLS, reached=True, **torch):
@@ -248,9 +244,9 @@ def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
 
 
 def test_the_run_is_asked_for_every_name_of_the_table():
-    assert {one.id for one in all_fixes()} >= {id_ for rows in GOVERNS.values() for id_ in rows}
     assert "bf16" in names()["transformers"]
-    assert names()["lightning"] == sorted(names()["lightning"])
+    assert "log_every_n_steps" in names()["lightning"]
+    assert names()["accelerate"] == ["dynamo_backend", "mixed_precision"]
 
 
 def test_a_finding_can_be_saved_with_what_its_edit_needs():
@@ -270,6 +266,17 @@ def test_evaluations_become_so_many_times_more_seldom():
     assert setting.template(replace(ARGUMENTS, settings={"eval_steps": 50})) == "250"
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": None}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"eval_steps": 0.1}), {})
+
+
+def test_evaluations_that_may_end_the_training_come_as_often_as_before():
+    trainer = replace(ARGUMENTS, made="call", settings={"eval_steps": 50})
+    for behind, taken in (("", True), ("trainer.add_callback(EarlyStoppingCallback(3))\n", False)):
+        script, (site,) = script_of(f"args = ▸TrainingArguments('out', eval_steps=50)◂\n{behind}")
+        evidence = evidence_of(replace(trainer, where=site))
+        found = trainers.governed(finding_of("evaluation_between"), evidence)
+        with contextlib.nullcontext() if taken else pytest.raises(CannotRewrite, match="goes by"):
+            by_id()["evaluation_between"].write(script, found)
+        assert ("eval_steps=250" in (result(script) or "")) == taken
 
 
 def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():

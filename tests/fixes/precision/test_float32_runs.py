@@ -68,6 +68,19 @@ SCRIPTS = {
 }
 
 
+TESTED = """
+def tested(net, batches):
+    return [net(batch[0]).mean().item() for batch in batches]
+
+
+losses += tested(model, loader)
+for turn in range(2):
+    losses.append(model(torch.from_numpy(xs[turn])).mean().item())
+for number, (x, _) in zip(range(9), loader):
+    losses.append(number + model(x).mean().item())
+"""
+
+
 def rewritten(text: str, batch: str) -> str:
     """The script in float32."""
     script, (built, loop, call) = script_of(text)
@@ -87,7 +100,7 @@ def trained(text: str) -> tuple[list[float], Any]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_it_trains_in_float32(name: str) -> None:
     head, batch = SCRIPTS[name]
-    text = head + LOOP
+    text = head + LOOP + TESTED
     (before, was), (after, new) = trained(marked(text)[0]), trained(rewritten(text, batch))
 
     assert (was, new) == (torch.float64, torch.float32)

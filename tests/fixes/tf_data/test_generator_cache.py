@@ -118,6 +118,36 @@ STATE = {
     "a queue": "def samples():\n    for _ in range(3):\n        yield queue.get()\n",
 }
 
+SEQUENCE = (
+    "class Turned(Sequence):\n    def __getitem__(self, n):\n        return random.random()\n\n\n"
+    "photos = Turned()\n"
+)
+FLOW = "photos = ImageDataGenerator(rotation_range=9).flow_from_directory('photos')\n"
+EACH = "\n\ndef samples():\n    for photo in photos:\n        yield photo\n\n\n"
+BY_NUMBER = "\n\ndef samples():\n    for n in range(9):\n        yield photos[n]\n\n\n"
+SOME = "\n\ndef samples():\n    yield from itertools.islice(photos, 9)\n\n\n"
+GIVEN = "\n\ndef samples(rows):\n    for row in rows:\n        yield row\n\n\n"
+OF_OBJECT = (
+    "\n\nclass Samples:\n    def __init__(self, rows):\n        self.rows = rows\n\n"
+    "    def __call__(self):\n        for n in range(9):\n            yield self.rows[n]\n\n\n"
+)
+ITSELF = (
+    "class Samples:\n    def __getitem__(self, n):\n        return random.random()\n\n"
+    "    def __call__(self):\n        for n in range(9):\n            yield self[n]\n\n\n"
+)
+MAKERS = {
+    "a sequence": (SEQUENCE + BY_NUMBER, "samples", "photos"),
+    "pictures that are turned": (FLOW + EACH, "samples", "photos"),
+    "a part of a sequence": ("import itertools\n\n" + SEQUENCE + SOME, "samples", "photos"),
+    "gone through once": ("photos = zip('ab', 'cd')\n" + EACH, "samples", "photos"),
+    "of another file": ("from data import photos\n" + EACH, "samples", "photos"),
+    "handed in": (SEQUENCE + GIVEN, "lambda: samples(photos)", "rows"),
+    "handed in by a partial": (SEQUENCE + GIVEN, "functools.partial(samples, photos)", "photos"),
+    "handed in, and held": (SEQUENCE + OF_OBJECT, "Samples(photos)", "self.rows"),
+    "its own object": (ITSELF, "Samples()", "self"),
+}
+HELD = ("np.load('photos.npy')", "['a', 'b']", "h5py.File('photos')", "sorted(glob('*'))")
+
 ENDLESS = {
     "while": "def samples():\n    while True:\n"
     "        for path in paths:\n            yield path\n",
@@ -144,6 +174,19 @@ def test_what_may_differ_from_epoch_to_epoch_is_not_frozen(text):
 @pytest.mark.parametrize("text", STATE.values(), ids=STATE)
 def test_a_generator_that_goes_on_where_it_was_is_not_frozen(text):
     assert refused(text).startswith("samples ")
+
+
+@pytest.mark.parametrize(("text", "given", "maker"), MAKERS.values(), ids=MAKERS)
+def test_an_object_that_makes_its_items_when_asked_is_not_frozen(text, given, maker):
+    why = f" goes through {maker}, which may make other items"
+    assert refused(text, given).endswith(why)
+
+
+@pytest.mark.parametrize("made", HELD)
+def test_what_is_held_may_be_gone_through(made):
+    held = f"import h5py\nfrom glob import glob\n\nphotos = {made}\n"
+    assert ".cache()" in edited(held + BY_NUMBER)
+    assert ".cache()" in edited(held + OF_OBJECT, "Samples(photos)")
 
 
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)

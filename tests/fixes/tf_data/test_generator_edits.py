@@ -231,6 +231,8 @@ ALONE = {
     "an open file": "with open('x') as f:\n        for p in paths:\n"
     "            yield load(f.readline())\n",
     "a queue": "for _ in range(9):\n        yield load(queue.get())\n",
+    "an environment": "for p in paths:\n        yield load(env.step(p))\n",
+    "one array for all": "for p in paths:\n        yield np.add(load(p), 1, out=buffer)\n",
     "shuffled each time": "for p in paths:\n        random.shuffle(labels)\n"
     "        yield load(p), labels[0]\n",
     "an attribute": "for p in paths:\n        cache.last = load(p)\n        yield cache.last\n",

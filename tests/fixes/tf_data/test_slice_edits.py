@@ -78,6 +78,11 @@ def samples():
         (MIXED, "samples, output_types=tf.float32"),
         ("z = open(path)\n\n\ndef samples():\n    for a in z:\n        yield a\n",
          "samples, output_types=tf.float32"),
+        # pictures that are turned anew whenever they are asked for
+        ("z = Photos(turned=True)\n\n\ndef samples():\n    for a in z:\n        yield a\n",
+         "samples, output_types=tf.float32"),
+        ("z = turn.flow(y)\n\n\ndef samples():\n    for i in range(len(z)):\n        yield z[i]\n",
+         "samples, output_types=tf.float32"),
         ("def samples():\n    for a in x:\n        yield a\n",
          "samples, output_signature=tf.TensorSpec((None,), tf.int32)"),
     ],

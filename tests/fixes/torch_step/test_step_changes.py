@@ -36,3 +36,17 @@ def test_lists_that_nothing_reads_are_a_log():
 @pytest.mark.parametrize("end", ["plot(self.losses)", "self.losses.clear()", "other.losses = 3"])
 def test_lists_that_something_reads_or_sets_are_more(end):
     assert said(LOGGER.format(end=end)) == "it changes self.losses.append() in every step"
+
+
+@pytest.mark.parametrize(
+    ("adds", "why"),
+    [
+        ("seen.append(optimizer.step())", "it calls optimizer.step()"),
+        ("seen.append(average.update(model))", "it changes average.update() in every step"),
+        ("seen[next(places)].append(loss)", "it calls next()"),
+        ("both.append(loss)", "it changes both.append() in every step"),
+    ],
+)
+def test_what_is_added_to_a_log_may_do_more(adds, why):
+    made = "seen = []\nboth = other = []\nprint(other)\n\n\n"
+    assert said(f"{made}def log(loss):\n    {adds}\n") == why

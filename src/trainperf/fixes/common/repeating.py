@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from trainperf.source.bodies import function_of
-from trainperf.source.iterations import STREAMS, loaded, stored
+from trainperf.source.iterations import loaded, stored
 from trainperf.source.module import Module, inside
+from trainperf.source.mutations import STREAMS, filled
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import COLLECTS, Function, root, walk
+from trainperf.source.statements import Function, called, root, walk
 
 RANDOM = re.compile(
     r"^r?sample$|^rand|random|_rand|shuffle|permut|choice|choose|bernoulli|multinomial|uniform"
@@ -124,10 +125,10 @@ def _changes_self(node: ast.AST) -> bool:
     """Whether `self.x` is set, or something is added to, taken from or read of what it holds."""
     if isinstance(node, ast.Attribute | ast.Subscript):
         return not isinstance(node.ctx, ast.Load) and root(node) == "self"
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call):
         return False
-    reads_on = node.func.attr in STREAMS and not node.args and not node.keywords
-    return (node.func.attr in COLLECTS or reads_on) and root(node.func.value) == "self"
+    reads_on = called(node) in STREAMS and not node.args and not node.keywords
+    return any(root(each) == "self" for each in (*filled(node), *([node.func] if reads_on else ())))
 
 
 def _private(name: str) -> bool:
@@ -175,29 +176,25 @@ def changing_attribute(
     wanted = set(read)
     building = set() if owner is None else _building(owner)
     for module in modules:
-        for node in module.nodes:
-            changed = _changed_attribute(node)
-            if changed is None or changed.attr not in wanted:
-                continue
-            function = module.function(node)
+        found = (each for node in module.nodes for each in _changed_attributes(node))
+        for changed in (each for each in found if each.attr in wanted):
+            function = module.function(changed)
             in_init = isinstance(function, FUNCTIONS) and function.name == "__init__"
             if not in_init and function not in building:
                 return ast.unparse(changed)
     return ""
 
 
-def _changed_attribute(node: ast.AST) -> ast.Attribute | None:
-    """The attribute `x.name` that a node sets, adds to or takes from."""
-    target: ast.AST = node
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr not in COLLECTS:
-            return None
-        target = node.func.value
-    elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load):
-        return None
-    while isinstance(target, ast.Subscript):
-        target = target.value
-    return target if isinstance(target, ast.Attribute) else None
+def _changed_attributes(node: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes `x.name` that a node sets, fills, mixes, adds to or takes from."""
+    targets = filled(node) if isinstance(node, ast.Call) else []
+    if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        targets = [node]
+    for target in targets:
+        while isinstance(target, ast.Subscript):
+            target = target.value
+        if isinstance(target, ast.Attribute):
+            yield target
 
 
 def _building(owner: ast.ClassDef) -> set[Function]:

@@ -17,8 +17,9 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.common.trainer_settings import GOVERNS, Setting, filled
 from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
 from trainperf.rewrite.configuration import line_of
+from trainperf.rewrite.wanted import Wanted
 from trainperf.source.origins.calls import Elsewhere
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
     site = finding.where[0] if finding.where else None
     if held["made"] != "call" or site is None or not site.exact:
         raise CannotRewrite(f"no call in your files makes the {held['cls']}: set {name}={text}")
-    seen = Seen.of(held, name, held["defaults"])
+    seen = RecordedCall.of(held, name, held["defaults"])
     set_argument(script, site, Wanted(name, text, held["position"]), seen)
 
 

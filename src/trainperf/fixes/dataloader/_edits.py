@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Evidence, Site
@@ -64,7 +65,7 @@ def set_setting(
     check_call(script, site)
     needs = "num_workers" if without_workers else ""
     wanted = Wanted(name, value, POSITIONS.get(name), needs, without_workers)
-    set_argument(script, site, wanted, Seen.of(data, name, DEFAULTS))
+    set_argument(script, site, wanted, RecordedCall.of(data, name, DEFAULTS))
 
 
 def written(script: Script, site: Site, name: str) -> str | None:

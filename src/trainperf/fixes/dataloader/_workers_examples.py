@@ -20,11 +20,7 @@ EXAMPLES = [
         after="loader = DataLoader(dataset, 32, True, None, None, 8)\n",
         data={"workers": 8},
     ),
-    Example(  # the user chooses it elsewhere
-        before="loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
-        after="loader = DataLoader(dataset, num_workers=args.workers)\n",
-        data={"workers": 4},
-    ),
+    Example.untouched("loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n", {"workers": 4}),
     Example(  # by an option, whose default it was
         before='p.add_argument("--workers", type=int, default=0)\nargs = p.parse_args()\n'
         "loader = ▸DataLoader(dataset, num_workers=args.workers)◂\n",
@@ -32,10 +28,8 @@ EXAMPLES = [
         "loader = DataLoader(dataset, num_workers=args.workers)\n",
         data={"workers": 4, "now": 0, "given": ["--epochs"]},
     ),
-    Example(
-        before='loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n',
-        after='loader = DataLoader(data, num_workers=int(os.environ.get("N", "0")))\n',
-        data={"workers": 4},
+    Example.untouched(
+        'loader = ▸DataLoader(data, num_workers=int(os.environ.get("N", "0")))◂\n', {"workers": 4}
     ),
     Example(  # settings that cannot be seen
         before="loader = ▸DataLoader(dataset, **settings)◂\n",
@@ -76,24 +70,14 @@ batch_size=size,
         after="loader = DataLoader(dataset, num_workers=2)\n",
         data={"workers": 2, "now": 0, "given": []},
     ),
-    Example(  # the user chooses it by a variable
-        before='loader = ▸DataLoader(dataset, num_workers=int(os.environ["N"]))◂\n',
-        after='loader = DataLoader(dataset, num_workers=int(os.environ["N"]))\n',
-        data={"workers": 2, "now": 0, "given": []},
+    Example.untouched(
+        'loader = ▸DataLoader(dataset, num_workers=int(os.environ["N"]))◂\n',
+        {"workers": 2, "now": 0, "given": []},
     ),
-    Example(  # or by an option of another file
-        before="loader = ▸DataLoader(dataset, num_workers=int(opt.workers))◂\n",
-        after="loader = DataLoader(dataset, num_workers=int(opt.workers))\n",
-        data={"workers": 2, "now": 0, "given": ["--workers"]},
+    Example.untouched(
+        "loader = ▸DataLoader(dataset, num_workers=int(opt.workers))◂\n",
+        {"workers": 2, "now": 0, "given": ["--workers"]},
     ),
-    Example(  # settings from two places
-        before="loader = ▸DataLoader(dataset, **one, **two)◂\n",
-        after="loader = DataLoader(dataset, **one, **two)\n",
-        data={"workers": 4},
-    ),
-    Example(  # a class of the user's, with arguments of its own
-        before="loader = ▸Batches(dataset, 32)◂\n",
-        after="loader = Batches(dataset, 32)\n",
-        data={"workers": 4},
-    ),
+    Example.untouched("loader = ▸DataLoader(dataset, **one, **two)◂\n", {"workers": 4}),
+    Example.untouched("loader = ▸Batches(dataset, 32)◂\n", {"workers": 4}),
 ]

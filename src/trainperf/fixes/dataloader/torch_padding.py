@@ -94,22 +94,17 @@ class TorchPadding(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, in a step that the model fills."""
-        padding = evidence.padding
-        if padding is None or not _mostly_padding(padding):
+        padding = _mostly_padded(evidence)
+        if padding is None:
             return None
         saved = model_seconds(evidence) * (1 - _longest(padding) / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
         return self._finding(evidence, padding, bound) if worth(evidence, bound) else None
 
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try it where the step was not timed: the lengths were counted."""
-        try:
-            return self.detect(evidence.favourable())
-        except NotMeasured:
-            padding = evidence.padding
-            if padding is None or not _mostly_padding(padding):
-                return None
-            return self._finding(evidence, padding, None)
+    def untimed(self, evidence: Evidence) -> Finding | None:
+        """Try it all the same: the lengths were counted."""
+        padding = _mostly_padded(evidence)
+        return self._finding(evidence, padding, None) if padding is not None else None
 
     def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
         loader = evidence.torch.loader
@@ -139,11 +134,12 @@ def _longest(padding: Padding) -> float:
     return padding.longest_length or padding.bucketed_length
 
 
-def _mostly_padding(padding: Padding) -> bool:
-    """Whether enough batches were seen, and padded far beyond their longest."""
-    if padding.sequences < ENOUGH or padding.padded_length <= 0:
-        return False
-    return _longest(padding) < MOSTLY_DATA * padding.padded_length
+def _mostly_padded(evidence: Evidence) -> Padding | None:
+    """The lengths of batches, if enough were seen, and padded far beyond their longest."""
+    padding = evidence.padding
+    if padding is None or padding.sequences < ENOUGH or padding.padded_length <= 0:
+        return None
+    return padding if _longest(padding) < MOSTLY_DATA * padding.padded_length else None
 
 
 def model_seconds(evidence: Evidence) -> float:

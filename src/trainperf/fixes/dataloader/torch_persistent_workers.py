@@ -112,14 +112,10 @@ class PersistentWorkers(Fix):
             after='loader = DataLoader(dataset, **{**how, "persistent_workers": '
             'how.get("num_workers", 0) > 0})\n',
         ),
-        Example(
-            before="loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n",
-            after="loader = DataLoader(dataset, num_workers=4, persistent_workers=keep)\n",
+        Example.untouched(
+            "loader = ▸DataLoader(dataset, num_workers=4, persistent_workers=keep)◂\n"
         ),
-        Example(
-            before="loader = ▸DataLoader(dataset, num_workers=count())◂\n",
-            after="loader = DataLoader(dataset, num_workers=count())\n",
-        ),
+        Example.untouched("loader = ▸DataLoader(dataset, num_workers=count())◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

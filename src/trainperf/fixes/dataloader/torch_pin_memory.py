@@ -134,10 +134,7 @@ class PinMemory(Fix):
             after="PIN = True\nloader = DataLoader(dataset, pin_memory=PIN)\n",
             data={"now": False},
         ),
-        Example(  # the user chooses it elsewhere
-            before="loader = ▸DataLoader(dataset, pin_memory=use_cuda)◂\n",
-            after="loader = DataLoader(dataset, pin_memory=use_cuda)\n",
-        ),
+        Example.untouched("loader = ▸DataLoader(dataset, pin_memory=use_cuda)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -113,16 +113,10 @@ class TooManyWorkers(Fix):
             after="how = dict(num_workers=4)\nloader = DataLoader(dataset, **how)\n",
             data={"workers": 4, "now": 32},
         ),
-        Example(  # a number worked out elsewhere
-            before="loader = ▸DataLoader(dataset, num_workers=os.cpu_count())◂\n",
-            after="loader = DataLoader(dataset, num_workers=os.cpu_count())\n",
-            data={"workers": 4},
+        Example.untouched(
+            "loader = ▸DataLoader(dataset, num_workers=os.cpu_count())◂\n", {"workers": 4}
         ),
-        Example(
-            before="loader = ▸DataLoader(dataset, 32, *rest)◂\n",
-            after="loader = DataLoader(dataset, 32, *rest)\n",
-            data={"workers": 4},
-        ),
+        Example.untouched("loader = ▸DataLoader(dataset, 32, *rest)◂\n", {"workers": 4}),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

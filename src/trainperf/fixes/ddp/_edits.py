@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.seen import seen_in_call
 from trainperf.fixes.torch_step._source import file_text, model_target
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Ddp, Evidence, Site
@@ -74,7 +75,7 @@ def set_ddp(
     """
     check_ddp(script, site)
     wanted = Wanted(name, value, POSITIONS[name])
-    set_argument(script, site, wanted, Seen.of(data, name, DEFAULTS))
+    set_argument(script, site, wanted, RecordedCall.of(data, name, DEFAULTS))
 
 
 def drop_ddp(script: Script, site: Site, name: str, data: Mapping[str, Any] | None = None) -> None:

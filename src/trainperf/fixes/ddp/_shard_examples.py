@@ -13,8 +13,7 @@ def _loop(line: int, function: str = "") -> dict[str, Any]:
 
 
 def _alone(text: str, line: int, function: str = "") -> Example:
-    after = text.replace("▸", "").replace("◂", "")
-    return Example(before=text, after=after, data=_loop(line, function))
+    return Example.untouched(text, _loop(line, function))
 
 
 EXAMPLES = [

@@ -93,14 +93,11 @@ class BucketSize(Fix):
             after="model = DistributedDataParallel(net, bucket_cap_mb=10, device_ids=[r])\n",
             data={"bucket_cap_mb": 10},
         ),
-        Example(  # chosen elsewhere
-            before="model = ▸DistributedDataParallel(net, bucket_cap_mb=args.bucket)◂\n",
-            after="model = DistributedDataParallel(net, bucket_cap_mb=args.bucket)\n",
-            data={"bucket_cap_mb": 10},
+        Example.untouched(
+            "model = ▸DistributedDataParallel(net, bucket_cap_mb=args.bucket)◂\n",
+            {"bucket_cap_mb": 10},
         ),
-        Example(
-            before="model = ▸wrap(net)◂\n", after="model = wrap(net)\n", data={"bucket_cap_mb": 10}
-        ),
+        Example.untouched("model = ▸wrap(net)◂\n", {"bucket_cap_mb": 10}),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -99,18 +99,15 @@ class BucketView(Fix):
                 "from torch.nn.parallel import DistributedDataParallel as DDP\n"
             ),
         ),
-        Example(  # chosen elsewhere
-            before="model = ▸DistributedDataParallel(net, gradient_as_bucket_view=a.view)◂\n",
-            after="model = DistributedDataParallel(net, gradient_as_bucket_view=a.view)\n",
+        Example.untouched(
+            "model = ▸DistributedDataParallel(net, gradient_as_bucket_view=a.view)◂\n"
         ),
         Example(  # settings that cannot be seen
             before="model = ▸DistributedDataParallel(net, **settings)◂\n",
             after="model = DistributedDataParallel("
             'net, **{**settings, "gradient_as_bucket_view": True})\n',
         ),
-        Example(  # a function of the user's
-            before="model = ▸make_parallel(net)◂\n", after="model = make_parallel(net)\n"
-        ),
+        Example.untouched("model = ▸make_parallel(net)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

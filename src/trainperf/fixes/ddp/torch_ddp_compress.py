@@ -111,22 +111,17 @@ class Compress(Fix):
             ),
             data={"hook": "bf16_compress_hook"},
         ),
-        Example(  # it gets no name of its own
-            before="return_to(▸DistributedDataParallel(net)◂)\n",
-            after="return_to(DistributedDataParallel(net))\n",
-            data={"hook": "fp16_compress_hook"},
+        Example.untouched(
+            "return_to(▸DistributedDataParallel(net)◂)\n", {"hook": "fp16_compress_hook"}
         ),
-        Example(  # a hook of the user's, under some condition
-            before="model = ▸DistributedDataParallel(net)◂\nif small:\n"
+        Example.untouched(
+            "model = ▸DistributedDataParallel(net)◂\nif small:\n"
             "    model.register_comm_hook(None, mine)\n",
-            after="model = DistributedDataParallel(net)\nif small:\n"
-            "    model.register_comm_hook(None, mine)\n",
-            data={"hook": "fp16_compress_hook"},
+            {"hook": "fp16_compress_hook"},
         ),
-        Example(  # the name is taken
-            before="default_hooks = []\nmodel = ▸DistributedDataParallel(net)◂\n",
-            after="default_hooks = []\nmodel = DistributedDataParallel(net)\n",
-            data={"hook": "fp16_compress_hook"},
+        Example.untouched(
+            "default_hooks = []\nmodel = ▸DistributedDataParallel(net)◂\n",
+            {"hook": "fp16_compress_hook"},
         ),
     ]
 

@@ -94,13 +94,8 @@ class StaticGraph(Fix):
             after="model = DistributedDataParallel(net, find_unused_parameters=True, "
             "static_graph=True)\n",
         ),
-        Example(  # chosen elsewhere
-            before="model = ▸DistributedDataParallel(net, static_graph=config.static)◂\n",
-            after="model = DistributedDataParallel(net, static_graph=config.static)\n",
-        ),
-        Example(  # a class of the user's
-            before="model = ▸OurParallel(net)◂\n", after="model = OurParallel(net)\n"
-        ),
+        Example.untouched("model = ▸DistributedDataParallel(net, static_graph=config.static)◂\n"),
+        Example.untouched("model = ▸OurParallel(net)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -96,9 +96,8 @@ class UnusedParameters(Fix):
             before="m = ▸DistributedDataParallel(n, None, None, 0, True, True, None, 25, True)◂\n",
             after="m = DistributedDataParallel(n, None, None, 0, True, True, None, 25, False)\n",
         ),
-        Example(  # chosen elsewhere
-            before="model = ▸DistributedDataParallel(net, find_unused_parameters=args.find)◂\n",
-            after="model = DistributedDataParallel(net, find_unused_parameters=args.find)\n",
+        Example.untouched(
+            "model = ▸DistributedDataParallel(net, find_unused_parameters=args.find)◂\n"
         ),
         Example(  # not in the call that can be seen
             before="model = ▸DistributedDataParallel(net, **settings)◂\n",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Evidence
-from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
+from trainperf.rewrite.arguments import RecordedCall, set_at_origin
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -82,7 +83,9 @@ def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bo
         return False
     wanted = Wanted(NAME, str(times * now), place)
     try:
-        set_at_origin(script, site, wanted, Seen.of({**data, "now": now}, NAME, {}), shared=True)
+        set_at_origin(
+            script, site, wanted, RecordedCall.of({**data, "now": now}, NAME, {}), shared=True
+        )
         return given is not None
     except CannotRewrite:
         if given is None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.source.arguments import keyword
-from trainperf.source.iterations import stored
-from trainperf.source.statements import Function, last_name
+from trainperf.source.iterations import carried, of_own_loop, stored
+from trainperf.source.scopes import LOOPS
+from trainperf.source.statements import Function, last_name, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -19,22 +23,30 @@ if TYPE_CHECKING:
 SELDOM = 5
 """So many times less often an evaluation comes after the edit."""
 
+WATCHERS = ("EarlyStopping", "ReduceLROnPlateau")
+"""Parts of the names of what changes a training by the metrics of each evaluation."""
+
+STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
+"""How objects are called whose `step` changes the training: that of an environment does not."""
+
 
 def validate_seldom(script: Script, site: Site, every: int) -> None:
     """Have the `fit` at `site` validate after every so many epochs.
 
-    Raises `CannotRewrite` where anything in the file goes by the values of each epoch.
+    Raises `CannotRewrite` where the file, or one it imports, goes by the values of each epoch.
     """
     call = fit_call(script, site)
     if keyword(call, "validation_freq") is not None:
         raise CannotRewrite("`fit` is told how often it validates")
-    for node in ast.walk(script.module(site.file)):
-        named = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if named and "val_" in node.value:  # type: ignore[attr-defined]
-            raise CannotRewrite(
-                f"line {node.lineno} goes by the validation of each epoch"  # type: ignore[attr-defined]
-            )
+    for file in script.project((site.file,)).holding('"val_', "'val_"):
+        raise CannotRewrite(f"{os.path.basename(file.path)} goes by the validation of each epoch")
     script.set_keyword(site, "validation_freq", str(every))
+
+
+def check_unwatched(script: Script, files: Sequence[str]) -> None:
+    """Refuse where one of the files, or of those they import, stops or slows down by a metric."""
+    for file in script.project(files).holding(*WATCHERS):
+        raise CannotRewrite(f"{os.path.basename(file.path)} goes by what each evaluation gives")
 
 
 def evaluate_seldom(script: Script, site: Site) -> None:
@@ -44,6 +56,8 @@ def evaluate_seldom(script: Script, site: Site) -> None:
     else a statement of its own in a loop over a range.
     """
     places = [site, *_calls(script, site)]
+    within = [each for each in script.around(site) if isinstance(each, Function)]
+    _check_looks_only(within[-1].body if within and len(places) > 1 else [])
     for place in places:
         number = _interval(script, place)
         if number is not None:
@@ -84,6 +98,10 @@ def _interval(script: Script, place: Site) -> ast.expr | None:
             number = _between(each)
             if number is not None:
                 _check_bound(script, place, node)
+                _check_looks_only(node.body)
+                ends = any(isinstance(each, ast.Return) for each in walk(node.body))
+                if ends or of_own_loop(node.body, ast.Break):
+                    raise CannotRewrite("the evaluation may end the training")
                 return number
     return None
 
@@ -119,6 +137,21 @@ def _check_bound(script: Script, place: Site, node: ast.If) -> None:
     late = stored(node.body) & {each.id for each in others} - bound
     if late:
         raise CannotRewrite(f"{min(late)}, which the evaluation binds, is read elsewhere")
+    loops = [each for each in script.around(place) if isinstance(each, LOOPS)]
+    for loop in [each for each in loops if each not in inside][-1:]:
+        given = stored([loop.target]) if isinstance(loop, ast.For) else ()
+        steers = carried(loop.body, given, stored(node.body), without=node)
+        if steers:
+            raise CannotRewrite(f"{steers}, which is set with the evaluation, is read in each turn")
+
+
+def _check_looks_only(body: list[ast.stmt]) -> None:
+    """Refuse an evaluation that changes learning rates or weights as well."""
+    for node in walk(body):
+        if isinstance(node, ast.Attribute):
+            steps = node.attr == "step" and STEERS.search(ast.unparse(node.value))
+            if steps or node.attr in ("backward", "param_groups"):
+                raise CannotRewrite(f"{ast.unparse(node)} comes with the evaluation")
 
 
 def _in_else(node: ast.If, place: Site) -> bool:
@@ -159,11 +192,11 @@ def _every_fifth(name: str) -> str:
 
 
 def _untouched(source: str, **data: object) -> Example:
-    return Example(source, source.replace("▸", "").replace("◂", ""), dict(data))
+    return Example.untouched(source, dict(data))
 
 
 TESTED = "\n\ndef test(model, loader):\n    ▸model.eval()◂\n    show(model, loader)\n"
-PLAIN = TESTED.replace("▸", "").replace("◂", "")
+PLAIN = unmarked(TESTED)
 
 EXAMPLES = [
     Example(
@@ -215,6 +248,37 @@ EXAMPLES = [
     _untouched(
         "for t in range(9):\n    if (t + 1) % every == 0:\n        ▸model.eval()◂\n"
         "        score = test(model)\n    print(score)\n"
+    ),
+    # learning rates and the end of the training go by it
+    _untouched(
+        "for t in range(9):\n    if t % 2 == 0:\n        ▸model.eval()◂\n"
+        "        scheduler.step(test(model))\n"
+    ),
+    _untouched(
+        "def test():\n    ▸model.eval()◂\n    for g in optimizer.param_groups:\n"
+        "        g['lr'] /= 2\n\n\nfor t in range(9):\n    test()\n"
+    ),
+    _untouched(
+        "for t in range(9):\n    if t % 2 == 0:\n        ▸model.eval()◂\n"
+        "        if test(model) < 0.1:\n            break\n"
+    ),
+    _untouched(
+        "rate = 1\nfor t in range(9):\n    train(rate)\n    if t % 2 == 0:\n"
+        "        ▸model.eval()◂\n        rate = test(model)\n"
+    ),
+    # what the training binds for itself in each turn is no more than a name
+    Example(
+        before="for x in data:\n    loss = step(x)\n    if step % 9 == 0:\n        ▸model.eval()◂\n"
+        "        loss = test(model)\n        print(loss)\n",
+        after="for x in data:\n    loss = step(x)\n    if step % 45 == 0:\n        model.eval()\n"
+        "        loss = test(model)\n        print(loss)\n",
+    ),
+    # an environment is no part of the training
+    Example(
+        before="best = 0\nfor t in range(99):\n    if t % 9 == 0:\n        ▸model.eval()◂\n"
+        "        best = max(best, env.step(model(seen)))\nprint(best)\n",
+        after="best = 0\nfor t in range(99):\n    if t % 45 == 0:\n        model.eval()\n"
+        "        best = max(best, env.step(model(seen)))\nprint(best)\n",
     ),
     # what it returns decides something
     _untouched("for t in range(epochs):\n    best = min(best, test(model, loader))\n" + TESTED),

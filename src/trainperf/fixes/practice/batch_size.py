@@ -119,15 +119,9 @@ class LargerBatch(Fix):
     ]
     examples = [
         # how the batches are made is not seen
-        Example(
-            before="ds = ▸make(32)◂\n",
-            after="ds = make(32)\n",
-            data={"batch_size": 32, "samples_per_step": 2},
-        ),
-        Example(
-            before="▸model.fit(x, y, steps_per_epoch=n)◂\n",
-            after="model.fit(x, y, steps_per_epoch=n)\n",
-            data={"batch_size": 32, "samples_per_step": 2},
+        Example.untouched("ds = ▸make(32)◂\n", {"batch_size": 32, "samples_per_step": 2}),
+        Example.untouched(
+            "▸model.fit(x, y, steps_per_epoch=n)◂\n", {"batch_size": 32, "samples_per_step": 2}
         ),
         Example(
             before="ds = ▸files.map(load).batch(32)◂.prefetch(1)\n",
@@ -262,10 +256,9 @@ model.fit(ds, steps_per_epoch=args.steps // 2, epochs=2)
             data={"batch_size": 32, "samples_per_step": 2},
         ),
         # nobody knows what it takes into account
-        Example(
-            before="BATCH = 32\nds = ▸ds.batch(BATCH)◂\n▸model.fit(ds, steps_per_epoch=steps())◂\n",
-            after="BATCH = 32\nds = ds.batch(BATCH)\nmodel.fit(ds, steps_per_epoch=steps())\n",
-            data={"batch_size": 32, "samples_per_step": 2},
+        Example.untouched(
+            "BATCH = 32\nds = ▸ds.batch(BATCH)◂\n▸model.fit(ds, steps_per_epoch=steps())◂\n",
+            {"batch_size": 32, "samples_per_step": 2},
         ),
         Example(
             before="ds = ▸ds.batch(per_replica * replicas)◂\n",

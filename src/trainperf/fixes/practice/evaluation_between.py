@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.torch_cases import torch_evidence
+from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.practice._evaluation_edits import (
     EXAMPLES,
     SELDOM,
+    check_unwatched,
     evaluate_seldom,
     validate_seldom,
 )
@@ -171,6 +173,13 @@ class EvaluationBetween(Fix):
             rewritable=False if others else None,
             data={"validation_freq": every, "outside": True},
         )
+
+    def write(self, script: Script, finding: Finding) -> None:
+        """Make the repair, unless a library's loop goes by what each evaluation gives."""
+        held = finding.data.get(KEY)
+        if held is not None:
+            check_unwatched(script, (*(site.file for site in finding.where), *held["scripts"]))
+        super().write(script, finding)
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Have `fit` validate, or what evaluates come, less often."""

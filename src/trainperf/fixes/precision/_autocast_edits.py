@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.arguments import Seen, Wanted, set_at_origin
+from trainperf.rewrite.arguments import RecordedCall, set_at_origin
+from trainperf.rewrite.wanted import Wanted
 from trainperf.source.arguments import keyword
 from trainperf.source.origins.calls import Elsewhere
 from trainperf.source.statements import last_name
@@ -84,7 +85,7 @@ def turn_on(
         return False
     if given == "float16" and not scaled:
         return False
-    seen = Seen.of({**data, "now": False}, "enabled", {})
+    seen = RecordedCall.of({**data, "now": False}, "enabled", {})
     try:
         site = script.site_of(forward, call)
         set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)

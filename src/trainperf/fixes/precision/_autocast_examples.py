@@ -24,11 +24,6 @@ for epoch in range(9):
 """
 
 
-def alone(before: str, data: dict[str, Any]) -> Example:
-    """An example that must not change."""
-    return Example(before=before, after=before.replace("▸", "").replace("◂", ""), data=data)
-
-
 EXAMPLES = [
     Example(  # the loss on a line of its own
         before=PLAIN,
@@ -366,7 +361,7 @@ class Net(Module):
 """,
         data=CPU,
     ),
-    alone(  # mixed already
+    Example.untouched(  # mixed already
         """\
 import torch
 
@@ -377,11 +372,11 @@ for x, y in loader:
 """,
         CUDA,
     ),
-    alone(  # float16, in a file that has a scaler
+    Example.untouched(  # float16, in a file that has a scaler
         PLAIN.replace("import torch\n", "import torch\nfrom torch.amp import GradScaler\n"), SCALED
     ),
-    alone("for x, y in loader:\n    ▸criterion(▸model(x)◂, y).backward()◂\n", CUDA),
-    alone(  # a loss that CUDA's autocast refuses
+    Example.untouched("for x, y in loader:\n    ▸criterion(▸model(x)◂, y).backward()◂\n", CUDA),
+    Example.untouched(  # a loss that CUDA's autocast refuses
         """\
 import torch
 
@@ -392,7 +387,7 @@ for x, y in loader:
 """,
         CUDA,
     ),
-    alone(  # NumPy has no bfloat16
+    Example.untouched(  # NumPy has no bfloat16
         """\
 for x, y in loader:
     out = ▸model(x)◂
@@ -402,7 +397,7 @@ for x, y in loader:
 """,
         CPU,
     ),
-    alone(  # the function updates as well, somewhere else
+    Example.untouched(  # the function updates as well, somewhere else
         """\
 def step(x, y):
     out = ▸model(x)◂
@@ -415,11 +410,11 @@ def improve(loss):
 """,
         CUDA,
     ),
-    alone(  # gradients are read, and would be scaled
+    Example.untouched(  # gradients are read, and would be scaled
         PLAIN + "        log(model.weight.grad)\n",
         SCALED,
     ),
-    alone(  # clipped for each part of a batch
+    Example.untouched(  # clipped for each part of a batch
         """\
 for i, (x, y) in enumerate(loader):
     loss = criterion(▸model(x)◂, y)
@@ -430,7 +425,7 @@ for i, (x, y) in enumerate(loader):
 """,
         CLIPPED,
     ),
-    alone(  # two losses
+    Example.untouched(  # two losses
         """\
 for x, y in loader:
     out = ▸model(x)◂

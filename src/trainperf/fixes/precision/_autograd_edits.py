@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.source.statements import Function
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _is_function(base: ast.expr) -> bool:
 
 def _of(text: str, after: str) -> Example:
     call = "\n\nloss = ▸model(x)◂\n"
-    plain = call.replace("▸", "").replace("◂", "")
+    plain = unmarked(call)
     return Example(text + call, after + plain, data={"device": "cuda"})
 
 

@@ -7,9 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.fixes.torch_step._loop_source import innermost_loop
-from trainperf.source.statements import called
+from trainperf.source.arguments import handed
+from trainperf.source.bodies import function_of
+from trainperf.source.module import Module, inside
+from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import called, root
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -84,39 +88,68 @@ def _of_model(script: Script, near: Site, node: ast.Call, built: Site) -> bool:
 
 
 def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
-    """Make float32 of a batch that the loader gives as float64."""
-    if batch == "first":
-        script.wrap_argument(call, 0, "{}.float()")
-        return
-    node = innermost_loop(script, loop)
-    model = ast.unparse(script.call(call).func)
-    others = [
-        each
-        for each in ast.walk(script.module(loop.file))
-        if isinstance(each, ast.For) and each is not node and _calls(each, model)
+    """Make float32 of a batch that the loader gives as float64, and of all else the model gets."""
+    module = script.source(loop.file).module
+    calls = {id(each): each for each in _calls_of(module, script.call(call).func)}
+    done: set[int] = set()
+    if batch == "all":
+        node = innermost_loop(script, loop)
+        alike = _given_place(node, calls)
+        for each in module.nodes:  # an evaluation is given such batches as well
+            if each is node or (alike and _given_place(each, calls) == alike):
+                _convert_in(script, loop, each)
+                done |= {id(inner) for inner in ast.walk(each)}
+    for key, each in calls.items():
+        if key not in done:
+            script.wrap_argument(script.site_of(loop, each), 0, "{}.float()")
+
+
+def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
+    """The calls of a model in its file, by the names of functions that are handed it as well."""
+    calls = [each for each in module.nodes if isinstance(each, ast.Call)]
+    same = [
+        {(id(function), name), _meaning(module, given)}
+        for function, each in ((function_of(module, each.func), each) for each in calls)
+        if isinstance(function, FUNCTIONS)
+        for name, given in handed(function, each)
     ]
-    for each in (node, *others):  # an evaluation is given such batches as well
-        _convert_in(script, loop, each)
+    known, count = {_meaning(module, model)}, 0
+    while len(known) > count:
+        count = len(known)
+        known = known.union(*(each for each in same if each & known))
+    return [each for each in calls if each.args and _meaning(module, each.func) in known]
 
 
-def _calls(loop: ast.For, model: str) -> bool:
-    """Whether a loop calls the model itself, and not within another one."""
-    inside = [each for statement in loop.body for each in ast.walk(statement)]
-    deeper = any(isinstance(each, ast.For | ast.While) for each in inside)
-    calls = any(isinstance(each, ast.Call) and ast.unparse(each.func) == model for each in inside)
-    return calls and not deeper
+def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
+    """The source of an expression, with the function whose parameter it begins with, if any."""
+    name = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
+    found = module.bindings(name) or []
+    own = [module.function(each.node) for each in found if each.kind == "parameter"]
+    return id(own[0] if own else None), ast.unparse(node)
+
+
+def _given_place(loop: ast.AST, calls: dict[int, ast.Call]) -> tuple[int, int] | None:
+    """How many names a loop gives its batch, and which of them its own body gives the model."""
+    names = [ast.unparse(each) for each in _batch(loop)] if isinstance(loop, ast.For) else []
+    for call in (calls[id(each)] for each in inside(loop) if id(each) in calls):
+        if root(call.args[0]) in names:
+            return len(names), names.index(root(call.args[0]))
+    return None
+
+
+def _batch(loop: ast.For) -> list[ast.expr]:
+    """The parts of the target of a loop, without the count of `enumerate`."""
+    target = loop.target
+    if called_enumerate(loop) and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        target = target.elts[1]
+    return list(target.elts) if isinstance(target, ast.Tuple) else [target]
 
 
 def _convert_in(script: Script, near: Site, node: ast.AST) -> None:
-    target = node.target if isinstance(node, ast.For) else None
-    names = list(target.elts) if isinstance(target, ast.Tuple) else [target]
-    if isinstance(node, ast.For) and called_enumerate(node) and len(names) == 2:
-        inner = names[1]
-        names = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
-    plain = all(isinstance(each, ast.Name) for each in names)
-    if not names or not plain or not isinstance(node, ast.For):
-        raise CannotRewrite("the loop gives its batch no plain names")
+    names = _batch(node) if isinstance(node, ast.For) else []
     texts = [each.id for each in names if isinstance(each, ast.Name)]
+    if not isinstance(node, ast.For) or not texts or len(texts) < len(names):
+        raise CannotRewrite("the loop gives its batch no plain names")
     values = ", ".join(f"{each}.float()" for each in texts)
     place = replace(near, line=node.body[0].lineno, col=0, end_line=0, end_col=0)
     script.insert_before(place, f"{', '.join(texts)} = {values}")
@@ -134,7 +167,7 @@ for x, y in ▸loader◂:
     loss.backward()
 """
 
-PLAIN = LOOP.replace("▸", "").replace("◂", "")
+PLAIN = unmarked(LOOP)
 
 
 def _of(before: str, after: str, batch: str = "", loop: tuple[str, str] = (LOOP, "")) -> Example:
@@ -167,11 +200,29 @@ EXAMPLES = [
             "    show(model(u), v)\n",
         ),
     ),
+    _of(  # the model in a function, by another name; samples; one array for each turn
+        "def test(net, held):\n    for batch in held:\n        show(net(batch[0]))\n\n\n"
+        "def tell(net):\n    return net(3)\n\n\ntell(str)\n"
+        "model = ▸Net()◂.double()\n",
+        "def test(net, held):\n    for batch in held:\n        show(net(batch[0].float()))\n\n\n"
+        "def tell(net):\n    return net(3)\n\n\ntell(str)\n"
+        "model = Net().float()\n",
+        "all",
+        (
+            LOOP + "for i, u in named:\n    show(i, model(u))\ntest(model, held)\n"
+            "for _ in range(3):\n    show(model(x_test))\n",
+            CONVERTED + "for i, u in named:\n    show(i, model(u.float()))\ntest(model, held)\n"
+            "for _ in range(3):\n    show(model(x_test.float()))\n",
+        ),
+    ),
     _of(  # whole numbers are what it is to tell
         "torch.set_default_dtype(torch.float64)\nmodel = ▸Net()◂\n",
         "torch.set_default_dtype(torch.float32)\nmodel = Net()\n",
         "first",
-        (LOOP, PLAIN.replace("model(x)", "model(x.float())")),
+        (
+            LOOP + "show(model(x_test))\n",
+            PLAIN.replace("model(x)", "model(x.float())") + "show(model(x_test.float()))\n",
+        ),
     ),
     _of(  # the arrays are made so as well
         "model = ▸Net()◂\nmodel.double()\nx = x.astype(np.float64)\ny = y.astype('float64')\n",

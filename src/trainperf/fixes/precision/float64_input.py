@@ -39,8 +39,7 @@ def _loop(batch_bytes: int | None, *dtypes: str) -> Loop:
 
 
 def _untouched(line: str, **data: object) -> Example:
-    plain = line.replace("▸", "").replace("◂", "")
-    return Example(before=f"{line}\n", after=f"{plain}\n", data=data)
+    return Example.untouched(f"{line}\n", data)
 
 
 class Float32(Fix):

@@ -179,14 +179,8 @@ def train(net):
 """,
             data={"name": "net"},
         ),
-        Example(  # the images cannot be told from what else is passed
-            before="import torch\n\nmodel = ▸Net()◂\nout = ▸model(*batch)◂\n",
-            after="import torch\n\nmodel = Net()\nout = model(*batch)\n",
-        ),
-        Example(  # no name
-            before="import torch\n\nfit(▸Net()◂)\nout = ▸model(x)◂\n",
-            after="import torch\n\nfit(Net())\nout = model(x)\n",
-        ),
+        Example.untouched("import torch\n\nmodel = ▸Net()◂\nout = ▸model(*batch)◂\n"),
+        Example.untouched("import torch\n\nfit(▸Net()◂)\nout = ▸model(x)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

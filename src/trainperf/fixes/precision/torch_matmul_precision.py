@@ -140,9 +140,8 @@ class MatmulPrecision(Fix):
             'torch.set_float32_matmul_precision("high")\n\n'
             "for x, y in loader:\n    step(x, y)\n",
         ),
-        Example(  # what the user set himself stays
-            before='import torch\n\ntorch.set_float32_matmul_precision("highest")\n▸run()◂\n',
-            after='import torch\n\ntorch.set_float32_matmul_precision("highest")\nrun()\n',
+        Example.untouched(
+            'import torch\n\ntorch.set_float32_matmul_precision("highest")\n▸run()◂\n'
         ),
     ]
 

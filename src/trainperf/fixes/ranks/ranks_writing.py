@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Example, Fix, unmarked
 from trainperf.fixes.common.words import at
 from trainperf.fixes.ranks._exchange import exchange
 from trainperf.fixes.ranks._parallel_cases import exchange as an_exchange
@@ -45,7 +45,7 @@ def train(model, loader, rank, path, best):
 
 def _saved(before: str, after: str | None = None) -> Example:
     """A loop that saves, before and after; None: it is left alone."""
-    plain = before.replace("▸", "").replace("◂", "")
+    plain = unmarked(before)
     return Example(LOOP.replace("{save}", before), LOOP.replace("{save}", after or plain))
 
 

@@ -109,21 +109,15 @@ class ShardByData(Fix):
             "tf.data.experimental.AutoShardPolicy.DATA\n"
             "parts = strategy.experimental_distribute_dataset(data.with_options(sharding))\n",
         ),
-        Example(  # a function of the user's shards by hand
-            before="import tensorflow as tf\n\n"
-            "parts = ▸strategy.distribute_datasets_from_function(make)◂\n",
-            after="import tensorflow as tf\n\n"
-            "parts = strategy.distribute_datasets_from_function(make)\n",
+        Example.untouched(
+            "import tensorflow as tf\n\n"
+            "parts = ▸strategy.distribute_datasets_from_function(make)◂\n"
         ),
-        Example(  # the file sets it elsewhere
-            before="import tensorflow as tf\n\n"
+        Example.untouched(
+            "import tensorflow as tf\n\n"
             "options = tf.data.Options()\n"
             "options.experimental_distribute.auto_shard_policy = policy\n"
-            "data = ▸tf.data.TFRecordDataset(files)◂.with_options(options)\n",
-            after="import tensorflow as tf\n\n"
-            "options = tf.data.Options()\n"
-            "options.experimental_distribute.auto_shard_policy = policy\n"
-            "data = tf.data.TFRecordDataset(files).with_options(options)\n",
+            "data = ▸tf.data.TFRecordDataset(files)◂.with_options(options)\n"
         ),
     ]
 

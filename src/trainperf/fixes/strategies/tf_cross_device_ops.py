@@ -127,17 +127,12 @@ class CrossDeviceOps(Fix):
             after="strategy = MirroredStrategy(devices, None)\n",
             data={"ops": ""},
         ),
-        Example(  # a function of the user's
-            before="import tensorflow as tf\n\nstrategy = ▸make_strategy(2)◂\n",
-            after="import tensorflow as tf\n\nstrategy = make_strategy(2)\n",
-            data={"ops": "NcclAllReduce"},
+        Example.untouched(
+            "import tensorflow as tf\n\nstrategy = ▸make_strategy(2)◂\n", {"ops": "NcclAllReduce"}
         ),
-        Example(  # it may be among what cannot be seen
-            before="import tensorflow as tf\n\n"
-            "strategy = ▸tf.distribute.MirroredStrategy(**settings)◂\n",
-            after="import tensorflow as tf\n\n"
-            "strategy = tf.distribute.MirroredStrategy(**settings)\n",
-            data={"ops": "NcclAllReduce"},
+        Example.untouched(
+            "import tensorflow as tf\n\nstrategy = ▸tf.distribute.MirroredStrategy(**settings)◂\n",
+            {"ops": "NcclAllReduce"},
         ),
     ]
 

@@ -97,23 +97,15 @@ class DistributeDataset(Fix):
             "for number, batch in enumerate(batches):\n"
             "    both.run(step, args=(batch,))\n",
         ),
-        Example(  # the dataset has another use
-            before="strategy = ▸MirroredStrategy()◂\n"
+        Example.untouched(
+            "strategy = ▸MirroredStrategy()◂\n"
             "batches = ▸data.batch(64)◂\n"
             "print(batches.element_spec)\n"
             "for batch in batches:\n"
-            "    strategy.run(step, args=(batch,))\n",
-            after="strategy = MirroredStrategy()\n"
-            "batches = data.batch(64)\n"
-            "print(batches.element_spec)\n"
-            "for batch in batches:\n"
-            "    strategy.run(step, args=(batch,))\n",
+            "    strategy.run(step, args=(batch,))\n"
         ),
-        Example(  # nothing runs on the replicas
-            before="strategy = ▸MirroredStrategy()◂\n"
-            "for batch in ▸data.batch(64)◂:\n"
-            "    step(batch)\n",
-            after="strategy = MirroredStrategy()\nfor batch in data.batch(64):\n    step(batch)\n",
+        Example.untouched(
+            "strategy = ▸MirroredStrategy()◂\nfor batch in ▸data.batch(64)◂:\n    step(batch)\n"
         ),
     ]
 

@@ -28,7 +28,7 @@ with strategy.scope():
 
 
 def _left_alone(*sources: str) -> tuple[Example, ...]:
-    return tuple(Example(each, each.replace("▸", "").replace("◂", "")) for each in sources)
+    return tuple(Example.untouched(each) for each in sources)
 
 
 class BuildInScope(Fix):

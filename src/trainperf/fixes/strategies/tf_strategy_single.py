@@ -75,11 +75,7 @@ class WithoutStrategy(Fix):
     tries = [_with(ALONE), _with(replace(ALONE, devices=("/device:GPU:0",)))]
     examples = [
         # built by a function of the user's
-        Example(
-            before="import tensorflow as tf\n\nstrategy = ▸make()◂\n",
-            after="import tensorflow as tf\n\nstrategy = make()\n",
-            data={"replicas": 2},
-        ),
+        Example.untouched("import tensorflow as tf\n\nstrategy = ▸make()◂\n", {"replicas": 2}),
         Example(
             before="import tensorflow as tf\n\nstrategy = ▸tf.distribute.MirroredStrategy()◂\n",
             after="import tensorflow as tf\n\nstrategy = tf.distribute.get_strategy()\n",

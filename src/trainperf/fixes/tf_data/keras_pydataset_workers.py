@@ -130,10 +130,8 @@ class PyDatasetWorkers(Fix):
             after="model.fit(train, epochs=3, workers=4)\n",
             data={"workers": 4, "legacy": True},
         ),
-        Example(  # no name to set them on
-            before="▸model.fit(Images(files), epochs=3)◂\n",
-            after="model.fit(Images(files), epochs=3)\n",
-            data={"workers": 4, "use_multiprocessing": True},
+        Example.untouched(
+            "▸model.fit(Images(files), epochs=3)◂\n", {"workers": 4, "use_multiprocessing": True}
         ),
     ]
 

@@ -9,7 +9,7 @@ from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.pipeline import cores
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_data.edits.batching import make_batches_ahead
-from trainperf.fixes.tf_data.edits.batching_examples import EXAMPLES
+from trainperf.fixes.tf_data.examples.batching import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,

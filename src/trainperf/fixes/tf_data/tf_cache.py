@@ -16,7 +16,6 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.words import SMALLEST_GAIN, ms, worth
 from trainperf.fixes.tf_data._input_cases import LOAD, chain, fed, starved
-from trainperf.fixes.tf_data.edits.cache_examples import GENERATORS, SPLIT
 from trainperf.fixes.tf_data.edits.cache_places import (
     Place,
     Room,
@@ -27,6 +26,7 @@ from trainperf.fixes.tf_data.edits.cache_places import (
 )
 from trainperf.fixes.tf_data.edits.caches import put_cache
 from trainperf.fixes.tf_data.edits.repeated import check_repeats
+from trainperf.fixes.tf_data.examples.caches import GENERATORS, SPLIT
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Cache(Fix):
     ## When not to
     When the same code also builds other datasets: each is cached.
     When a function draws random numbers in a way tf.data cannot see; a generator that draws,
-    keeps state or reads what changes between epochs is left alone.
+    keeps state, goes through a `Sequence` or reads what changes between epochs is left alone.
     When an epoch is left before its end: the cache is only kept once it is complete.
     """
 
@@ -311,7 +311,7 @@ def _cached(evidence: Evidence) -> bool:
 
 
 def _open_text(place: Place, room: Room) -> str:
-    """What is said where only the source tells whether, or from where on, elements repeat."""
+    """The text where only the source tells whether, or from where on, elements repeat."""
     if place.split:
         return (
             f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "

@@ -19,8 +19,8 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.pipeline import cores as usable_cores
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.fixes.tf_data._input_cases import fed, starved
-from trainperf.fixes.tf_data.edits.generator_examples import EXAMPLES
 from trainperf.fixes.tf_data.edits.generators import make_items_in_parallel
+from trainperf.fixes.tf_data.examples.generators import EXAMPLES
 from trainperf.model import (
     Equivalence,
     Evidence,

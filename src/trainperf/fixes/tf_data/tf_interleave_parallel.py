@@ -104,10 +104,7 @@ class InterleaveParallel(Fix):
                 "ds = files.interleave(open_file, 8, 1, tf.data.AUTOTUNE).batch(32)\n"
             ),
         ),
-        Example(
-            before="import tensorflow as tf\n\nds = ▸files.interleave(open_file, **how)◂\n",
-            after="import tensorflow as tf\n\nds = files.interleave(open_file, **how)\n",
-        ),
+        Example.untouched("import tensorflow as tf\n\nds = ▸files.interleave(open_file, **how)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

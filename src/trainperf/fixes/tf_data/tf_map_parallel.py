@@ -129,10 +129,8 @@ def data(files):
 """,
             data={"calls": 16},
         ),
-        Example(  # the name is taken
-            before="import tensorflow as tf\n\nwaiting = 3\nds = ▸files.map(load)◂\n",
-            after="import tensorflow as tf\n\nwaiting = 3\nds = files.map(load)\n",
-            data={"calls": 16},
+        Example.untouched(
+            "import tensorflow as tf\n\nwaiting = 3\nds = ▸files.map(load)◂\n", {"calls": 16}
         ),
         Example(
             before="import tensorflow as tf\n\nds = ▸files.map(load)◂.batch(32)\n",
@@ -156,10 +154,7 @@ def data(files):
                 ".map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
             ),
         ),
-        Example(  # arguments that cannot be seen
-            before="import tensorflow as tf\n\nds = ▸files.map(*how)◂\n",
-            after="import tensorflow as tf\n\nds = files.map(*how)\n",
-        ),
+        Example.untouched("import tensorflow as tf\n\nds = ▸files.map(*how)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
-from trainperf.fixes.tf_data.edits.cutting_examples import EXAMPLES
+from trainperf.fixes.tf_data.examples.cutting import EXAMPLES
 from trainperf.model import Equivalence, Evidence, Finding, Loop, Padding, Site
 
 if TYPE_CHECKING:
@@ -93,22 +92,17 @@ class TFPadding(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, whose padding the model masks."""
-        padding = evidence.padding
-        if padding is None or not padding.masked or not _mostly_padding(padding):
+        padding = _mostly_padded(evidence)
+        if padding is None:
             return None
         saved = evidence.times.resident * (1 - _cut_to(evidence, padding) / padding.padded_length)
         bound = bound_if_saved(evidence, saved)
         return self._finding(evidence, padding, bound) if worth(evidence, bound) else None
 
-    def possible(self, evidence: Evidence) -> Finding | None:
-        """Try it where the step was not timed: the lengths were counted."""
-        try:
-            return self.detect(evidence.favourable())
-        except NotMeasured:
-            padding = evidence.padding
-            if padding is None or not padding.masked or not _mostly_padding(padding):
-                return None
-            return self._finding(evidence, padding, None)
+    def untimed(self, evidence: Evidence) -> Finding | None:
+        """Try it all the same: the lengths were counted."""
+        padding = _mostly_padded(evidence)
+        return self._finding(evidence, padding, None) if padding is not None else None
 
     def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
         where, longest = place_of_padding(evidence, padding), padding.longest_length or 0.0
@@ -147,11 +141,13 @@ def place_of_padding(evidence: Evidence, padding: Padding) -> Site | None:
     return padding.where or next((each for each in pads if each), evidence.loop.where)
 
 
-def _mostly_padding(padding: Padding) -> bool:
-    """Whether enough batches were seen, and padded far beyond their longest."""
-    if padding.longest_length is None or padding.sequences < ENOUGH:
-        return False
-    return 0 < padding.longest_length < MOSTLY_DATA * padding.padded_length
+def _mostly_padded(evidence: Evidence) -> Padding | None:
+    """The lengths of batches that the model masks, if enough were seen with far too much."""
+    padding = evidence.padding
+    if padding is None or not padding.masked or padding.sequences < ENOUGH:
+        return None
+    spare = 0 < (padding.longest_length or 0) < MOSTLY_DATA * padding.padded_length
+    return padding if spare else None
 
 
 def _multiple(evidence: Evidence, padding: Padding) -> int:

@@ -8,8 +8,8 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import ms, percent, worth
-from trainperf.fixes.tf_data.edits.bucket_examples import EXAMPLES
 from trainperf.fixes.tf_data.edits.buckets import batch_by_length
+from trainperf.fixes.tf_data.examples.buckets import EXAMPLES
 from trainperf.fixes.tf_data.tf_padding import place_of_padding
 from trainperf.model import Equivalence, Evidence, Finding, Padding
 

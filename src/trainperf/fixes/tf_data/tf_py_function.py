@@ -23,7 +23,8 @@ from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.fixes.tf_data.edits.parallel_calls import choices, run_in_parallel, runs_serially
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, Stage
 from trainperf.source.bodies import function_of, python_op
-from trainperf.source.iterations import arguments, changes_shared
+from trainperf.source.iterations import arguments
+from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -103,24 +104,14 @@ class PyFunction(Fix):
             after="import tensorflow as tf\n\n"
             "ds = files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(32)\n",
         ),
-        Example(  # it counts its calls
-            before="import tensorflow as tf\n\n\ndef read(path):\n    seen.append(path)\n"
+        Example.untouched(
+            "import tensorflow as tf\n\n\ndef read(path):\n    seen.append(path)\n"
             "    return np.load(path)\n\n\ndef load(path):\n"
             "    return tf.numpy_function(read, [path], tf.float32)\n\n\n"
-            "ds = ▸files.map(load)◂.batch(32)\n",
-            after="import tensorflow as tf\n\n\ndef read(path):\n    seen.append(path)\n"
-            "    return np.load(path)\n\n\ndef load(path):\n"
-            "    return tf.numpy_function(read, [path], tf.float32)\n\n\n"
-            "ds = files.map(load).batch(32)\n",
+            "ds = ▸files.map(load)◂.batch(32)\n"
         ),
-        Example(  # it keeps what it read
-            before=METHOD,
-            after=METHOD.replace("▸", "").replace("◂", ""),
-        ),
-        Example(  # arguments that cannot be seen
-            before="import tensorflow as tf\n\nds = ▸files.map(**how)◂\n",
-            after="import tensorflow as tf\n\nds = files.map(**how)\n",
-        ),
+        Example.untouched(METHOD),
+        Example.untouched("import tensorflow as tf\n\nds = ▸files.map(**how)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -146,8 +146,7 @@ class ShuffleBuffer(Fix):
             before="ds = ▸▸▸▸files.map(load)◂.map(resize)◂.prefetch(1)◂.shuffle(1000)◂.batch(32)\n",
             after="ds = files.shuffle(1000).map(load).map(resize).prefetch(1).batch(32)\n",
         ),
-        Example(
-            before="""\
+        Example.untouched("""\
 ds = (
     files
     .▸map(load)◂
@@ -155,17 +154,7 @@ ds = (
     .▸shuffle(1000)◂
     .batch(32)
 )
-""",
-            after="""\
-ds = (
-    files
-    .map(load)
-    .map(resize, num_parallel_calls=8)  # of one size
-    .shuffle(1000)
-    .batch(32)
-)
-""",
-        ),
+"""),
         Example(
             before="""\
 ds = (
@@ -192,14 +181,8 @@ ds = (
             after="def data(ds):\n    ds = ds.shuffle(1000)\n    ds = ds.map(load)\n"
             "    ds = ds.map(resize)\n    return ds\n",
         ),
-        Example(  # a cache between them
-            before="ds = ▸▸▸ds.map(load)◂.cache().map(resize)◂.shuffle(9)◂\n",
-            after="ds = ds.map(load).cache().map(resize).shuffle(9)\n",
-        ),
-        Example(  # two names: more than two statements would have to change
-            before="images = ▸ds.map(load)◂\nds = ▸images.shuffle(1000)◂\n",
-            after="images = ds.map(load)\nds = images.shuffle(1000)\n",
-        ),
+        Example.untouched("ds = ▸▸▸ds.map(load)◂.cache().map(resize)◂.shuffle(9)◂\n"),
+        Example.untouched("images = ▸ds.map(load)◂\nds = ▸images.shuffle(1000)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -131,18 +131,9 @@ class VectorisedMap(Fix):
             before="ds = ▸ds.map(lambda x, y: (2 * x - 1, y))◂\nds = ▸ds.batch(8)◂.prefetch(1)\n",
             after="ds = ds.batch(8).map(lambda x, y: (2 * x - 1, y)).prefetch(1)\n",
         ),
-        Example(  # over an axis counted from the front
-            before="ds = ▸▸ds.map(lambda x: x[0] / 2)◂.batch(8)◂\n",
-            after="ds = ds.map(lambda x: x[0] / 2).batch(8)\n",
-        ),
-        Example(  # two tensors, whose axes would no longer meet
-            before="ds = ▸▸ds.map(lambda x, y: x * y)◂.batch(8)◂\n",
-            after="ds = ds.map(lambda x, y: x * y).batch(8)\n",
-        ),
-        Example(  # the batch belongs to another dataset
-            before="a = ▸ds.map(lambda x: x / 2)◂\nb = ▸a.batch(8)◂\n",
-            after="a = ds.map(lambda x: x / 2)\nb = a.batch(8)\n",
-        ),
+        Example.untouched("ds = ▸▸ds.map(lambda x: x[0] / 2)◂.batch(8)◂\n"),
+        Example.untouched("ds = ▸▸ds.map(lambda x, y: x * y)◂.batch(8)◂\n"),
+        Example.untouched("a = ▸ds.map(lambda x: x / 2)◂\nb = ▸a.batch(8)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -12,6 +12,7 @@ from trainperf.source.statements import (
     COLLECTS,
     Function,
     assigned,
+    dotted,
     keeps_state,
     parameters,
     root,
@@ -60,6 +61,8 @@ PLAIN = frozenset({"float", "int", "len", "get", "item", "numpy"})
 
 SHOWS = re.compile(r"save|dump|write|plot|draw|show|print|log|summary", re.IGNORECASE)
 """Names of functions that may be given the model and leave it as it is."""
+
+MODELS = {"model", "self.model", "self.model.weights", "self.model.optimizer"}
 
 
 def work_seldom(script: Script, site: Site, every: int) -> None:
@@ -183,8 +186,8 @@ def _changes(statements: list[ast.stmt], methods: dict[str, Function], seen: fro
             found = _changes(methods[name].body, methods, seen | {name})
             if found:
                 return f"{found}, in {name}()"
-        given = (ast.unparse(each) for each in (*node.args, *(k.value for k in node.keywords)))
-        if not own and not SHOWS.search(name) and "self.model" in given:
+        given = {dotted(each) for each in (*node.args, *(k.value for k in node.keywords))}
+        if not own and not SHOWS.search(name) and given & MODELS:
             return f"it gives the model to {name}()"
     return ""
 

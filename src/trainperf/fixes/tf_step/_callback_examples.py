@@ -9,11 +9,8 @@ from trainperf.fixes.tf_step._callback_bodies import COMMENT, EVERY
 def untouched(statement: str) -> Example:
     """A callback that does more than observe, and must not change."""
     method = f"def on_train_batch_end(self, batch, logs=None):\n        {statement}"
-    return Example(
-        before=f"class Own(Callback):\n    ▸{method}◂\n",
-        after=f"class Own(Callback):\n    {method}\n",
-        data={"edits": [{"every": EVERY}]},
-    )
+    data = {"edits": [{"every": EVERY}]}
+    return Example.untouched(f"class Own(Callback):\n    ▸{method}◂\n", data)
 
 
 def _called(arguments: str) -> Example:
@@ -51,24 +48,22 @@ log = LossLog()
         data={"edits": [{"update_freq": '"epoch"'}, {}]},
     ),
     # a file name with the batch in it has none at the end of an epoch
-    Example(
-        before='saver = ▸ModelCheckpoint("{batch:05d}.keras", save_freq=1)◂\n',
-        after='saver = ModelCheckpoint("{batch:05d}.keras", save_freq=1)\n',
-        data={"edits": [{"save_freq": '"epoch"'}]},
+    Example.untouched(
+        'saver = ▸ModelCheckpoint("{batch:05d}.keras", save_freq=1)◂\n',
+        {"edits": [{"save_freq": '"epoch"'}]},
     ),
     # more than observing
     untouched("self.model.stop_training = logs['loss'] < 0.1"),
     untouched("self.model.optimizer.learning_rate.assign(1 / (1 + batch))"),
     untouched("if batch % 50 == 0: self.model.save('last.keras')"),
     untouched("clip(self.model)"),
-    Example(
-        before="def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
+    untouched("clip(model)"),
+    untouched("update(self.target, self.model.weights)"),
+    Example.untouched(
+        "def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
         "class Own(Callback):\n    ▸def on_batch_end(self, batch, logs):\n"
         "        clip(self.model)◂\n",
-        after="def clip(model):\n    for w in model.weights:\n        w.assign(w / 2)\n\n\n"
-        "class Own(Callback):\n    def on_batch_end(self, batch, logs):\n"
-        "        clip(self.model)\n",
-        data={"edits": [{"every": EVERY}]},
+        {"edits": [{"every": EVERY}]},
     ),
     Example(
         before="""\

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainperf.fixes.common.seen import seen_in_call
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.model import Evidence, Finding
@@ -32,5 +33,5 @@ def compile_seen(evidence: Evidence) -> dict[str, Any]:
 
 def set_compile(script: Script, finding: Finding, name: str, value: str) -> None:
     """Give the call of `compile` an argument; raises `CannotRewrite` as `set_argument` does."""
-    found = Seen.of(finding.data, name, DEFAULTS)
+    found = RecordedCall.of(finding.data, name, DEFAULTS)
     set_argument(script, finding.where[0], Wanted(name, value), found)

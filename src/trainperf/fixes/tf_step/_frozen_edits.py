@@ -147,8 +147,7 @@ def _validation(script: Script, fit: Site, call: ast.Call) -> None:
 
 def _untouched(source: str, arrays: bool = False) -> Example:
     data = {"layers": 2, "batch_size": 32, "arrays": arrays, "shuffled": True}
-    plain = source.replace("▸", "").replace("◂", "")
-    return Example(before=source, after=plain, data=data)
+    return Example.untouched(source, data)
 
 
 BUILT = "\n\ndef build():\n    ▸model.compile('adam', 'mse')◂\n"

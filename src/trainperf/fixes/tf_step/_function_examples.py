@@ -16,7 +16,7 @@ def _left(*lines: str, behind: str = "", loop: str = "for x, y in dataset:") -> 
         "        loss = loss_of(model(x), y)\n"
         f"{body}{behind}"
     )
-    return Example(before, before.replace("▸", "").replace("◂", ""), INLINE)
+    return Example.untouched(before, INLINE)
 
 
 GRADIENTS = "gradients = tape.gradient(loss, model.trainable_variables)"

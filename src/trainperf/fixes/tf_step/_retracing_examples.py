@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 
 NUMBER = {"site": 1, "argument": 1, "parameter": "weight", "dtype": "float32"}
 
@@ -13,7 +13,7 @@ def changed(
     before: str, changes: dict[str, str], numbers: list[dict[str, Any]] | None = None
 ) -> Example:
     """An example in which some text is replaced, nothing where there are no changes."""
-    after = before.replace("▸", "").replace("◂", "")
+    after = unmarked(before)
     for old, new in changes.items():
         after = after.replace(old, new)
     return Example(before, after, {"numbers": numbers or []})

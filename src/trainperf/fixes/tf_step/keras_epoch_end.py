@@ -53,7 +53,7 @@ SHORT_EPOCHS = Loop(
 
 
 def _untouched(call: str) -> Example:
-    return Example(before=f"▸{call}◂\n", after=f"{call}\n")
+    return Example.untouched(f"▸{call}◂\n")
 
 
 EXAMPLES = [
@@ -96,7 +96,7 @@ class Trainer:
 """,
     ),
     # nobody knows how many batches it has
-    Example(before="▸model.fit(ds)◂\n", after="model.fit(ds)\n", data={"uncounted": True}),
+    Example.untouched("▸model.fit(ds)◂\n", {"uncounted": True}),
     # it has its own length of an epoch, or might
     _untouched("model.fit(ds, epochs=3, steps_per_epoch=100)"),
     _untouched("model.fit(ds, **how)"),

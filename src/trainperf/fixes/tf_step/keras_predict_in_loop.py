@@ -45,7 +45,7 @@ IN_STEPS = Outside(
 
 
 def _untouched(call: str, rows: int = 1) -> Example:
-    return Example(before=f"p = ▸{call}◂\n", after=f"p = {call}\n", data={"rows": [rows]})
+    return Example.untouched(f"p = ▸{call}◂\n", {"rows": [rows]})
 
 
 class PredictInLoop(Fix):

@@ -108,14 +108,8 @@ class DebugModes(Fix):
             '    fit()\n\n\nif __name__ == "__main__":\n    main()\n',
             after='def main():\n    fit()\n\n\nif __name__ == "__main__":\n    main()\n',
         ),
-        Example(  # the user chooses it elsewhere
-            before="on = debug and ▸tf.debugging.enable_check_numerics()◂\n",
-            after="on = debug and tf.debugging.enable_check_numerics()\n",
-        ),
-        Example(
-            before="if debug:\n    ▸tf.debugging.enable_check_numerics()◂\n",
-            after="if debug:\n    tf.debugging.enable_check_numerics()\n",
-        ),
+        Example.untouched("on = debug and ▸tf.debugging.enable_check_numerics()◂\n"),
+        Example.untouched("if debug:\n    ▸tf.debugging.enable_check_numerics()◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:

@@ -77,16 +77,13 @@ class CompileStepWithXla(Fix):
     ]
     examples = [
         # not the decorator of TensorFlow
-        Example(
-            before="import tensorflow as tf\n\n\n▸@compiled\ndef train_step(x):\n    pass◂\n",
-            after="import tensorflow as tf\n\n\n@compiled\ndef train_step(x):\n    pass\n",
+        Example.untouched(
+            "import tensorflow as tf\n\n\n▸@compiled\ndef train_step(x):\n    pass◂\n"
         ),
         # chosen by hand
-        Example(
-            before="import tensorflow as tf\n\n\n"
-            "▸@tf.function(jit_compile=xla)\ndef train_step(x):\n    pass◂\n",
-            after="import tensorflow as tf\n\n\n"
-            "@tf.function(jit_compile=xla)\ndef train_step(x):\n    pass\n",
+        Example.untouched(
+            "import tensorflow as tf\n\n\n"
+            "▸@tf.function(jit_compile=xla)\ndef train_step(x):\n    pass◂\n"
         ),
         Example(
             before="import tensorflow as tf\n\n\n▸@tf.function\ndef train_step(x):\n    pass◂\n",

@@ -147,15 +147,20 @@ class _Dropping(ast.NodeTransformer):
             if isinstance(node, ast.Name | ast.Attribute):
                 uses[_name(node)] += 1
             if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value):
-                made |= {_name(one) for one in assigned(node)}
-                logs.update(_name(one) for one in assigned(node))
+                names = [_name(each) for each in assigned(node)]
+                made |= set(names) if len(names) == 1 else set()
+                logs.update(names)
             elif isinstance(node, ast.Expr):
                 logs[_added_to(node)] += 1
         self._logs = {name for name in made if name and logs[name] == uses[name]}
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        """Put nothing in place of a statement that adds to a log."""
-        return ast.copy_location(ast.Pass(), node) if _added_to(node) in self._logs else node
+        """Leave of a statement that adds to a log only what it adds, and under which keys."""
+        if _added_to(node) in self._logs and isinstance(node.value, ast.Call):
+            call = node.value
+            keys = [each.slice for each in ast.walk(call.func) if isinstance(each, ast.Subscript)]
+            node.value = ast.copy_location(ast.Tuple([*call.args, *keys], ast.Load()), call)
+        return node
 
 
 def _makes(value: ast.expr | None) -> bool:

@@ -32,19 +32,11 @@ EXAMPLES = [
         "model = torch.compile(model)\n",
         data={"cls": "Stack"},
     ),
-    Example(  # the names in its checkpoint would change
-        before="import torch\nfrom torch import nn\n\nmodel = ▸nn.Sequential(nn.ReLU())◂\n"
+    Example.untouched(
+        "import torch\nfrom torch import nn\n\nmodel = ▸nn.Sequential(nn.ReLU())◂\n"
         "torch.save(model.state_dict(), path)\n",
-        after="import torch\nfrom torch import nn\n\nmodel = nn.Sequential(nn.ReLU())\n"
-        "torch.save(model.state_dict(), path)\n",
-        data={"cls": "Sequential"},
+        {"cls": "Sequential"},
     ),
-    Example(  # no name
-        before="trainer.fit(▸Net()◂)\n", after="trainer.fit(Net())\n", data={"cls": "Net"}
-    ),
-    Example(  # what is named is not the model
-        before="weights = list(▸Net()◂.parameters())\n",
-        after="weights = list(Net().parameters())\n",
-        data={"cls": "Net"},
-    ),
+    Example.untouched("trainer.fit(▸Net()◂)\n", {"cls": "Net"}),
+    Example.untouched("weights = list(▸Net()◂.parameters())\n", {"cls": "Net"}),
 ]

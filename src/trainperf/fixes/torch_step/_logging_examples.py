@@ -7,8 +7,7 @@ from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
 
 
 def _alone(text: str) -> Example:
-    plain = text.replace("▸", "").replace("◂", "")
-    return Example(before=text, after=plain, data={"edits": [DETACH], "loop": 0})
+    return Example.untouched(text, {"edits": [DETACH], "loop": 0})
 
 
 EXAMPLES = [
@@ -99,20 +98,14 @@ def epoch(loader):
 """,
         data={"edits": [DETACH], "loop": 0},
     ),
-    Example(  # it is read in every step all the same
-        before="""\
+    Example.untouched(
+        """\
 total = 0.0
 for x, y in ▸loader◂:
     total += ▸loss.item()◂
     bar.set_postfix(loss=total)
 """,
-        after="""\
-total = 0.0
-for x, y in loader:
-    total += loss.item()
-    bar.set_postfix(loss=total)
-""",
-        data={"edits": [DETACH], "loop": 0},
+        {"edits": [DETACH], "loop": 0},
     ),
     *(
         Example(
@@ -128,12 +121,10 @@ for x, y in loader:
             ("weight.copy_(▸ema.cpu()◂)", "weight.copy_(ema.cpu())"),
         )
     ),
-    Example(  # it changes the weights
-        before="def log(model):\n    print(▸model.size.item()◂)\n    model.decay_()\n\n\n"
+    Example.untouched(
+        "def log(model):\n    print(▸model.size.item()◂)\n    model.decay_()\n\n\n"
         "for step in range(9):\n    ▸optimizer.step()◂\n    log(model)\n",
-        after="def log(model):\n    print(model.size.item())\n    model.decay_()\n\n\n"
-        "for step in range(9):\n    optimizer.step()\n    log(model)\n",
-        data={"edits": [SELDOM], "loop": 1},
+        {"edits": [SELDOM], "loop": 1},
     ),
     Example(  # no counter
         before="for x, y in ▸loader◂:\n    optimizer.step()\n    print(▸loss.item()◂)\n",
@@ -141,10 +132,9 @@ for x, y in loader:
         "    if step % 50 == 0:\n        print(loss.item())\n",
         data={"edits": [SELDOM], "loop": 0},
     ),
-    Example(  # none of a `while` either
-        before="while left:\n    ▸optimizer.step()◂\n    print(▸loss.item()◂)\n    left.pop()\n",
-        after="while left:\n    optimizer.step()\n    print(loss.item())\n    left.pop()\n",
-        data={"edits": [SELDOM], "loop": 0},
+    Example.untouched(
+        "while left:\n    ▸optimizer.step()◂\n    print(▸loss.item()◂)\n    left.pop()\n",
+        {"edits": [SELDOM], "loop": 0},
     ),
     Example(  # a progress bar that shows the loss and its mean
         before="""\
@@ -196,10 +186,9 @@ print(float(total) / len(loader))
 """,
         data={"edits": [DETACH], "loop": 0},
     ),
-    Example(  # it is compared in every step
-        before="for x in ▸loader◂:\n    now = ▸loss.item()◂\n    if now < k:\n        k = now\n",
-        after="for x in loader:\n    now = loss.item()\n    if now < k:\n        k = now\n",
-        data={"edits": [DETACH], "loop": 0},
+    Example.untouched(
+        "for x in ▸loader◂:\n    now = ▸loss.item()◂\n    if now < k:\n        k = now\n",
+        {"edits": [DETACH], "loop": 0},
     ),
     Example(  # a count of hits
         before="""\
@@ -267,7 +256,7 @@ for epoch in range(3):
         data={"edits": [DETACH], "loop": 0},
     ),
     *(  # lists that stay as they are
-        Example(text, text.replace("▸", "").replace("◂", ""), {"edits": [DETACH], "loop": 0})
+        Example.untouched(text, {"edits": [DETACH], "loop": 0})
         for text in (
             # of the caller's
             "def epoch(losses):\n    for x in ▸loader◂:\n        losses.append(▸loss.item()◂)\n",
@@ -312,10 +301,9 @@ def main():
 """,
         data={"edits": [DETACH], "loop": 0},
     ),
-    Example(  # no loss, and who knows whether it is a whole number
-        before="hits = 0\nfor x in ▸loader◂:\n    hits += ▸right.sum().item()◂\n",
-        after="hits = 0\nfor x in loader:\n    hits += right.sum().item()\n",
-        data={"edits": [DETACH], "loop": 0},
+    Example.untouched(
+        "hits = 0\nfor x in ▸loader◂:\n    hits += ▸right.sum().item()◂\n",
+        {"edits": [DETACH], "loop": 0},
     ),
     Example(  # a method, and a counter that counts something else
         before="""\

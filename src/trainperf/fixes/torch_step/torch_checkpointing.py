@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Example, Fix, unmarked
 from trainperf.fixes.common.cases import GIB, GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
@@ -38,7 +38,7 @@ model = AutoModel.from_config(config)
 
 
 def _of(before: str, after: str) -> Example:
-    plain = LIBRARY.replace("▸", "").replace("◂", "")
+    plain = unmarked(LIBRARY)
     return Example(LIBRARY.format(before), plain.format(after))
 
 
@@ -62,11 +62,8 @@ EXAMPLES = [
         "args = TrainingArguments(out, gradient_checkpointing=on)\n",
         "args = TrainingArguments(out, gradient_checkpointing=on)\n",
     ),
-    Example(before="x = ▸checkpoint(*parts)◂\n", after="x = checkpoint(*parts)\n"),
-    Example(
-        before="x = ▸checkpoint_sequential(blocks, 4, x)◂\n",
-        after="x = checkpoint_sequential(blocks, 4, x)\n",
-    ),
+    Example.untouched("x = ▸checkpoint(*parts)◂\n"),
+    Example.untouched("x = ▸checkpoint_sequential(blocks, 4, x)◂\n"),
 ]
 
 

@@ -98,11 +98,9 @@ class CudnnBenchmark(Fix):
             "torch.backends.cudnn.benchmark = True\n\n"
             "for x, y in loader:\n    step(x, y)\n",
         ),
-        Example(  # what the user set himself stays
-            before="import torch\n\ntorch.backends.cudnn.benchmark = False\n"
-            "for x, y in ▸loader◂:\n    step(x, y)\n",
-            after="import torch\n\ntorch.backends.cudnn.benchmark = False\n"
-            "for x, y in loader:\n    step(x, y)\n",
+        Example.untouched(
+            "import torch\n\ntorch.backends.cudnn.benchmark = False\n"
+            "for x, y in ▸loader◂:\n    step(x, y)\n"
         ),
     ]
 

@@ -13,7 +13,8 @@ from trainperf.fixes.common.torch_cases import split, torch_evidence
 from trainperf.fixes.common.words import at, ms, worth
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Site
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -104,10 +105,7 @@ class DebugModes(Fix):
             after="import torch\n\nfor x in loader:\n"
             "    with torch.autograd.set_detect_anomaly(False):\n        backward(x)\n",
         ),
-        Example(  # the user chooses it elsewhere
-            before="▸torch.autograd.set_detect_anomaly(args.debug)◂\n",
-            after="torch.autograd.set_detect_anomaly(args.debug)\n",
-        ),
+        Example.untouched("▸torch.autograd.set_detect_anomaly(args.debug)◂\n"),
         Example(  # by a constant, or a choice
             before="DEBUG = True\nlevel = 3\n▸torch.autograd.set_detect_anomaly(DEBUG)◂\n",
             after="DEBUG = False\nlevel = 3\ntorch.autograd.set_detect_anomaly(DEBUG)\n",
@@ -120,10 +118,7 @@ class DebugModes(Fix):
             "torch.autograd.set_detect_anomaly(False)\n",
             data={"arguments": {"mode": True}},
         ),
-        Example(  # a library was told
-            before="trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n",
-            after="trainer = Trainer(detect_anomaly=True)\ntrainer.fit(model)\n",
-        ),
+        Example.untouched("trainer = Trainer(detect_anomaly=True)\n▸trainer.fit(model)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -176,7 +171,7 @@ class DebugModes(Fix):
             mode = script.argument(site, 0, "mode")
             if mode is None:
                 raise CannotRewrite("whether the mode is on is not written out")
-            found = Seen.of(finding.data, "mode", {})
+            found = RecordedCall.of(finding.data, "mode", {})
             set_argument(script, site, Wanted("mode", "False", position=0), found)
 
 

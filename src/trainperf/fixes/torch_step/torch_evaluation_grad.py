@@ -34,7 +34,10 @@ RECORDED = Evaluation(
     where=CALL, loop=Site("train.py", 36, "validate"), grad=True, calls=20, seconds=0.01
 )
 EPOCHS = Loop("iterator", where=SITE, epoch_steps=100)
-MAY_TRAIN = re.compile(r"train|fit|optimi[sz]e", re.IGNORECASE)
+MAY_TRAIN = re.compile(
+    r"train|fit|optimi[sz]e|^grad$|requires_grad|enable_grad|jacobian|hessian", re.IGNORECASE
+)
+"""Names of calls that may train, or that ask for gradients: of forces, of an attack."""
 
 
 class EvaluationGrad(Fix):
@@ -115,6 +118,12 @@ def validate(model, loader):
 """,
             data={"trains_in": "main"},
         ),
+        Example.untouched(  # forces are gradients
+            "import torch\n\n\ndef validate(model, loader):\n    for x in loader:\n"
+            "        energy = ▸model(x.requires_grad_())◂\n"
+            "        show(torch.autograd.grad(energy.sum(), x))\n",
+            {"trains_in": "main"},
+        ),
         Example(  # in the function that trains
             before="""\
 import torch
@@ -147,22 +156,16 @@ def main():
             "        show(model(x))\n",
             data={"trains_in": "main"},
         ),
-        Example(  # a function that both call
-            before="import torch\n\n\ndef run(x):\n    return ▸model(x)◂\n",
-            after="import torch\n\n\ndef run(x):\n    return model(x)\n",
-            data={"trains_in": "run"},
+        Example.untouched(
+            "import torch\n\n\ndef run(x):\n    return ▸model(x)◂\n", {"trains_in": "run"}
         ),
-        Example(  # it trains by another function
-            before="import torch\n\n\ndef go(x):\n    update(x)\n    return ▸model(x)◂\n\n\n"
+        Example.untouched(
+            "import torch\n\n\ndef go(x):\n    update(x)\n    return ▸model(x)◂\n\n\n"
             "def update(x):\n    model(x).backward()\n",
-            after="import torch\n\n\ndef go(x):\n    update(x)\n    return model(x)\n\n\n"
-            "def update(x):\n    model(x).backward()\n",
-            data={"trains_in": "update"},
+            {"trains_in": "update"},
         ),
-        Example(  # a generator leaves its caller under no_grad
-            before="import torch\n\n\ndef outputs(x):\n    yield ▸model(x)◂\n",
-            after="import torch\n\n\ndef outputs(x):\n    yield model(x)\n",
-            data={"trains_in": "main"},
+        Example.untouched(
+            "import torch\n\n\ndef outputs(x):\n    yield ▸model(x)◂\n", {"trains_in": "main"}
         ),
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Example, Fix
+from trainperf.fixes import Example, Fix, unmarked
 from trainperf.fixes.common.cases import GPU
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import MODEL, split, torch_evidence
@@ -40,7 +40,7 @@ CALLED = "out, _ = self.lstm(x)"
 
 def _of(made: str, before: str, after: str) -> Example:
     old, new = TAGGER.format(made, before), TAGGER.format(made, after)
-    return Example(old, new.replace("▸", "").replace("◂", ""))
+    return Example(old, unmarked(new))
 
 
 EXAMPLES = [

@@ -14,7 +14,8 @@ from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, times, worth
 from trainperf.fixes.torch_step._step import PROBED, part_seconds, taken_probe, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Probe, TorchOptimizer
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -143,10 +144,7 @@ class FusedOptimizer(Fix):
             "optimizer = AdamW(groups, lr=Config.lr, fused=Config.fused)\n",
             data={"arguments": {"fused": False, "foreach": None}},
         ),
-        Example(  # two that cannot be seen
-            before="optimizer = ▸AdamW(groups, **one, **two)◂\n",
-            after="optimizer = AdamW(groups, **one, **two)\n",
-        ),
+        Example.untouched("optimizer = ▸AdamW(groups, **one, **two)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -205,7 +203,7 @@ class FusedOptimizer(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the keyword in each constructor; take out `foreach`, which excludes it."""
         for site in finding.where:
-            fused = Seen.of(finding.data, "fused", DEFAULTS)
+            fused = RecordedCall.of(finding.data, "fused", DEFAULTS)
             set_argument(script, site, Wanted("fused", "True"), fused)
             if "foreach" in script.call_keywords(site):
                 script.remove_keyword(site, "foreach")

@@ -80,11 +80,7 @@ class HiddenWaits(Fix):
             "    y = y.cuda(non_blocking=True)\n    loss = losses(model(x), y)[y > 0].mean()\n",
             data={"pinned": True},
         ),
-        Example(  # nothing to be changed
-            before="loss = ▸losses[kept]◂.mean()\nx = ▸x.to(device)◂\n",
-            after="loss = losses[kept].mean()\nx = x.to(device)\n",
-            data={"pinned": False},
-        ),
+        Example.untouched("loss = ▸losses[kept]◂.mean()\nx = ▸x.to(device)◂\n", {"pinned": False}),
     ]
     fires = [
         torch_evidence(device=GPU, torch={"trace": traced(0.40), "waits": (MASK,)}),

@@ -14,7 +14,8 @@ from trainperf.fixes.common.torch_cases import OPTIMIZER, split, torch_evidence
 from trainperf.fixes.common.words import ms, worth
 from trainperf.fixes.torch_step._step import UNTRIED, part_seconds, to_try
 from trainperf.model import Equivalence, Evidence, Finding, Missing, TorchOptimizer
-from trainperf.rewrite.arguments import Seen, Wanted, set_argument
+from trainperf.rewrite.arguments import RecordedCall, set_argument
+from trainperf.rewrite.wanted import Wanted
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -85,14 +86,8 @@ class SetToNone(Fix):
             before="▸optimizer.zero_grad(set_to_none=False)◂\n", after="optimizer.zero_grad()\n"
         ),
         Example(before="▸optimizer.zero_grad(False)◂\n", after="optimizer.zero_grad(True)\n"),
-        Example(  # the user chooses it elsewhere
-            before="▸optimizer.zero_grad(set_to_none=args.drop)◂\n",
-            after="optimizer.zero_grad(set_to_none=args.drop)\n",
-        ),
-        Example(  # another function calls it
-            before="▸clear(optimizer)◂\n",
-            after="clear(optimizer)\n",
-        ),
+        Example.untouched("▸optimizer.zero_grad(set_to_none=args.drop)◂\n"),
+        Example.untouched("▸clear(optimizer)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -147,7 +142,7 @@ class SetToNone(Fix):
             if script.call_keywords(site).get("set_to_none") == "False":
                 script.remove_keyword(site, "set_to_none")
             else:
-                found = Seen.of(finding.data, "set_to_none", {})
+                found = RecordedCall.of(finding.data, "set_to_none", {})
                 set_argument(script, site, Wanted("set_to_none", "True", position=0), found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.arguments import keyword, positional
@@ -39,8 +39,8 @@ class CallInRun:
     `defaults` are those of the arguments that the source may leave out.
     """
 
-    arguments: Mapping[str, object]
-    defaults: Mapping[str, object]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
 
 def live(

@@ -11,7 +11,7 @@ from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
 from trainperf.fixes.dataloader.edits.hoisting import calls_in_loops
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import dotted
+from trainperf.source.statements import assigned, dotted
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -89,10 +89,12 @@ def _check_built_once(script: Script, site: Site) -> None:
     again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
     if again or module.loops(call):
         raise CannotRewrite("the loader is built again and again, and all lengths read each time")
+    own = {ast.unparse(each) for each in assigned(script.around(site)[-1])}
     for node in module.nodes:
-        asked = isinstance(node, ast.Attribute) and node.attr == "batch_size"
-        if asked and "load" in ast.unparse(node).lower():
-            raise CannotRewrite(f"{ast.unparse(node)} is asked for, which it has no more")
+        if isinstance(node, ast.Attribute) and node.attr == "batch_size":
+            asked = ast.unparse(node.value)
+            if asked in own or "load" in asked.lower():
+                raise CannotRewrite(f"{asked}.batch_size is asked for, which it has no more")
 
 
 def _written(script: Script, site: Site, place: int, name: str) -> str | None:

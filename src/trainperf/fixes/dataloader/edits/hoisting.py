@@ -14,9 +14,10 @@ from trainperf.fixes.dataloader._edits import check_call, set_setting
 from trainperf.model import Site
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
-from trainperf.source.iterations import changed_in_calls, changed_in_place
+from trainperf.source.bodies import function_of
 from trainperf.source.loops import assigned_in, starts_over, used_in
 from trainperf.source.module import Module, names_in
+from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
 from trainperf.source.statements import called, walk
 
@@ -125,6 +126,10 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     if starts_over(module, loop):
         raise CannotRewrite("each turn of the loop trains a model of its own")
+    data = argument(call, "dataset", 0)
+    other = _changer(module, loop, statement, names_in(data) if data is not None else set())
+    if other:
+        raise CannotRewrite(f"{other} is given the data, and may change them")
     own = [*call.args, *(each.value for each in call.keywords)]
     own += [each for each in built if each is not call]
     if not all(repeats(module, each) for each in own):
@@ -140,6 +145,18 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     held = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & attributes
     if set_there or held:
         raise CannotRewrite(f"{min(set_there | held)} changes in the loop")
+
+
+def _changer(module: Module, loop: Loop, statement: ast.stmt, data: set[str]) -> str:
+    """A function of unknown doing that a loop gives the data to, beside building the loader."""
+    for node in walk(each for each in loop.body if each is not statement):
+        if not isinstance(node, ast.Call) or function_of(module, node.func) is not None:
+            continue
+        given = (*node.args, *(each.value for each in node.keywords))
+        handed = {each.id for each in given if isinstance(each, ast.Name)}
+        if handed & data and not repeats(module, node):
+            return f"{ast.unparse(node.func)}()"
+    return ""
 
 
 def _plain(target: ast.expr) -> bool:

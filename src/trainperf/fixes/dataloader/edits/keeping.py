@@ -188,7 +188,7 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     if not data["whole"] and not fixed:
         raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
     nodes = list(reached(module, fixed or [function]))
-    read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each) == "self"]
+    read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each)]
     others = [name for name in data["files"] if name != site.file]
     modules = [module, *(script.source(name).module for name in others)]
     changed = changing_attribute(modules, owner, read) or changing_name(module, nodes)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from trainperf.fixes import Example
 
 
-def _alone(text: str) -> Example:
-    return Example(before=text, after=text.replace("▸", "").replace("◂", ""))
-
-
 def _filled(row: str, made: str = "torch.zeros(len(batch), 8)", behind: str = "pass") -> Example:
-    return _alone(
+    return Example.untouched(
         f"""\
 import torch
 
@@ -75,17 +71,17 @@ def collate(batch):
 """,
     ),
     # one number for each sample
-    _alone(
+    Example.untouched(
         "import torch\n\n\n▸def collate(batch):◂\n"
         "    return torch.tensor([len(one) for one in batch], dtype=torch.long)\n"
     ),
     # a list of Python's numbers would have another dtype
-    _alone(
+    Example.untouched(
         "import torch\n\n\n▸def collate(batch):◂\n"
         "    return torch.tensor([row for row, _ in batch])\n"
     ),
     # each element is worked on
-    _alone(
+    Example.untouched(
         """\
 import torch
 

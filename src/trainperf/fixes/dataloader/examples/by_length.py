@@ -17,7 +17,7 @@ SAMPLER = by_length.SAMPLER.format(torch="torch")
 
 
 def _alone(text: str) -> Example:
-    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=WORDS)
+    return Example.untouched(text, WORDS)
 
 
 EXAMPLES = [
@@ -40,6 +40,10 @@ EXAMPLES = [
     _alone(
         "import torch\n\nloader = ▸DataLoader(reviews, 32, shuffle=True)◂\n"
         "steps = len(reviews) // loader.batch_size\n"
+    ),
+    _alone(
+        "import torch\n\ntrain_dl = ▸DataLoader(reviews, 32, shuffle=True)◂\n"
+        "steps = len(reviews) // train_dl.batch_size\n"
     ),
     _alone(
         "import torch\n\nfor epoch in range(9):\n"

@@ -78,14 +78,6 @@ loader = DataLoader(clips, collate_fn=to_longest)
 ''',
         data=_place("tensor", 0, features=True),
     ),
-    Example(  # a class or a function of the user's
-        before="loader = ▸make_loader(reviews, 32)◂\n",
-        after="loader = make_loader(reviews, 32)\n",
-        data=_place("list", 0),
-    ),
-    Example(  # what may hold a collate function
-        before="import torch\n\nloader = ▸DataLoader(reviews, **how)◂\n",
-        after="import torch\n\nloader = DataLoader(reviews, **how)\n",
-        data=_place("list", 0),
-    ),
+    Example.untouched("loader = ▸make_loader(reviews, 32)◂\n", _place("list", 0)),
+    Example.untouched("import torch\n\nloader = ▸DataLoader(reviews, **how)◂\n", _place("list", 0)),
 ]

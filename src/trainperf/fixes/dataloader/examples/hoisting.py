@@ -10,7 +10,7 @@ KEPT: dict[str, Any] = {"workers": 2, "loop": None}
 
 
 def _alone(text: str) -> Example:
-    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=KEPT)
+    return Example.untouched(text, KEPT)
 
 
 def _each_epoch(statement: str) -> Example:
@@ -123,6 +123,18 @@ for epoch in range(3):
     _alone(
         "def play(games):\n    games.append(model.play())\n\n\nwhile True:\n    play(seen)\n"
         "    loader = ▸DataLoader(seen, num_workers=2)◂\n    train(loader)\n"
+    ),
+    # labelled anew by who knows what; its length may be asked for
+    _alone(
+        "from labels import relabel\n\nfor epoch in range(3):\n    relabel(model, data)\n"
+        "    loader = ▸DataLoader(data, num_workers=2)◂\n    train(loader)\n"
+    ),
+    Example(
+        before="for epoch in range(3):\n    loader = ▸DataLoader(data, 8)◂\n"
+        "    train(loader)\n    print(epoch, len(data))\n",
+        after="loader = DataLoader(data, 8)\nfor epoch in range(3):\n"
+        "    train(loader)\n    print(epoch, len(data))\n",
+        data={"workers": 0, "loop": None},
     ),
     # used up after one epoch; given the epoch; one of two; beside what changes
     _each_epoch("loader = iter(▸DataLoader(data, num_workers=2)◂)"),

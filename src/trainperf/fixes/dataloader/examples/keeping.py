@@ -14,7 +14,7 @@ COPIED = keeping.IN_MEMORY.format(**NAMES, returned="copy.deepcopy(made[index])"
 IN_FILES = keeping.IN_FILES.format(**NAMES)
 
 
-def _alone(made: str, turned: str) -> Example:
+def _alone(made: str, turned: str, epoch: str = "photos.epoch = EPOCH") -> Example:
     text = f"""\
 import random
 
@@ -32,9 +32,9 @@ class Photos:
 
 
 for EPOCH in range(9):
-    photos.epoch = EPOCH
+    {epoch}
 """
-    return Example(before=text, after=text.replace("▸", "").replace("◂", ""), data=PART)
+    return Example.untouched(text, PART)
 
 
 EXAMPLES = [
@@ -147,12 +147,10 @@ class Tones:
 """,
         data={**MEMORY, "store": "files"},
     ),
-    Example(  # random from the start
-        before="import random\n\n\nclass Crops:\n    ▸def __getitem__(self, index):◂\n"
+    Example.untouched(
+        "import random\n\n\nclass Crops:\n    ▸def __getitem__(self, index):◂\n"
         "        start = random.randrange(100)\n        return self.waves[index][start:]\n",
-        after="import random\n\n\nclass Crops:\n    def __getitem__(self, index):\n"
-        "        start = random.randrange(100)\n        return self.waves[index][start:]\n",
-        data=PART,
+        PART,
     ),
     Example(  # a library's dataset
         before="import torch\n\n"
@@ -187,13 +185,12 @@ print(len(loader.dataset))
 ''',
         data={**MEMORY, "wrapped": True},
     ),
-    Example(  # what is asked of it would be missing
-        before="import torch\n\nloader = ▸DataLoader(digits, 64)◂\nn = loader.dataset.classes\n",
-        after="import torch\n\nloader = DataLoader(digits, 64)\nn = loader.dataset.classes\n",
-        data={**MEMORY, "wrapped": True},
+    Example.untouched(
+        "import torch\n\nloader = ▸DataLoader(digits, 64)◂\nn = loader.dataset.classes\n",
+        {**MEMORY, "wrapped": True},
     ),
-    Example(  # another item in each epoch
-        before="""\
+    Example.untouched(
+        """\
 import torch
 
 
@@ -204,21 +201,10 @@ class Windows:
     ▸def __getitem__(self, index):◂
         return torch.stft(self.waves[index][self.start :], 256)
 """,
-        after="""\
-import torch
-
-
-class Windows:
-    def set_epoch(self, epoch):
-        self.start = epoch
-
-    def __getitem__(self, index):
-        return torch.stft(self.waves[index][self.start :], 256)
-""",
-        data=MEMORY,
+        MEMORY,
     ),
-    Example(  # a buffer that grows
-        before="""\
+    Example.untouched(
+        """\
 class Replay:
     def add(self, step):
         self.steps.append(step)
@@ -226,15 +212,7 @@ class Replay:
     ▸def __getitem__(self, index):◂
         return encode(self.steps[index])
 """,
-        after="""\
-class Replay:
-    def add(self, step):
-        self.steps.append(step)
-
-    def __getitem__(self, index):
-        return encode(self.steps[index])
-""",
-        data=MEMORY,
+        MEMORY,
     ),
     # an import that the rest needs, a file that is read on
     _alone(
@@ -246,4 +224,9 @@ class Replay:
     # what the module counts, and what a property tells of the epoch
     _alone("image = load(self.files[index + EPOCH])", "image[::-1]"),
     _alone("image = load(self.files[index + self.shift])", "image[::-1]"),
+    # an order that is mixed anew, a setting that grows
+    _alone(
+        "image = load(self.files[self.order[index]])", "image[::-1]", "random.shuffle(photos.order)"
+    ),
+    _alone("image = load(self.files[index], setting.size)", "image[::-1]", "setting.size = EPOCH"),
 ]

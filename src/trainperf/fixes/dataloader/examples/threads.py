@@ -22,14 +22,11 @@ loader = DataLoader(images, batch_size=32, num_workers=8, worker_init_fn=one_thr
 ''',
         data={"item": None},
     ),
-    Example(  # NumPy only: a variable of the environment sets that
-        before="import numpy\n\nloader = ▸DataLoader(images, num_workers=8)◂\n",
-        after="import numpy\n\nloader = DataLoader(images, num_workers=8)\n",
-        data={"item": None},
+    Example.untouched(
+        "import numpy\n\nloader = ▸DataLoader(images, num_workers=8)◂\n", {"item": None}
     ),
-    Example(  # one of the user's
-        before="import cv2\n\nloader = ▸DataLoader(data, num_workers=8, worker_init_fn=seed)◂\n",
-        after="import cv2\n\nloader = DataLoader(data, num_workers=8, worker_init_fn=seed)\n",
-        data={"item": None},
+    Example.untouched(
+        "import cv2\n\nloader = ▸DataLoader(data, num_workers=8, worker_init_fn=seed)◂\n",
+        {"item": None},
     ),
 ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,49 +12,35 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import AHEAD_OF, IN_PARALLEL, free_name, put_in
 from trainperf.fixes.tf_data.edits.generators import make_apart
 from trainperf.fixes.tf_data.edits.mapped import call_at, parsed
+from trainperf.fixes.tf_data.edits.movable import JUMPS, check_calls, makes, names_read
 from trainperf.fixes.tf_data.edits.which_generator import yields
 from trainperf.model import Site
-from trainperf.source.bodies import calls_in, function_of, reached
+from trainperf.source.bodies import function_of
 from trainperf.source.iterations import (
     arguments,
     carried,
-    changed_by,
-    changed_in_calls,
-    changed_in_place,
-    changes_shared,
     declared,
     loaded,
     stored,
 )
 from trainperf.source.module import Module
+from trainperf.source.mutations import (
+    changed_by,
+    changed_in_calls,
+    changed_in_place,
+    changes_shared,
+)
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import assigned, made_here, names, root
+from trainperf.source.statements import made_here, names
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-MODEL = frozenset(
-    {
-        "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "compile", "evaluate",
-        "fit", "get_weights", "gradient", "load_weights", "minimize", "predict",
-        "predict_on_batch", "reset_metrics", "reset_states", "save", "save_weights",
-        "set_weights", "test_on_batch", "train_on_batch", "train_step", "update_state",
-    }
-)  # fmt: skip
-"""Methods of models, optimizers, metrics and variables: they stay in the loop."""
-
 WORK = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp)
 """Parts of an argument of the step that make it more than a name."""
 
-SAID = ("print", "input", "time.", "logging.", "tensorflow.summary.", "wandb.", "datetime.")
-"""Calls, by the start of their names, whose moment matters."""
-
 PARTS = ("batch_x", "batch_y", "batch_z", "batch_3", "batch_4", "batch_5", "batch_6")
 """Names for parts of a batch that have none yet."""
-
-PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.If, ast.Expr)
-JUMPS = (ast.Break, ast.Continue)
-LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
 
 
 @dataclass(frozen=True)
@@ -165,10 +150,10 @@ def _generator_call(module: Module, node: ast.expr) -> tuple[ast.Call, Function]
 def _check_generator(
     module: Module, call: ast.Call, function: Function, body: Sequence[ast.stmt]
 ) -> None:
-    _check_calls(module, [*function.body, call], body)
+    check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
     changed = changed_by(body) | changed_in_calls(module, body)
-    for name in sorted((_read(module, function.body) - own) | names(call)):
+    for name in sorted((names_read(module, function.body) - own) | names(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
 
@@ -181,10 +166,10 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
     if node.orelse:
         raise CannotRewrite("the loop has an `else`")
     before = node.body[: node.body.index(statement)]
-    movable = [_makes(module, each) for each in before]
+    movable = [makes(module, each) for each in before]
     given = [*step.args, *(each.value for each in step.keywords)]
     worked = [each for each in given if any(isinstance(n, WORK) for n in ast.walk(each))]
-    hoisted = [each for each in worked if _makes(module, ast.Expr(each))]
+    hoisted = [each for each in worked if makes(module, ast.Expr(each))]
     first = movable.index(True) if True in movable else len(before)
     end = movable.index(False, first) if False in movable[first:] else len(movable)
     whole = len(hoisted) == len(worked) and statement in node.body and _plain(statement)
@@ -202,52 +187,6 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
 def _plain(statement: ast.stmt) -> bool:
     """Whether a step is called whenever its statement is reached."""
     return isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
-
-
-def _makes(module: Module, statement: ast.stmt) -> bool:
-    """Whether a statement only makes things, so that it may be done before its time."""
-    if not isinstance(statement, PLAIN):
-        return False
-    for node in ast.walk(statement):
-        if isinstance(node, (*LEAVES, *JUMPS)):
-            return False
-        if isinstance(node, ast.Call) and not _may_move(module, node):
-            return False
-    return True
-
-
-def _may_move(module: Module, call: ast.Call) -> bool:
-    name = module.name(call.func) or ""
-    if name.startswith(SAID) or (isinstance(call.func, ast.Attribute) and call.func.attr in MODEL):
-        return False
-    local = function_of(module, call.func)
-    if isinstance(local, FUNCTIONS):
-        return not _trains(module, local)
-    if isinstance(call.func, ast.Name):  # `model(noise)`: a class of this file, a model, a layer
-        return _imported(module, call.func)
-    return True
-
-
-def _imported(module: Module, node: ast.expr) -> bool:
-    """Whether a name, or what an attribute is of, is a module, imported, or built in."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return False
-    found = module.bindings(node)
-    if not found:
-        return node.id in dir(builtins)
-    return all(each.kind == "import" for each in found)
-
-
-def _trains(module: Module, function: Function) -> bool:
-    """Whether a function of the file has to do with models, or with the moment it is called."""
-    for call in calls_in(module, function):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in MODEL:
-            return True
-        if (module.name(call.func) or "").startswith(SAID):
-            return True
-    return any(isinstance(each, ast.Global | ast.Nonlocal) for each in ast.walk(function))
 
 
 def _results(loop: Loop) -> list[str]:
@@ -287,90 +226,12 @@ def _check(module: Module, loop: Loop) -> None:
         raise CannotRewrite(f"the loop has to do with {min(ahead)} before it makes it")
     changed = changed_by(others) - (own - stored(loop.leading))
     changed |= changed_in_calls(module, others)
-    for name in sorted(_read(module, [*loop.making, *loop.hoisted, loop.node.iter])):
+    for name in sorted(names_read(module, [*loop.making, *loop.hoisted, loop.node.iter])):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
     making = [*loop.making, *map(ast.Expr, loop.hoisted)]
-    given = changed_in_place(making) | changed_in_calls(module, making)
-    given -= made_here(loop.making)
-    ends = any(isinstance(each, ast.Break | ast.Return) for one in others for each in ast.walk(one))
-    seen = given if ends else given & loaded(others)
-    if seen:
+    seen = changed_in_place(making) | changed_in_calls(module, making)
+    seen -= made_here(loop.making)
+    if seen:  # by the step, if it is the batch
         raise CannotRewrite(f"making batches changes {min(seen)}, which others see")
-    _check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)
-
-
-def _read(module: Module, parts: Sequence[ast.AST]) -> set[str]:
-    """The names that some code reads, and those of the module that its functions read."""
-    found = [each for each in reached(module, parts) if isinstance(each, ast.Name)]
-    return loaded(parts) | {
-        each.id for each in found if module.bindings(each) is module.top.find(each.id)
-    }
-
-
-def _check_calls(
-    module: Module,
-    making: Sequence[ast.AST],
-    others: Sequence[ast.stmt],
-    hoisted: Sequence[ast.expr] = (),
-) -> None:
-    """Raise where what makes batches asks an object that the rest of the loop has to do with."""
-    touched = _touched(module, others)
-    for node in reached(module, making):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in touched:
-            raise CannotRewrite(f"batches are made with {ast.unparse(node)}, as is the rest")
-    used = _expressions(others, hoisted)
-    own = stored(making)
-    for node in (each for one in making for each in ast.walk(one)):
-        if not isinstance(node, ast.Call):
-            continue
-        if not _may_move(module, node):
-            raise CannotRewrite(f"batches are made with {ast.unparse(node.func)}()")
-        local = function_of(module, node.func)
-        if isinstance(local, FUNCTIONS):
-            for text in _kept(local):
-                if text in used:
-                    raise CannotRewrite(f"making batches changes {text}, which the loop reads")
-            continue
-        if not isinstance(node.func, ast.Attribute):
-            continue
-        asked = node.func.value
-        held = root(asked)
-        theirs = held in own or not held or _imported(module, asked)
-        if not theirs and ast.unparse(asked) in used:
-            raise CannotRewrite(f"batches are made with {ast.unparse(asked)}, as is the rest")
-
-
-def _touched(module: Module, others: Sequence[ast.stmt]) -> set[str]:
-    """The attributes that methods change, or call something of, which the others call."""
-    here = {id(node) for each in others for node in ast.walk(each)}
-    found: set[str] = set()
-    for node in reached(module, others):
-        if id(node) in here:
-            continue
-        asked = [*assigned(node)]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            asked.append(node.func.value)
-        found |= {ast.unparse(each) for each in asked if isinstance(each, ast.Attribute)}
-    return {each for each in found if each.startswith("self.")}
-
-
-def _kept(function: Function) -> set[str]:
-    """The attributes that a method changes, as source: `self.offset`."""
-    return {
-        ast.unparse(target)
-        for node in ast.walk(function)
-        for target in assigned(node)
-        if isinstance(target, ast.Attribute)
-    }
-
-
-def _expressions(statements: Iterable[ast.stmt], but: Iterable[ast.expr]) -> set[str]:
-    """The source of every name and attribute that some statements mention elsewhere."""
-    gone = {id(node) for each in but for node in ast.walk(each)}
-    return {
-        ast.unparse(node)
-        for each in statements
-        for node in ast.walk(each)
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in gone
-    }
+    check_calls(module, [*loop.making, *loop.hoisted], others, loop.hoisted)

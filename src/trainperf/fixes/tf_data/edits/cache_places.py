@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Room:
-    """What a cache would hold, and where there is room for it."""
+    """The size of what a cache would hold, and where there is room for it."""
 
     held: float
     free: float

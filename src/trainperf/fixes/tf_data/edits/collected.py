@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from trainperf.source.iterations import (
     carried,
-    changed_by,
-    changes_shared,
     loaded,
     of_own_loop,
     of_this_function,
     stored,
 )
 from trainperf.source.module import Module
+from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names
 

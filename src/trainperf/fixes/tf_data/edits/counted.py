@@ -12,13 +12,13 @@ from trainperf.model import Site
 from trainperf.source.iterations import (
     arguments,
     carried,
-    changes_shared,
     loaded,
     of_own_loop,
     of_this_function,
     stored,
 )
 from trainperf.source.module import Module
+from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names
 

@@ -16,7 +16,6 @@ from trainperf.fixes.tf_data.edits.which_generator import YIELDS, generator_at, 
 from trainperf.model import Site
 from trainperf.source.iterations import (
     carried,
-    changes_shared,
     declared,
     loaded,
     of_own_loop,
@@ -24,6 +23,7 @@ from trainperf.source.iterations import (
     stored,
 )
 from trainperf.source.module import Module
+from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
 from trainperf.source.statements import names
 

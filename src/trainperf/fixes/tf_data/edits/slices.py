@@ -6,9 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.tf_data.edits.item_makers import makes_items
 from trainperf.source.arguments import argument, keyword
-from trainperf.source.iterations import changed_in_place, may_be_sequence
+from trainperf.source.iterations import may_be_sequence
 from trainperf.source.module import Module
+from trainperf.source.mutations import changed_in_place
 from trainperf.source.scopes import Function
 
 if TYPE_CHECKING:
@@ -86,7 +88,8 @@ def use_slices(
     changed = changed_in_place([module.top.node])
     for each in ast.walk(arrays):
         if isinstance(each, ast.Name):
-            if each.id in changed or not may_be_sequence(module.value(each)):
+            held = may_be_sequence(module.value(each)) and not makes_items(module, each)
+            if each.id in changed or not held:
                 raise CannotRewrite(f"{each.id} is no array, or changes as the script runs")
             there, here = module.bindings(each), module.scope(call).find(each.id)
             if not there or there is not here:

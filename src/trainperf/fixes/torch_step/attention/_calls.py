@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from trainperf.fixes.torch_step.attention._scope import last_name
+from trainperf.fixes.torch_step.attention._scope import called_name
 from trainperf.source.statements import dotted
 
 MODULES = ("torch", "th", "F", "nn", "functional", "np", "math")
@@ -33,7 +33,7 @@ def operation(node: ast.expr) -> Operation | None:
     if any(isinstance(each, ast.Starred) for each in node.args):
         return None
     keywords = {str(each.arg): each.value for each in node.keywords}
-    name, args = last_name(node), tuple(node.args)
+    name, args = called_name(node), tuple(node.args)
     if isinstance(node.func, ast.Attribute) and not _module(node.func.value):
         return Operation(name, node.func.value, args, keywords)
     if args:
@@ -55,7 +55,7 @@ def number(node: ast.expr | None) -> float | None:
         return None if inner is None else -inner
     if isinstance(node, ast.Attribute) and node.attr == "inf":
         return float("inf")
-    if isinstance(node, ast.Call) and last_name(node) in ("float", "tensor") and node.args:
+    if isinstance(node, ast.Call) and called_name(node) in ("float", "tensor") and node.args:
         given = node.args[0]
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             return _of_text(given.value)

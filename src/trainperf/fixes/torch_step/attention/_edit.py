@@ -17,7 +17,7 @@ from trainperf.fixes.torch_step.attention._products import (
 )
 from trainperf.fixes.torch_step.attention._reading import Chain, turned_weights_of, weights_of
 from trainperf.fixes.torch_step.attention._scales import scale
-from trainperf.fixes.torch_step.attention._scope import Scope, last_name, plain_value
+from trainperf.fixes.torch_step.attention._scope import Scope, called_name, plain_value
 from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.statements import names
 
@@ -136,7 +136,7 @@ class _Edit:
             while isinstance(node, ast.BinOp):
                 node = node.left
             while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if last_name(node) not in ("transpose", "permute", "view", "reshape"):
+                if called_name(node) not in ("transpose", "permute", "view", "reshape"):
                     break
                 node = node.func.value
             if isinstance(node, ast.Name | ast.Subscript):
@@ -267,7 +267,7 @@ class _Edit:
                 continue
             value = plain_value(stores[0], name)
             assert value is not None
-            called = {last_name(n) for n in ast.walk(value) if isinstance(n, ast.Call)}
+            called = {called_name(n) for n in ast.walk(value) if isinstance(n, ast.Call)}
             if called <= PURE:
                 found.add(stores[0])
         return found

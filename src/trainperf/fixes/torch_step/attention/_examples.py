@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 
 HEAD = """\
 import math
@@ -31,7 +31,7 @@ class SelfAttention(nn.Module):
 def _of(before: str, after: str | None = None) -> Example:
     """The body of a method of the class before and after; None: it is left alone."""
     head = HEAD + CLASS
-    return Example(head + before, head.replace("▸", "").replace("◂", "") + (after or before))
+    return Example(head + before, unmarked(head) + (after or before))
 
 
 EXAMPLES = [

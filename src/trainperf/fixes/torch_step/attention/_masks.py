@@ -7,7 +7,7 @@ import ast
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import number, operation
 from trainperf.fixes.torch_step.attention._reading import Step
-from trainperf.fixes.torch_step.attention._scope import Scope, last_name
+from trainperf.fixes.torch_step.attention._scope import Scope, called_name
 from trainperf.fixes.torch_step.attention._triangles import adds_later, hides_later
 
 HIDDEN = -1e4
@@ -162,5 +162,5 @@ def _lowest(node: ast.expr) -> bool:
     wanted = "min"
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node, wanted = node.operand, "max"
-    limits = isinstance(node, ast.Attribute) and last_name(node.value) == "finfo"
+    limits = isinstance(node, ast.Attribute) and called_name(node.value) == "finfo"
     return limits and node.attr == wanted  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import operation, whole
-from trainperf.fixes.torch_step.attention._scope import last_name
+from trainperf.fixes.torch_step.attention._scope import called_name
 
 PRODUCTS = ("matmul", "bmm", "einsum")
 
@@ -37,9 +37,9 @@ def product(node: ast.expr) -> Product | None:
     """Read `a @ b`, `torch.matmul(a, b)`, `a.bmm(b)`, an einsum; None for anything else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return Product(node.left, node.right, _told(node.right))
-    if last_name(node) not in PRODUCTS:
+    if called_name(node) not in PRODUCTS:
         return None
-    if last_name(node) == "einsum":
+    if called_name(node) == "einsum":
         return _einsum(node)
     found = operation(node)
     other = found.argument(0, "other") or found.argument(0, "mat2") if found else None
@@ -158,7 +158,7 @@ def _told(right: ast.expr) -> int | None:
 
 
 def _untransposed(node: ast.expr) -> Operand:
-    if (isinstance(node, ast.Attribute) and node.attr == "T") or last_name(node) == "t":
+    if (isinstance(node, ast.Attribute) and node.attr == "T") or called_name(node) == "t":
         raise CannotRewrite("its tensors have two dimensions")
     found = untransposed(node)
     return Operand(node, ".transpose(-2, -1)") if found is None else Operand(found[0])

@@ -11,9 +11,9 @@ from trainperf.fixes.torch_step.attention._products import Product, product, unt
 from trainperf.fixes.torch_step.attention._ranks import rank_of
 from trainperf.fixes.torch_step.attention._scope import (
     Scope,
+    called_name,
     changes,
     is_name,
-    last_name,
     own_attribute,
     plain_value,
 )
@@ -171,7 +171,7 @@ def _in_place(scope: Scope, statement: ast.stmt, name: str) -> Chain | None:
         if before is None or kind is None:
             return None
         return before.then(Step(kind, statement.value, statement))
-    if isinstance(statement, ast.Expr) and last_name(statement.value).endswith("_"):
+    if isinstance(statement, ast.Expr) and called_name(statement.value).endswith("_"):
         return _called(scope, statement.value, statement)
     return None
 
@@ -263,7 +263,7 @@ def _module(scope: Scope, node: ast.Call, at: ast.stmt) -> Chain | None:
     if len(node.args) != 1 or node.keywords:
         return None
     name = own_attribute(node.func)
-    cls = scope.made_by(node.func) if name else last_name(node.func)
+    cls = scope.made_by(node.func) if name else called_name(node.func)
     if cls == "Sequential" and name:
         return _sequential(scope, node, name, at)
     if cls not in ("Softmax", "Dropout") and not isinstance(node.func, ast.Name):
@@ -285,7 +285,7 @@ def _sequential(scope: Scope, node: ast.Call, name: str, at: ast.stmt) -> Chain 
     """`self.attend(x)` of `nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(rate))`."""
     made = [value for value, _ in scope.attribute(name)]
     parts = made[0].args if len(made) == 1 and isinstance(made[0], ast.Call) else []
-    if [last_name(each) for each in parts] != ["Softmax", "Dropout"]:
+    if [called_name(each) for each in parts] != ["Softmax", "Dropout"]:
         return None
     chain = _chain(scope, node.args[0], at)
     soft = None if chain is None else _softened(chain, _dim(parts[0]), at)

@@ -7,7 +7,7 @@ import ast
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import number, operation, whole
 from trainperf.fixes.torch_step.attention._reading import Step
-from trainperf.fixes.torch_step.attention._scope import Scope, last_name, own_attribute
+from trainperf.fixes.torch_step.attention._scope import Scope, called_name, own_attribute
 from trainperf.source.statements import names
 
 SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript
@@ -56,12 +56,12 @@ def _number(scope: Scope, node: ast.expr, at: ast.stmt) -> str:
         return f"{_in_brackets(scope.text(inner))} ** 0.5"
     for value in (made, node):
         if any(
-            last_name(each) in TENSORS for each in ast.walk(value) if isinstance(each, ast.expr)
+            called_name(each) in TENSORS for each in ast.walk(value) if isinstance(each, ast.expr)
         ):
             raise CannotRewrite(f"the scale {ast.unparse(node)} may be a tensor")
     for each in ast.walk(node):
         given = [value for value, _ in scope.attribute(own_attribute(each))]
-        if any(last_name(value) in TENSORS for value in given):
+        if any(called_name(value) in TENSORS for value in given):
             raise CannotRewrite(f"the scale {ast.unparse(node)} may be a tensor")
     return scope.text(node)
 
@@ -74,7 +74,7 @@ def _root_of_tensor(node: ast.expr) -> ast.expr | None:
     if found is None or found.name != "sqrt" or found.args:
         return None
     inner = found.of
-    if last_name(inner) in ("tensor", "FloatTensor", "Tensor"):
+    if called_name(inner) in ("tensor", "FloatTensor", "Tensor"):
         assert isinstance(inner, ast.Call)
         given = inner.args[0] if inner.args else None
         if isinstance(given, ast.List) and len(given.elts) == 1:
@@ -99,7 +99,7 @@ def _own(scope: Scope, step: Step, tensors: tuple[str, ...]) -> bool:
         root = _root_of_tensor(value)
         if root is not None:
             return _size(scope, root, step.at, tensors)
-        if last_name(value) == "sqrt" and isinstance(value, ast.Call) and len(value.args) == 1:
+        if called_name(value) == "sqrt" and isinstance(value, ast.Call) and len(value.args) == 1:
             return _size(scope, value.args[0], step.at, tensors)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):
         return number(value.right) == power and _size(scope, value.left, step.at, tensors)

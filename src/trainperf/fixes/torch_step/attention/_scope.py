@@ -101,7 +101,7 @@ class Scope:
     def made_by(self, node: ast.expr) -> str:
         """The class whose object `self.x` is, wherever it is made; '' if not one."""
         name = own_attribute(node)
-        made = {last_name(value) for value, _ in self.attribute(name)} if name else set()
+        made = {called_name(value) for value, _ in self.attribute(name)} if name else set()
         return made.pop() if len(made) == 1 else ""
 
     def text(self, node: ast.expr) -> str:
@@ -168,6 +168,6 @@ def own_attribute(node: ast.AST) -> str:
     return node.attr if own else ""  # type: ignore[attr-defined]
 
 
-def last_name(node: ast.expr) -> str:
+def called_name(node: ast.expr) -> str:
     """The last name of what a call calls: `softmax` of `F.softmax(…)`; '' if it is no call."""
     return called(node) if isinstance(node, ast.Call) else ""

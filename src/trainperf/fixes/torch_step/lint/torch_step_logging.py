@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
 from trainperf.source.loops import backward_loops, lightning_classes, targets
 from trainperf.source.module import Module, inside, names_in
@@ -201,10 +202,8 @@ def _reads_inside(
     """Return what a function of this file that gets the loss reads of it, if it always does."""
     if not isinstance(function, ast.FunctionDef):
         return None
-    named = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    given = dict(zip(named, call.args, strict=False))
-    given |= {each.arg: each.value for each in call.keywords if each.arg}
-    inner = {name for name, v in given.items() if isinstance(v, ast.Name) and v.id in losses}
+    given = handed(function, call)
+    inner = {name for name, v in given if isinstance(v, ast.Name) and v.id in losses}
     if not inner or any(isinstance(each, ast.Return) for each in inside(function)):
         return None
     for node in inside(function):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 from trainperf.fixes.tf_data.edits.ahead import IN_PARALLEL
 
 HELPER = IN_PARALLEL.format(futures="concurrent.futures", collections="collections")
 CALL = "ds = ▸tf.data.Dataset.from_generator(samples, output_types=tf.float32)◂\n"
-PLAIN = CALL.replace("▸", "").replace("◂", "")
+PLAIN = unmarked(CALL)
 
 
 def _left(source: str) -> Example:
     text = f"import tensorflow as tf\n\n\n{source}\n\n{CALL}"
-    return Example(before=text, after=text.replace(CALL, PLAIN), data={"calls": 4, "fits": False})
+    return Example.untouched(text, {"calls": 4, "fits": False})
 
 
 EXAMPLES = [

@@ -15,8 +15,7 @@ model = keras.Sequential(
 
 
 def _left(source: str) -> Example:
-    plain = source.replace("▸", "").replace("◂", "")
-    return Example(before=f"{HEAD}\n{source}", after=f"{HEAD}\n{plain}", data=DATA)
+    return Example.untouched(f"{HEAD}\n{source}", DATA)
 
 
 EXAMPLES = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_data.edits.bucket_examples import HEAD, MODEL
 from trainperf.fixes.tf_data.edits.cutting import CUT
+from trainperf.fixes.tf_data.examples.buckets import HEAD, MODEL
 
 DATA = {"side": "end", "multiple": 16}
 HELPER = CUT.format(
@@ -17,8 +17,7 @@ HELPER = CUT.format(
 
 
 def _left(source: str) -> Example:
-    plain = source.replace("▸", "").replace("◂", "")
-    return Example(before=f"{HEAD}\n{source}", after=f"{HEAD}\n{plain}", data=DATA)
+    return Example.untouched(f"{HEAD}\n{source}", DATA)
 
 
 EXAMPLES = [

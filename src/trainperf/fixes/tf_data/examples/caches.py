@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Example
+from trainperf.fixes import Example, unmarked
 
 HEAD = "import tensorflow as tf\n\n\n"
 LOAD = """\
@@ -18,8 +18,7 @@ DRAW = """\
 
 
 def _left(source: str) -> Example:
-    plain = source.replace("▸", "").replace("◂", "")
-    return Example(before=HEAD + source, after=HEAD + plain, data={"split": True})
+    return Example.untouched(HEAD + source, {"split": True})
 
 
 SPLIT = [
@@ -54,7 +53,7 @@ FROM = "ds = ▸tf.data.Dataset.from_generator(samples, output_signature=signatu
 
 def _generator(order: str, cache: str) -> Example:
     head = f"import numpy as np\n{HEAD}{LOOP.format(order)}"
-    after = FROM.format(cache).replace("▸", "").replace("◂", "")
+    after = unmarked(FROM.format(cache))
     return Example(before=head + FROM.format(""), after=head + after, data={"generator": []})
 
 

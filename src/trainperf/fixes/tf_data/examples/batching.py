@@ -16,8 +16,7 @@ NEW_HEAD = (
 
 
 def _left(source: str, **data: int) -> Example:
-    before = HEAD + source
-    return Example(before=before, after=before.replace("▸", "").replace("◂", ""), data=data)
+    return Example.untouched(HEAD + source, data)
 
 
 EXAMPLES = [
@@ -141,6 +140,25 @@ for step, (a, b) in enumerate(ahead_of(batches(x, y))):
         "for i in range(9):\n    note(seen, i)\n    a = np.flip(x[i])\n"
         "    ▸model.train_on_batch(a)◂\n",
         calls=2,
+    ),
+    # one array that is filled anew for each batch, by NumPy or by a function of the file
+    _left(
+        "buffer = np.empty((32, 5))\n\nfor i in range(9):\n"
+        "    a = np.take(x, order[i], axis=0, out=buffer)\n    ▸model.train_on_batch(a)◂\n"
+    ),
+    _left(
+        "def fill(i, out):\n    out[:] = x[i]\n    return out\n\n\nfor i in range(9):\n"
+        "    a = fill(i, out=buffer)\n    ▸model.train_on_batch(a)◂\n",
+        calls=2,
+    ),
+    # what the step gave is put into what batches are made of
+    _left(
+        "def note(into, loss):\n    into += loss\n\n\nfor i in range(9):\n"
+        "    a = np.flip(x[i])\n    loss = ▸model.train_on_batch(a)◂\n    note(x, loss=loss)\n"
+    ),
+    _left(
+        "for i in range(9):\n    a = np.flip(x[i])\n    loss = ▸model.train_on_batch(a)◂\n"
+        "    np.copyto(x, loss)\n"
     ),
     # in a class, whose names a function does not see; a name that others see
     _left(

@@ -1,0 +1,1 @@
+"""Source before and after the edits of pipelines; some is left alone."""

@@ -14,7 +14,8 @@ STRIDE = 1000
 """Lines of the text from the start of a cell to that of the next; no cell may be longer."""
 
 _IN_TRACEBACK = re.compile(r'(\.ipynb", )line (\d+)')
-_IN_REASON = re.compile(r"\S+\.ipynb:(\d+)|\bline (\d{4,})\b")
+_AFTER_NAME = re.compile(r"(\.ipynb):(\d+)")
+_LINE = re.compile(r"\bline (\d{4,})\b")
 
 
 def is_notebook(file: str) -> bool:
@@ -44,7 +45,8 @@ def in_traceback(text: str) -> str:
 
 def in_reason(text: str) -> str:
     """Return a sentence on a notebook's text, its lines in the words of a reader."""
-    return _IN_REASON.sub(lambda found: _said(int(found[1] or found[2])), text)
+    text = _AFTER_NAME.sub(lambda found: f"{found[1]}, {_said(int(found[2]))}", text)
+    return _LINE.sub(lambda found: _said(int(found[1])), text)
 
 
 def _said(line: int) -> str:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import warnings
+from collections.abc import Mapping
 
 _ASSIGNED = re.compile(r"^(\s*[\w, ]+=\s*)[!%](?!=)")
 _HELP = re.compile(r"^\s*[\w.]+\?\??\s*$")
@@ -87,14 +88,21 @@ def as_written(code: str, before: str, source: str) -> str:
 
     `before` is the code of `source` until then. Raises `ValueError` where a command is changed.
     """
-    commands = dict(zip(before.split("\n"), source.split("\n"), strict=True))
-    written = "\n".join(commands.get(line, _timed(line)) for line in code.split("\n"))
-    if as_python(written)[0] != code:
+    pairs = zip(before.split("\n"), source.split("\n"), strict=True)
+    commands = {code.strip(): own.strip() for code, own in pairs if code != own}
+    lines = code.split("\n")
+    written = "\n".join(_as_typed(line, commands) for line in lines)
+    there = {line.strip() for line in lines if not line.endswith(_TIMES)}
+    gone = [each for each in commands if each not in there and not each.endswith(_TIMES)]
+    if gone or as_python(written)[0] != code:
         raise ValueError("the edit changes a command to IPython")
     return written
 
 
-def _timed(line: str) -> str:
+def _as_typed(line: str, commands: Mapping[str, str]) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    if line.strip() in commands:
+        return indent + commands[line.strip()]
     bare = line.strip().removesuffix(_TIMES)
     if bare == line.strip():
         return line
@@ -102,7 +110,7 @@ def _timed(line: str) -> str:
         parse(bare)
     except SyntaxError as error:
         raise ValueError("the edit makes a command to IPython longer than its line") from error
-    return f"{line[: len(line) - len(line.lstrip())]}%time {bare}"
+    return f"{indent}%time {bare}"
 
 
 def parse(text: str) -> ast.Module:

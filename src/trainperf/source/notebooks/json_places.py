@@ -15,8 +15,8 @@ _BETWEEN = re.compile(r"[ \t\r\n,:]*")
 def member(raw: str, start: int, name: str) -> Extent:
     """Return the extent of a member's value in the object that starts at `start`."""
     parts = list(items(raw, start))
-    by_name = zip(parts[::2], parts[1::2], strict=True)
-    return next(value for key, value in by_name if json.loads(raw[slice(*key)]) == name)
+    names = (json.loads(raw[slice(*key)]) for key in parts[::2])
+    return dict(zip(names, parts[1::2], strict=True))[name]
 
 
 def items(raw: str, start: int) -> Iterator[Extent]:
@@ -38,7 +38,10 @@ def lines_like(before: str, text: str) -> str:
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     written = [there.get(line) or json.dumps(line, ensure_ascii=ascii_only) for line in lines]
     opening, closing = before[: extents[0][0]], before[extents[-1][1] :]
-    return opening + f",{opening[1:] or ' '}".join(written) + closing
+    between = f",{opening[1:] or ' '}"
+    if len(extents) > 1:
+        between = before[extents[0][1] : extents[1][0]]
+    return opening + between.join(written) + closing
 
 
 def _after(raw: str, at: int) -> int:

@@ -40,7 +40,10 @@ def test_places_in_what_python_and_edits_say_become_cells() -> None:
     assert in_traceback(said) == (
         '  File "/x/a.ipynb", cell 3, line 7, in f\n  File "/y/torch.py", line 3007, in g'
     )
-    assert in_reason("x/a.ipynb:3007 holds line 4012") == "x/a.ipynb, cell 3, line 7 holds cell 4, line 12"
+    assert (
+        in_reason("x/a.ipynb:3007 holds line 4012")
+        == "x/a.ipynb, cell 3, line 7 holds cell 4, line 12"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
+from trainperf.model.cells import STRIDE, spot
 from trainperf.model.words import count
 from trainperf.report.plain import one_line
-from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 MOST_NAMED = 4
@@ -28,20 +28,29 @@ def check(path: Path) -> None:
         ) from error
     if not notebook.cells:
         raise TrainperfError(f"{path.name} has no cell with code", hint="name another notebook")
-    for cell in notebook.cells:
+    for number, code in (
+        *((cell.number, cell.code) for cell in notebook.cells),
+        (0, notebook.text),
+    ):
         try:
-            ast.parse(cell.code)
-        except SyntaxError as error:
-            where = f"{path.name}, cell {cell.number}, line {error.lineno}"
-            if _awaits(cell.code):
-                raise TrainperfError(
-                    f"{where}: a script cannot await outside of a function",
-                    hint="asyncio.run(…) runs it there too, in a function of your own",
-                ) from None
-            shown = f": {error.text.strip()}" if error.text else ""
-            raise TrainperfError(
-                f"{where} is not valid Python: {error.msg}{shown}", hint="mend or empty the cell"
-            ) from None
+            compile(code, path.name, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
+            raise _not_python(error, f"{path.name}, {spot(path.name, line)}", code) from None
+
+
+def _not_python(error: SyntaxError | ValueError, where: str, code: str) -> TrainperfError:
+    if isinstance(error, ValueError):
+        return TrainperfError(f"{where} is not valid Python: {error}", "mend or empty the cell")
+    if _awaits(code):
+        return TrainperfError(
+            f"{where}: a script cannot await outside of a function",
+            hint="asyncio.run(…) runs it there too, in a function of your own",
+        )
+    shown = f": {error.text.strip()}" if error.text else ""
+    return TrainperfError(
+        f"{where} is not valid Python: {error.msg}{shown}", hint="mend or empty the cell"
+    )
 
 
 def notes(path: Path) -> tuple[str, ...]:
@@ -57,7 +66,7 @@ def notes(path: Path) -> tuple[str, ...]:
 
 def _awaits(code: str) -> bool:
     try:
-        parse(code)
+        compile(code, "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError:
         return False
     return True

@@ -49,17 +49,17 @@ def test_places_in_what_python_and_edits_say_become_cells() -> None:
 @pytest.mark.parametrize(
     ("source", "runs", "left_out"),
     [
-        ("%matplotlib inline\nx = 1", "pass  # %matplotlib inline\nx = 1", ()),
-        ("%load_ext trainperf", "pass  # %load_ext trainperf", ()),
+        ("%matplotlib inline\nx = 1", "# %matplotlib inline\nx = 1", ()),
+        ("%load_ext trainperf", "# %load_ext trainperf", ()),
         (
             "!pip install a \\\n  it's",
-            "pass  # !pip install a \\\n#   it's",
+            "# !pip install a \\\n#   it's",
             ("!pip install a \\",),
         ),
-        ("%pip install a", "pass  # %pip install a", ("%pip install a",)),
+        ("%pip install a", "# %pip install a", ("%pip install a",)),
         ("if x:\n    !ls", "if x:\n    pass  # !ls", ("!ls",)),
         ("files = !ls", "files = []  # files = !ls", ("files = !ls",)),
-        ("a.b?\n??a", "pass  # a.b?\npass  # ??a", ()),
+        ("a.b?\n??a", "# a.b?\n# ??a", ()),
         ("%time fit(x)", "fit(x)  # %time", ()),
         ("%%time\nfit(x)", "#%%time\nfit(x)", ()),
         ("\n%%capture out\nfit(x)", "\n#%%capture out\nfit(x)", ()),
@@ -68,8 +68,8 @@ def test_places_in_what_python_and_edits_say_become_cells() -> None:
         ("%env A=b c", "__import__(\"os\").environ['A'] = 'b c'  # %env A=b c", ()),
         ("%cd data", "__import__(\"os\").chdir('data')  # %cd data", ()),
         ("x = (7\n  % 3)", "x = (7\n  % 3)", ()),
-        ("!ls\ns = '''\n!ls\n% s\n'''", "pass  # !ls\ns = '''\n!ls\n% s\n'''", ("!ls",)),
-        ("from __future__ import division", "pass  # from __future__ import division", ()),
+        ("!ls\ns = '''\n!ls\n% s\n'''", "# !ls\ns = '''\n!ls\n% s\n'''", ("!ls",)),
+        ("from __future__ import division", "# from __future__ import division", ()),
         ("x = (", "x = (", ()),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_is_put_before_all_cells_goes_into_the_first() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("pass  # !ls", "pass"),
+        ("# !ls", "pass"),
         ("fit(x)", "fit(\n    x,\n)"),  # a command is one line
         ("# cell 2 of the notebook", ""),
     ],
@@ -129,8 +129,8 @@ def test_an_edit_that_a_notebook_cannot_hold_is_refused(before: str, after: str)
 
 def test_a_command_moves_with_what_is_around_it() -> None:
     book = Notebook(notebook("!ls\nfit(x)"))
-    inside = "with a:\n    pass  # !ls\n    fit(x)"
-    edited = book.text.replace("pass  # !ls\nfit(x)", inside)
+    inside = "with a:\n    # !ls\n    fit(x)"
+    edited = book.text.replace("# !ls\nfit(x)", inside)
     assert book.with_text(edited) == notebook("with a:\n    !ls\n    fit(x)")
 
 

@@ -22,6 +22,7 @@ _WITHOUT_EFFECT = frozenset(
 _WHOLE = re.compile(r"^%%(time|capture|trainperf)\b")
 """Cell magics whose cell is Python that is to be run as it is."""
 _TIMES = "  # %time"
+_IDLE = "pass  # "
 
 
 def as_python(text: str) -> tuple[str, tuple[str, ...]]:
@@ -32,7 +33,7 @@ def as_python(text: str) -> tuple[str, tuple[str, ...]]:
         if not _WHOLE.match(lines[first]):  # another language, or measured
             return "\n".join(f"# {line}" for line in lines), (lines[first].strip(),)
         lines[first] = f"#{lines[first]}"
-    lines = [f"pass  # {line}" if _FUTURE.match(line) else line for line in lines]
+    lines = [f"# {line}" if _FUTURE.match(line) else line for line in lines]
     left_out: list[str] = []
     while (number := _stumbles(lines)) is not None:
         goes_on = lines[number].endswith("\\")
@@ -80,7 +81,8 @@ def _instead(line: str) -> tuple[str, str]:
         return f'{indent}__import__("os").chdir({os.path.expanduser(found[1])!r})  # {bare}', ""
     magic = _MAGIC.match(bare)
     known = _HELP.match(bare) or bare.startswith("?") or (magic and magic[1] in _WITHOUT_EFFECT)
-    return f"{indent}pass  # {bare}", "" if known else bare
+    idle = f"{indent}{_IDLE}" if indent else "# "  # imports go on after a comment
+    return idle + bare, "" if known else bare
 
 
 def as_written(code: str, before: str, source: str) -> str:
@@ -94,9 +96,13 @@ def as_written(code: str, before: str, source: str) -> str:
     written = "\n".join(_as_typed(line, commands) for line in lines)
     there = {line.strip() for line in lines if not line.endswith(_TIMES)}
     gone = [each for each in commands if each not in there and not each.endswith(_TIMES)]
-    if gone or as_python(written)[0] != code:
+    if gone or _bare(as_python(written)[0]) != _bare(code):
         raise ValueError("the edit changes a command to IPython")
     return written
+
+
+def _bare(code: str) -> list[str]:
+    return [line.replace(_IDLE, "# ", 1) for line in code.split("\n")]
 
 
 def _as_typed(line: str, commands: Mapping[str, str]) -> str:

@@ -33,6 +33,7 @@ def test_a_line_says_its_cell_and_blank_cells_are_not_counted() -> None:
     assert lines(text) == {(1, 1): "import torch", (1, 3): "x = 1", (2, 1): "y = 2"}
     assert short_spot("/x/a.ipynb", 2001) == "cell 2, line 1"
     assert short_spot("/x/a.py", 2001) == "a.py:2001"
+    assert short_spot("/x/a.ipynb", 1) == "a.ipynb"
 
 
 def test_places_in_what_python_and_edits_say_become_cells() -> None:

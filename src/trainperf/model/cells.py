@@ -29,8 +29,13 @@ def cell_and_line(line: int) -> tuple[int, int]:
 
 
 def spot(file: str, line: int) -> str:
-    """Say a line as a reader looks it up: "train.py:14", of a notebook "cell 3, line 7"."""
-    return _said(line) if is_notebook(file) else f"{file}:{line}"
+    """Say a line as a reader looks it up: "train.py:14", of a notebook "cell 3, line 7".
+
+    A line before all cells is the notebook as a whole, which is said by its name.
+    """
+    if not is_notebook(file):
+        return f"{file}:{line}"
+    return _said(line) if line >= STRIDE else file
 
 
 def short_spot(file: str, line: int) -> str:

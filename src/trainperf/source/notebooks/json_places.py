@@ -15,7 +15,7 @@ _BETWEEN = re.compile(r"[ \t\r\n,:]*")
 def member(raw: str, start: int, name: str) -> Extent:
     """Return the extent of a member's value in the object that starts at `start`."""
     parts = list(items(raw, start))
-    names = (json.loads(raw[slice(*key)]) for key in parts[::2])
+    names: list[str] = [json.loads(raw[slice(*key)]) for key in parts[::2]]
     return dict(zip(names, parts[1::2], strict=True))[name]
 
 

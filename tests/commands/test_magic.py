@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import trainperf
 from reporters.samples import INPUT_BOUND
 from trainperf import store
 from trainperf.commands import magic
+from trainperf.model import Patch, Site
 
 
 class Shell:
@@ -64,7 +66,13 @@ def test_a_cell_runs_after_those_before_it_and_the_report_is_shown(
         commands.append(command)
         cells = json.loads((tmp_path / command[-1]).read_text())["cells"]
         notebooks.append([cell["source"] for cell in cells])
-        store.save(INPUT_BOUND, Path(command[command.index("--json") + 1]))
+        site = Site(str(tmp_path / command[-1]), 6002)
+        finding = replace(INPUT_BOUND.findings[0], where=(site,))
+        patch = Patch("x", (), cells=f"--- a/{command[-1]}, cell 6\n")
+        made = replace(
+            INPUT_BOUND, findings=(finding,), patch=patch, command=("python", command[-1])
+        )
+        store.save(made, Path(command[command.index("--json") + 1]))
 
     monkeypatch.setattr(magic, "_run", run)
     shell = Shell()
@@ -93,7 +101,10 @@ def test_a_cell_runs_after_those_before_it_and_the_report_is_shown(
     assert "Input-bound" in shown[0]["text/plain"]
     assert "cell 6" in shown[0]["text/html"]
     assert shown[0]["text/html"].startswith("<div><iframe srcdoc=")
-    assert "trainperf fix" not in shown[0]["text/html"]
+    assert "a/notebook.ipynb, cell 6" in shown[0]["text/html"]
+    assert "cell 6, line 2" in shown[0]["text/html"]
+    for gone in ("trainperf fix", ".trainperf-"):
+        assert gone not in shown[0]["text/html"]
 
 
 def test_what_ends_without_a_report_shows_none(

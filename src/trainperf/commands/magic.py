@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import io
 import json
 import os
 import shlex
@@ -105,17 +106,24 @@ def _diagnose(cells: Sequence[str], options: str) -> None:
                 _run([sys.executable, "-m", "trainperf", "diagnose", *words])
         except OSError as error:
             print(f"trainperf: {os.getcwd()}: {error.strerror}", file=sys.stderr)
+            return
         if found.exists():
-            try:
-                _show(replace(store.load(found), script=f"cell {len(cells)}"))
+            found.write_bytes(found.read_bytes().replace(name.encode(), b"notebook.ipynb"))
+            try:  # without a command: that file is gone
+                _show(replace(store.load(found), script=f"cell {len(cells)}", command=()))
             except TrainperfError as error:
                 print(f"trainperf: {error}", file=sys.stderr)
 
 
 def _run(command: Sequence[str]) -> None:
     """Run a command and pass on what it says on stderr; an interrupt asks it to come to an end."""
+    env = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}  # a kernel's
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stderr is not None
         while True:
@@ -135,7 +143,8 @@ def _show(diagnosis: Diagnosis) -> None:
 
     page = reporter("html")(diagnosis) or ""
     frame = f'<div><iframe srcdoc="{html.escape(page)}" width="100%" height="640"></iframe></div>'
-    console = Console(width=100, color_system=None)
-    with console.capture() as text:
-        reporter("terminal")(diagnosis, console)
-    display({"text/html": frame, "text/plain": text.get()}, raw=True)
+    text = io.StringIO()
+    reporter("terminal")(
+        diagnosis, Console(file=text, width=100, color_system=None, force_jupyter=False)
+    )
+    display({"text/html": frame, "text/plain": text.getvalue()}, raw=True)

@@ -72,6 +72,9 @@ def test_places_in_what_python_and_edits_say_become_cells() -> None:
         ("!ls\ns = '''\n!ls\n% s\n'''", "# !ls\ns = '''\n!ls\n% s\n'''", ("!ls",)),
         ("from __future__ import division", "# from __future__ import division", ()),
         ("x = (", "x = (", ()),
+        ("pip install a", "# pip install a", ("pip install a",)),
+        ("ls = 1\nls\nls [0]", "ls = 1\nls\nls [0]", ()),
+        ("  if x:\n    f()\n\n  !ls", "if x:\n  f()\n\n# !ls", ("!ls",)),
     ],
 )
 def test_commands_to_ipython_run_as_python_or_are_left_out(
@@ -126,6 +129,12 @@ def test_an_edit_that_a_notebook_cannot_hold_is_refused(before: str, after: str)
     assert before in book.text
     with pytest.raises(ValueError, match=r"cell|command"):
         book.with_text(book.text.replace(before, after))
+
+
+def test_a_cell_that_is_indented_stays_so() -> None:
+    book = Notebook(notebook("  !ls\n  fit(x)\n\n  y = 1"))
+    edited = book.text.replace("fit(x)", "if x:\n    fit(x)")
+    assert book.with_text(edited) == notebook("  !ls\n  if x:\n      fit(x)\n\n  y = 1")
 
 
 def test_a_command_moves_with_what_is_around_it() -> None:

@@ -13,6 +13,8 @@ _HELP = re.compile(r"^\s*[\w.]+\?\??\s*$")
 _TIMED = re.compile(r"^(\s*)%time +(\S.*)$")
 _ENV = re.compile(r"^%(?:set_)?env\s+(\w+)[=\s]\s*(.*)$")
 _FOLDER = re.compile(r"^%cd\s+([^\s-].*)$")
+_UNMARKED = re.compile(r"^(?:cat|cd|conda|cp|ls|mkdir|mv|pip|pwd|rm)\s+[^\s=(,:\[]")
+"""Magics that are known without their `%`, where the line is no Python."""
 _MAGIC = re.compile(r"^%(\w+)")
 _FUTURE = re.compile(r"^from __future__ import (?!.*\bannotations\b)")
 _WITHOUT_EFFECT = frozenset(
@@ -29,6 +31,7 @@ def as_python(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the code that runs for a cell, line by line, and the commands that are left out."""
     lines = text.split("\n")
     first = next(number for number, line in enumerate(lines) if line.strip())
+    lines = [line.removeprefix(_margin(text)) for line in lines]
     if lines[first].startswith("%%"):
         if not _WHOLE.match(lines[first]):  # another language, or measured
             return "\n".join(f"# {line}" for line in lines), (lines[first].strip(),)
@@ -44,6 +47,12 @@ def as_python(text: str) -> tuple[str, tuple[str, ...]]:
             goes_on = lines[number].endswith("\\")
             lines[number] = f"# {lines[number]}"
     return "\n".join(lines), tuple(left_out)
+
+
+def _margin(text: str) -> str:
+    """Return the indentation of a cell's first line, which IPython takes from all of them."""
+    first = next(line for line in text.split("\n") if line.strip())
+    return first[: len(first) - len(first.lstrip())]
 
 
 def _stumbles(lines: list[str]) -> int | None:
@@ -63,7 +72,8 @@ def _stumbles(lines: list[str]) -> int | None:
 
 def _is_command(line: str) -> bool:
     bare = line.lstrip()
-    return bare.startswith(("%", "!", "?")) or bool(_ASSIGNED.match(line) or _HELP.match(line))
+    found = _ASSIGNED.match(line) or _HELP.match(line) or _UNMARKED.match(line)
+    return bare.startswith(("%", "!", "?")) or bool(found)
 
 
 def _instead(line: str) -> tuple[str, str]:
@@ -74,10 +84,11 @@ def _instead(line: str) -> tuple[str, str]:
         return f"{assigned[1]}[]  # {bare}", bare
     if timed := _TIMED.match(line):
         return f"{timed[1]}{timed[2]}{_TIMES}", ""
-    if found := _ENV.match(bare):
+    marked = f"%{bare}" if _UNMARKED.match(bare) else bare
+    if found := _ENV.match(marked):
         done = f'__import__("os").environ[{found[1]!r}] = {found[2]!r}'
         return f"{indent}{done}  # {bare}", ""
-    if found := _FOLDER.match(bare):
+    if found := _FOLDER.match(marked):
         return f'{indent}__import__("os").chdir({os.path.expanduser(found[1])!r})  # {bare}', ""
     magic = _MAGIC.match(bare)
     known = _HELP.match(bare) or bare.startswith("?") or (magic and magic[1] in _WITHOUT_EFFECT)
@@ -92,8 +103,9 @@ def as_written(code: str, before: str, source: str) -> str:
     """
     pairs = zip(before.split("\n"), source.split("\n"), strict=True)
     commands = {code.strip(): own.strip() for code, own in pairs if code != own}
-    lines = code.split("\n")
-    written = "\n".join(_as_typed(line, commands) for line in lines)
+    lines, margin = code.split("\n"), _margin(source)
+    typed = [_as_typed(line, commands) for line in lines]
+    written = "\n".join(f"{margin}{line}" if line.strip() else line for line in typed)
     there = {line.strip() for line in lines if not line.endswith(_TIMES)}
     gone = [each for each in commands if each not in there and not each.endswith(_TIMES)]
     if gone or _bare(as_python(written)[0]) != _bare(code):

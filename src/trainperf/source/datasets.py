@@ -39,6 +39,8 @@ _STAGES = {
 }  # fmt: skip
 BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "rebatch"}
 _DEEPEST = 60
+_MOST = 200
+"""Nodes that are looked at for one answer; beyond them it is not certain."""
 
 
 def is_dataset(module: Module, node: ast.expr | None) -> bool:
@@ -51,7 +53,7 @@ def _is_dataset(module: Module, node: ast.expr | None, seen: set[int]) -> bool |
 
     Each node is looked at once: a notebook binds one name to itself in cell after cell.
     """
-    if node is None or len(seen) > _DEEPEST:
+    if node is None or len(seen) > _MOST:
         return False
     if id(node) in seen:
         return None

@@ -107,6 +107,18 @@ def test_a_cell_runs_after_those_before_it_and_the_report_is_shown(
         assert gone not in shown[0]["text/html"]
 
 
+def test_a_quote_that_is_open_is_told(
+    shown: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    shell = Shell()
+    trainperf.load_ipython_extension(shell)
+    shell.run("%%trainperf --budget '1\nfit(x)")
+    assert (shown, list(tmp_path.iterdir())) == ([], [])
+    assert capsys.readouterr().err == "trainperf: No closing quotation\n"
+
+
 def test_what_ends_without_a_report_shows_none(
     shown: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

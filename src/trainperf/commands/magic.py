@@ -103,9 +103,9 @@ def _diagnose(cells: Sequence[str], options: str) -> None:
                 notebook.flush()
                 name = os.path.basename(notebook.name)
                 words = [*shlex.split(options), "--json", str(found), name]
-                _run([sys.executable, "-m", "trainperf", "diagnose", *words])
-        except OSError as error:
-            print(f"trainperf: {os.getcwd()}: {error.strerror}", file=sys.stderr)
+                _run([sys.executable, "-P", "-m", "trainperf", "diagnose", *words])
+        except (OSError, ValueError) as error:  # no file can be put here; an open quote
+            print(f"trainperf: {error}", file=sys.stderr)
             return
         if found.exists():
             found.write_bytes(found.read_bytes().replace(name.encode(), b"notebook.ipynb"))
@@ -141,7 +141,7 @@ def _show(diagnosis: Diagnosis) -> None:
     from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
     from rich.console import Console
 
-    page = reporter("html")(diagnosis) or ""
+    page = (reporter("html")(diagnosis) or "").replace('href="#', 'href="about:srcdoc#')
     frame = f'<div><iframe srcdoc="{html.escape(page)}" width="100%" height="640"></iframe></div>'
     text = io.StringIO()
     reporter("terminal")(

@@ -92,6 +92,13 @@ def test_one_that_was_run_again_since_is_still_the_same(run: Path, file: Path) -
     assert file.read_bytes() == book(CELLS[0], FIXED, CELLS[2], printed="another\noutput")
 
 
+def test_one_that_was_run_again_after_the_fix_has_it_already(run: Path, file: Path) -> None:
+    fixing.fix(run, (), dry=False)
+    file.write_bytes(book(CELLS[0], FIXED, CELLS[2], printed="faster"))
+    assert fixing.fix(run, (), dry=False).lines == (f"already in the source: {MAP}",)
+    assert file.read_bytes() == book(CELLS[0], FIXED, CELLS[2], printed="faster")
+
+
 @pytest.mark.parametrize("cells", [(*CELLS, "x = 1"), (*CELLS[:2], "model.fit(other)")])
 def test_one_whose_code_was_changed_since_is_refused(
     run: Path, file: Path, cells: tuple[str, ...]

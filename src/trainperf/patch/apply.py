@@ -15,6 +15,7 @@ from trainperf.patch.patch import ALREADY, Written, hash_of, write_edits
 from trainperf.rewrite.configuration import decoded, is_configuration
 from trainperf.rewrite.diff import reverted, shown, unified
 from trainperf.rewrite.script import Reader
+from trainperf.source.notebooks.notebook import Notebook
 from trainperf.source.text import Source
 
 
@@ -264,10 +265,12 @@ class _Originals:
         wanted, kept = self._hashes.get(path), self._disk.kept.get(path)
         if wanted is None:
             return now if kept is None and self._disk.untouched(path) else kept
-        before = (now, kept, _without(self._patch.diff, name, now))
         try:
+            if kept is not None and is_notebook(name):  # it may have been run since: its outputs
+                kept = Notebook(now).with_text(Notebook(kept).text)
+            before = (now, kept, _without(self._patch.diff, name, now))
             return next((each for each in before if each and hash_of(path, each) == wanted), None)
-        except ValueError:  # no notebook any more
+        except ValueError:  # no notebook any more, or one with other cells
             return None
 
 

@@ -29,9 +29,9 @@ _IDLE = "pass  # "
 
 def as_python(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the code that runs for a cell, line by line, and the commands that are left out."""
-    lines = text.split("\n")
+    margin = _margin(text)
+    lines = [line.removeprefix(margin) for line in text.split("\n")]
     first = next(number for number, line in enumerate(lines) if line.strip())
-    lines = [line.removeprefix(_margin(text)) for line in lines]
     if lines[first].startswith("%%"):
         if not _WHOLE.match(lines[first]):  # another language, or measured
             return "\n".join(f"# {line}" for line in lines), (lines[first].strip(),)

@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +72,27 @@ REFUSED = {
     "print.py": (b"print 'python 2'\n", "Missing parentheses"),
     "tabs.py": (b"if x:\n\ty = 1\n        z = 2\n", "tabs.py"),
     "bytes.py": (b"x = '\xff'\n", "bytes.py"),
-    "book.ipynb": (b"{}", "notebook"),
+    "book.ipynb": (b"{}", "not a notebook"),
+    "blank.ipynb": (b'{"cells": []}', "no cell with code"),
+    "cell.ipynb": (
+        b'{"cells": [{"cell_type": "code", "source": ["!ls\\n", "x = ("]}]}',
+        "cell.ipynb, cell 1, line 2 is not valid Python: '(' was never closed",
+    ),
+    "future.ipynb": (
+        json.dumps(
+            {
+                "cells": [
+                    {"cell_type": "code", "source": "x = 1"},
+                    {"cell_type": "code", "source": "\nfrom __future__ import annotations"},
+                ]
+            }
+        ).encode(),
+        "cell 2, line 2 is not valid Python: from __future__ imports must occur at the beginning",
+    ),
+    "await.ipynb": (
+        b'{"cells": [{"cell_type": "code", "source": "await f()"}]}',
+        "cell 1, line 1: a script cannot await outside of a function",
+    ),
     "null.py": (b"\x00", "null.py"),
 }
 
@@ -85,6 +106,16 @@ def test_what_python_could_not_run_is_refused(tmp_path, name):
         check_script(path)
     assert says in str(caught.value)
     assert caught.value.hint
+
+
+def test_a_notebook_runs_in_its_own_folder_and_says_what_is_left_out(tmp_path):
+    (tmp_path / "sub").mkdir()
+    cells = [{"cell_type": "code", "source": "%%bash\nls"}, {"cell_type": "code", "source": "!ls"}]
+    (tmp_path / "sub" / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    found = target(None, ("sub/a.ipynb", "--epochs", "3"), tmp_path)
+    assert found.command[1:] == ("a.ipynb", "--epochs", "3")
+    assert (found.label, found.cwd) == ("sub/a.ipynb", tmp_path / "sub")
+    assert found.notes == ("2 commands to IPython left out: `%%bash` (cell 1), `!ls` (cell 2)",)
 
 
 def test_a_missing_script_is_answered_with_those_that_are_there(tmp_path):

@@ -63,7 +63,7 @@ def saved(cwd: Path) -> Diagnosis:
         (("broken.py",), ["broken.py", "line 2", "not valid Python", "def step(:"]),
         (("run.sh",), ["run.sh", "not valid Python", "-- COMMAND"]),
         (("image.png",), ["image.png", "-- COMMAND"]),
-        (("notes.ipynb",), ["notebook", "nbconvert"]),
+        (("notes.ipynb",), ["not a notebook", "nbformat 4"]),
         (("folder",), ["folder", "__main__.py"]),
         (("locked.py",), ["locked.py"]),
         ((), ["which script"]),

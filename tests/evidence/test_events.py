@@ -132,7 +132,7 @@ JAX = {"e": "unsupported", "name": "JAX", "version": "0.7.1"}
 def test_sessions_of_tensorflow_1_are_recognised_as_what_is_not_observed():
     error = said(IMPORT, {"e": "sessions", "where": {"file": "/x/train.py", "line": 12}})
     assert "trains with TensorFlow 1's sessions (`tf.compat.v1`)" in str(error)
-    assert "sessions were run, at line 12 of /x/train.py" in error.seen
+    assert "sessions were run, at /x/train.py:12" in error.seen
     assert not any("no weights" in one for one in error.seen)
 
 

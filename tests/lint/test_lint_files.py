@@ -120,7 +120,7 @@ def test_the_code_of_a_notebook_is_read(tmp_path: Path) -> None:
         )
     )
     (only,) = linted(tmp_path).seen
-    assert (only.cell, only.remark.line, only.remark.column) == (4, 2, 1)
+    assert (only.cell, only.remark.line, only.remark.column) == (3, 2, 1)
 
 
 def test_a_cell_that_does_not_parse_does_not_cost_the_others(tmp_path: Path) -> None:

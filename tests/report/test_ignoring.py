@@ -155,3 +155,11 @@ def test_it_is_said_in_one_sentence() -> None:
 def test_a_comment_alone_on_its_line_is_told_from_one_behind_code() -> None:
     source = f"x = '''\n'''  {IGNORE}\n{IGNORE}\n".encode()
     assert [(one.line, one.alone) for one in comments(source)] == [(2, False), (3, True)]
+
+
+def test_a_comment_in_a_cell_counts_and_is_named_by_it() -> None:
+    source = b'{"cells": [{"cell_type": "code", "source": "f()  # trainperf: ignore"}]}'
+    site = Site("/w/a.ipynb", 1001)
+    found = suppressed((finding(site),), lambda path: source)
+    assert [one.comment for one in found.ignored] == [site]
+    assert "(cell 1, line 1)" in said(found.ignored)

@@ -59,3 +59,15 @@ def test_nothing_is_observed_in_it_even_where_legs_are(tmp_path: Path) -> None:
         for line in file.read_text().splitlines()
     ]
     assert set(events) <= {"hello"}
+
+
+def test_a_notebook_runs_as_the_code_of_its_cells(tmp_path: Path) -> None:
+    sources = ("!exit 7\n%env N=5", "import os\ndisplay(os.environ['N'], get_ipython())\n1 / 0")
+    cells = [{"cell_type": "code", "source": one} for one in sources]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    run = Run(python("a.ipynb"), str(tmp_path), "a.ipynb", plain=True)
+    found = run_to_its_end(run, tmp_path / "run", LONG_S, lambda: False)
+    assert found.status == 1
+    assert found.tail.startswith("5\nNone\n")
+    assert 'a.ipynb", cell 2, line 3, in <module>\n    1 / 0' in found.tail
+    assert "1 / 0" in (tmp_path / "a.ipynb").read_text()

@@ -124,6 +124,7 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(aws, monkeypatch):
     ("words", "said"),
     [
         (("nothing.py", *ASKED), "no such file"),
+        (("a.ipynb", *ASKED), "a.ipynb is a notebook"),
         (("../train.py", *ASKED), "not inside"),
         (("train.py", *ASKED, "--instance-type", "g5.xlarge"), "instance type"),
         (("train.py", *ASKED, "--max-runtime", "soon"), "--max-runtime"),
@@ -132,6 +133,7 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(aws, monkeypatch):
 )
 def test_what_is_wrong_is_said_before_any_call(aws, monkeypatch, words, said):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    Path("a.ipynb").write_text('{"cells": [{"cell_type": "code", "source": "x = 1"}]}')
     error = call("submit", *words).exception
     assert isinstance(error, TrainperfError)
     assert said in str(error)

@@ -75,6 +75,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     \b
     trainperf diagnose train.py --epochs 3
     trainperf diagnose -m package.train --epochs 3
+    trainperf diagnose notebook.ipynb
     trainperf diagnose -- torchrun --nproc_per_node 2 train.py
 
     The script runs unmodified until its steps are measured, then again with each fix
@@ -183,7 +184,8 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     """Write the fixes of a saved run into your files [default: the latest run].
 
     Files that were changed since the run are refused; then nothing is written at all.
-    The files as they were are kept in the folder of the run.
+    The files as they were are kept in the folder of the run. Of a notebook the code counts: its
+    outputs may be others, and stay. Its edits are printed by cells.
     """
     from trainperf.commands import run_folders
     from trainperf.patch import fix as fixing

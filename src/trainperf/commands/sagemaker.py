@@ -10,6 +10,7 @@ import click
 
 from trainperf.commands._shared import console, print_report, read_settings
 from trainperf.errors import TrainperfError
+from trainperf.model.cells import is_notebook
 
 if TYPE_CHECKING:
     from trainperf.sagemaker.job import Job
@@ -137,6 +138,10 @@ def _job(given: dict[str, Any]) -> Job:
     folder = given["source_dir"]
     script = packing.relative_script(given["script"], folder)
     session.check_script(folder / script)
+    if is_notebook(str(script)):
+        raise TrainperfError(
+            f"{script} is a notebook", hint=f"jupyter nbconvert --to script {script} makes a script"
+        )
     try:
         seconds = int(duration(given["max_runtime"]))
     except ValueError as error:

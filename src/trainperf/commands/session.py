@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
+from trainperf.commands import notebooks
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Event, Run
+from trainperf.model.cells import is_notebook
 from trainperf.ranks import records
 from trainperf.run import guarding
 from trainperf.trace import write as tracing
@@ -29,12 +31,16 @@ USUAL_S = 15.0
 
 @dataclass(frozen=True)
 class Target:
-    """The program to run: its command, its name in the report, its script if known."""
+    """The program to run: its command, its name in the report, its script if known.
+
+    `notes` are what is to be known of how it is run.
+    """
 
     command: tuple[str, ...]
     label: str
     cwd: Path
     script: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def target(
@@ -56,7 +62,11 @@ def target(
         if len(command) == 1:
             raise TrainperfError("no command after `--`", hint=f"trainperf {called} -- torchrun …")
         return Target(command[1:], " ".join(command[1:]), cwd)
-    check_script(cwd / command[0], called)
+    path = cwd / command[0]
+    check_script(path, called)
+    if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
+        own = (sys.executable, path.name, *command[1:])
+        return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
     return Target((sys.executable, *command), command[0], cwd, command[0])
 
 
@@ -67,18 +77,16 @@ def check_script(path: Path, called: str = "diagnose") -> None:
     if not path.exists():
         if not path.parent.is_dir():
             raise TrainperfError(f"there is no folder {path.parent}", hint="check the path")
-        near = sorted(one.name for one in path.parent.glob("*.py"))
+        near = sorted(one.name for one in path.parent.glob(f"*{path.suffix or '.py'}"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
     if path.is_dir():
         raise TrainperfError(
             f"{path.name} is a folder without __main__.py", hint="name the script that trains"
         )
-    if path.suffix == ".ipynb":
-        raise TrainperfError(
-            f"{path.name} is a notebook",
-            hint=f"jupyter nbconvert --to script {path.name}, then diagnose the script",
-        )
+    if is_notebook(path.name):
+        notebooks.check(path)
+        return
     _check_syntax(path, called)
 
 
@@ -139,7 +147,7 @@ def run(
             price_per_hour=settings.price_per_hour,
             full_run_s=settings.full_run_s,
         )
-        for sentence in guarding.said(guarded) if first else ():
+        for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
@@ -147,6 +155,7 @@ def run(
         if settings.trace is not None:
             progress.say(f"{named}: writing the trace")
             diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
+    diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)
         store.save_recording(recording, folder / store.RECORDING_FILE)

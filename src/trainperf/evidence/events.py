@@ -9,6 +9,7 @@ from functools import cached_property
 
 from trainperf.errors import TrainperfError
 from trainperf.model import Event, Missing, Recording, Site
+from trainperf.model.cells import spot
 
 
 def host_times(gap: Event) -> tuple[float, float]:
@@ -188,7 +189,7 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
     sessions = [event for event in events if event["e"] == "sessions"]
     if sessions:
         where = site(sessions[0].get("where"))
-        yield "sessions were run" + (f", at line {where.line} of {where.file}" if where else "")
+        yield "sessions were run" + (f", at {spot(where.file, where.line)}" if where else "")
         return
     updates = sum(1 for event in events if event["e"] == "first_update")
     yield "weights were updated, but not in a loop" if updates else "no weights were updated"

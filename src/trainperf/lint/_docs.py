@@ -39,8 +39,8 @@ the whole story of one.
 Files that are named, and `.py` and `.ipynb` files in folders that are named. Left out are
 hidden folders, `build`, `dist`, `node_modules`, `__pycache__`, `site-packages` and
 virtual environments; links to folders are not followed. Of notebooks the code cells are
-read, without lines for IPython (`%…`, `!…`, `name?`) and without cells that begin with
-`%%`; a cell that does not parse is reported, and the others are checked even so.
+read, without what is a command to IPython ([notebooks](notebooks.md)); a cell that does not
+parse is reported, and the others are checked even so.
 
 Names are followed through imports (`from torch.utils.data import DataLoader as DL`),
 through names that are assigned once, and datasets through chained and assigned stages, in

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.lint import notebooks
 from trainperf.lint.files import Source, Unreadable, find, read
 from trainperf.lint.ignored import without_ignored, wrong_comments
 from trainperf.lint.project import Project
+from trainperf.model.cells import cell_and_line
 from trainperf.source.module import Module
+from trainperf.source.notebooks.ipython import parse
+from trainperf.source.notebooks.notebook import Notebook, text_of
 from trainperf.source.rule import Remark, Rule
 
 _NOT_PARSED = "does not parse as Python {}.{}".format(*sys.version_info)
@@ -92,7 +94,7 @@ def _file(
         source = read(path)
         if source is None:
             return []
-        if not source.cells:
+        if source.notebook is None:
             comments += [Unread(path, why, line) for line, why in wrong_comments(source.text)]
         rules = tuple(rule for rule in rules if rule.concerns(source.text))
         if not rules:
@@ -113,27 +115,29 @@ def _file(
 
 
 def _parsed(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
-    if source.cells:
-        return _notebook(path, source, project, unread)
+    if source.notebook is not None:
+        return _notebook(path, source.notebook, project, unread)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes are for others to say
         return Module(ast.parse(source.text), source.text, path, project)
 
 
-def _notebook(path: Path, source: Source, project: Project, unread: list[Unread]) -> Module:
+def _notebook(path: Path, notebook: Notebook, project: Project, unread: list[Unread]) -> Module:
     """Parse the cells together; where that fails, without those that do not parse alone."""
-    text = source.text
+    text = notebook.text
     try:
-        return Module(notebooks.parse(text), text, path, project)
+        return Module(parse(text), text, path, project)
     except SyntaxError:
-        broken = notebooks.broken(text, source.cells)
-        text = notebooks.without(text, source.cells, broken)
-        module = Module(notebooks.parse(text), text, path, project)
-    unread += [
-        Unread(path, f"{_NOT_PARSED}: {error.msg}", error.lineno or 0, cell)
-        for cell, error in broken.items()
-    ]
-    return module
+        sound = []
+        for cell in notebook.cells:
+            try:
+                parse(cell.code)
+                sound.append(cell)
+            except SyntaxError as error:
+                reason = f"{_NOT_PARSED}: {error.msg}"
+                unread.append(Unread(path, reason, error.lineno or 0, cell.number))
+        text = text_of(sound)
+        return Module(parse(text), text, path, project)
 
 
 def _checked(module: Module, rules: tuple[Rule, ...]) -> tuple[list[Remark], str]:
@@ -154,10 +158,10 @@ def _placed(path: Path, source: Source, remarks: Iterable[Remark]) -> list[Place
 
 def _in_cells(path: Path, source: Source, remarks: Iterable[Remark]) -> Iterator[PlacedRemark]:
     for remark in remarks:
-        if not source.cells:
+        if source.notebook is None:
             yield PlacedRemark(path, remark)
             continue
-        cell, line = source.cells[remark.line - 1]
+        cell, line = cell_and_line(remark.line)
         last = line + remark.last_line - remark.line
         yield PlacedRemark(path, replace(remark, line=line, last_line=last), cell)
 

@@ -6,10 +6,11 @@ import io
 import os
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from trainperf.lint import notebooks
+from trainperf.model.cells import is_notebook
+from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
@@ -24,14 +25,10 @@ class Unreadable(Exception):  # noqa: N818 - names an outcome; the message is th
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a file, its line ends "\\n".
-
-    `cells` are, for a notebook, the number of the cell and the line within it of each
-    line of `text`; both count from 1.
-    """
+    """The text of a file, its line ends "\\n"; that of a `notebook`, see `model.cells`."""
 
     text: str
-    cells: tuple[tuple[int, int], ...] = field(default=())
+    notebook: Notebook | None = None
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
@@ -71,12 +68,12 @@ def read(path: Path) -> Source | None:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1) if path.suffix != ".ipynb" else file.read()
+            data = file.read(LARGEST + 1) if not is_notebook(path.name) else file.read()
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
     if not any(word in data for word in _FRAMEWORKS):
         return None
-    if path.suffix == ".ipynb":
+    if is_notebook(path.name):
         return _notebook(data)
     if len(data) > LARGEST:
         raise Unreadable(f"larger than {LARGEST // 1_000_000} MB")
@@ -93,6 +90,7 @@ def _text(data: bytes) -> str:
 
 def _notebook(data: bytes) -> Source:
     try:
-        return Source(*notebooks.code(data))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Unreadable("not a notebook") from error
+        notebook = Notebook(data)
+    except NotANotebook as error:
+        raise Unreadable(str(error)) from error
+    return Source(notebook.text, notebook)

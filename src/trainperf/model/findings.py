@@ -69,7 +69,8 @@ class Patch:
     `findings` are the ids whose edits it holds, `environment` the variables they set
     for the command, `arguments` the words that they put at its end. `skipped` names what could
     not be written, with the reason. `diff` is relative to `root`, and true for `files` as they
-    were.
+    were. `cells` is what there is to read instead where one of them is a notebook: its diff by
+    cells.
     """
 
     diff: str
@@ -79,3 +80,9 @@ class Patch:
     files: tuple[PatchedFile, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    cells: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The edits as a report shows them."""
+        return self.cells or self.diff

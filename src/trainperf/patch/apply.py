@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from trainperf.errors import CannotRewrite, TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
-from trainperf.patch.patch import ALREADY, Written, sha256, write_edits
+from trainperf.model.cells import is_notebook
+from trainperf.patch.patch import ALREADY, Written, hash_of, write_edits
 from trainperf.rewrite.configuration import decoded, is_configuration
-from trainperf.rewrite.diff import reverted, unified
+from trainperf.rewrite.diff import reverted, shown, unified
 from trainperf.rewrite.script import Reader
+from trainperf.source.notebooks.notebook import Notebook
 from trainperf.source.text import Source
 
 
@@ -46,8 +48,11 @@ class Change:
     after: bytes
 
     def diff(self) -> str:
-        """Return the change as a unified diff."""
-        return unified(self.name, _text(self.name, self.before), _text(self.name, self.after))
+        """Return the change as a unified diff to be read, that of a notebook by cells."""
+        if is_configuration(self.name):
+            return unified(self.name, self.before.decode(), self.after.decode())
+        after = Source(self.name, self.after)
+        return shown(self.name, Source(self.name, self.before), after.text)
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,6 @@ def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
     return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
 
 
-def _text(name: str, data: bytes) -> str:
-    """Return the text of a file as diffs have it; raises `CannotRewrite`."""
-    return decoded(name, data) if is_configuration(name) else _marked(Source(name, data))
-
-
 def _marked(source: Source) -> str:
     return ("\ufeff" if source.bom else "") + source.text
 
@@ -204,7 +204,7 @@ class _Attempt:
                     f"{skipped.what} cannot be written: {skipped.reason}",
                     hint="choose other fixes with --only; nothing was written",
                 )
-        same = _edits(after.patch.diff) == _edits(self.patch.diff)
+        same = _edits(after.patch.shown) == _edits(self.patch.shown)
         if after.patch.findings == self.patch.findings and not same:
             raise TrainperfError(
                 "this trainperf writes the edits in another way than the one that tried them "
@@ -265,14 +265,19 @@ class _Originals:
         wanted, kept = self._hashes.get(path), self._disk.kept.get(path)
         if wanted is None:
             return now if kept is None and self._disk.untouched(path) else kept
-        before = (now, kept, _without(self._patch.diff, name, now))
-        return next((each for each in before if each and sha256(each) == wanted), None)
+        try:
+            if kept is not None and is_notebook(name):  # it may have been run since: its outputs
+                kept = Notebook(now).with_text(Notebook(kept).text)
+            before = (now, kept, _without(self._patch.diff, name, now))
+            return next((each for each in before if each and hash_of(path, each) == wanted), None)
+        except ValueError:  # no notebook any more, or one with other cells
+            return None
 
 
 def _without(diff: str, name: str, data: bytes) -> bytes | None:
     """Return the bytes of a file before `diff`; None if it does not hold what that makes."""
     try:
-        if is_configuration(name):
+        if is_configuration(name) or is_notebook(name):
             there = reverted(diff, name, decoded(name, data))
             return None if there is None else there.encode()
         source = Source(name, data)

@@ -11,7 +11,9 @@ from pathlib import Path
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken, Patch, PatchedFile
+from trainperf.model.cells import in_reason, is_notebook
 from trainperf.rewrite.script import Reader, Script, default_reader
+from trainperf.source.notebooks.notebook import as_run
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 ALREADY = "the source has it already"
@@ -56,9 +58,9 @@ def write_edits(
             draft = draft.plus(finding, fixes.get(id_))
             taken.append(finding)
         except CannotRewrite as error:
-            skipped.append(NotTaken(id_, error.reason))
+            skipped.append(NotTaken(id_, _reason(error, finding)))
     originals = draft.script.originals()
-    files = [PatchedFile(path, sha256(data)) for path, data in sorted(originals.items())]
+    files = [PatchedFile(path, hash_of(path, data)) for path, data in sorted(originals.items())]
     patch = Patch(
         diff=draft.diff,
         findings=tuple(dict.fromkeys(one.id for one in taken)),
@@ -67,8 +69,14 @@ def write_edits(
         files=tuple(files),
         environment=draft.environment,
         arguments=draft.script.command.words,
+        cells=draft.shown if draft.shown != draft.diff else "",
     )
     return Written(patch, draft.script.contents())
+
+
+def _reason(error: CannotRewrite, finding: Finding | None) -> str:
+    notebook = finding is not None and any(is_notebook(site.file) for site in finding.where)
+    return in_reason(error.reason) if notebook else error.reason
 
 
 def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[str, Fix]) -> None:
@@ -106,7 +114,7 @@ def added_lines(
     lines share is left out, and "..." stands between places.
     """
     try:
-        diff = _Draft(Script(root, read)).plus(finding, fix).diff
+        diff = _Draft(Script(root, read)).plus(finding, fix).shown
     except CannotRewrite:
         return ""
     places: list[list[str]] = []
@@ -123,9 +131,12 @@ def added_lines(
     return text if text.count("\n") < MOST_LINES else ""
 
 
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of `data` in hexadecimal, as `PatchedFile` has it."""
-    return hashlib.sha256(data).hexdigest()
+def hash_of(path: str, data: bytes) -> str:
+    """Return the SHA-256 of a file in hexadecimal, of a notebook that of its code.
+
+    Raises `ValueError` for what is no notebook.
+    """
+    return hashlib.sha256(as_run(path, data)).hexdigest()
 
 
 def _chosen(
@@ -147,6 +158,7 @@ class _Draft:
 
     script: Script
     diff: str = ""
+    shown: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
     def plus(self, finding: Finding, fix: Fix | None) -> _Draft:
@@ -160,7 +172,7 @@ class _Draft:
             if fix.rewrites:
                 fix.write(script, finding)
             added = fix.environment(finding)
-            diff = script.diff()
+            diff, shown = script.diff(), script.shown()
         except CannotRewrite:
             raise
         except Exception as error:  # a fix gone wrong must not cost the report
@@ -172,4 +184,4 @@ class _Draft:
         same = (diff, environment) == (self.diff, self.environment)
         if same and script.command == self.script.command:
             raise CannotRewrite(ALREADY)
-        return _Draft(script, diff, environment)
+        return _Draft(script, diff, shown, environment)

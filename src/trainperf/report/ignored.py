@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Site
+from trainperf.model.cells import spot
 from trainperf.model.diagnosis import Ignored
+from trainperf.source.notebooks.notebook import as_run
 
 _COMMENT = re.compile(r"#\s*trainperf:\s*ignore(?![\w-])\s*(\[[^\]#]*\]?)?")
 
@@ -135,7 +137,7 @@ class _Lines:
     def __init__(self, path: str, read_source: Callable[[str], bytes]) -> None:
         self._path = path
         try:
-            source = read_source(path)
+            source = as_run(path, read_source(path))
         except (OSError, ValueError):
             source = b""
         self.comments = comments(source) if b"trainperf:" in source else ()
@@ -165,5 +167,5 @@ def _at(sites: list[Site], cwd: str) -> str:
     for site in sites:
         inside = bool(cwd) and site.file.startswith(cwd.rstrip("/") + "/")
         name = os.path.relpath(site.file, cwd) if inside else site.file
-        told.append(f"{name}:{site.line}")
+        told.append(spot(name, site.line))
     return ", ".join(dict.fromkeys(told))

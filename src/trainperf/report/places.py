@@ -6,11 +6,12 @@ import os.path
 from collections.abc import Sequence
 
 from trainperf.model import Function, Site
+from trainperf.model.cells import spot
 
 
 def place(site: Site, cwd: str) -> str:
     """Return "file:line", the file relative to `cwd` where it stands beneath it."""
-    return f"{_file(site.file, cwd)}:{site.line}"
+    return spot(_file(site.file, cwd), site.line)
 
 
 def defined(function: Function, cwd: str) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from trainperf.model import Diagnosis, Finding, Site, by_fix
+from trainperf.model.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import told
@@ -99,7 +100,9 @@ def _write(case: _Case, suite: ElementTree.Element, diagnosis: Diagnosis, root: 
     named = {"name": _valid(case.name), "classname": _valid(f"trainperf.{diagnosis.script}")}
     if case.site is not None:
         path = inside(case.site.file, root) or case.site.file
-        named |= {"file": _valid(path), "line": str(max(1, case.site.line))}
+        named |= {"file": _valid(path)}
+        if not is_notebook(path):  # lines of a cell are no lines of its file
+            named |= {"line": str(max(1, case.site.line))}
     written = ElementTree.SubElement(suite, "testcase", named | {"time": "0"})
     if case.outcome == "passed":
         return

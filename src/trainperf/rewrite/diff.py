@@ -6,6 +6,12 @@ import difflib
 import re
 from collections.abc import Iterator
 
+from trainperf.errors import CannotRewrite
+from trainperf.source.text import Source
+
+_ENDLESS = re.compile(r"^\\ No newline at end of file\n", re.M)
+"""Cells end without a line feed, which is nothing to tell."""
+
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -25,6 +31,30 @@ def unified(path: str, before: str, after: str) -> str:
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks
     )
+
+
+def of_file(path: str, source: Source, text: str) -> str:
+    """Return the diff that makes `text` of a file, for `git apply`.
+
+    Raises `CannotRewrite` where a file in another encoding than UTF-8 would not survive it.
+    """
+    if source.notebook is not None:
+        return unified(path, source.data.decode(), source.encode(text).decode())
+    mark = "\ufeff" if source.bom else ""
+    diff = unified(path, mark + source.text, mark + text)
+    if not source.encoding.startswith("utf-8") and not diff.isascii():
+        raise CannotRewrite(f"{path} is in {source.encoding}, which a patch cannot carry")
+    return diff
+
+
+def shown(path: str, source: Source, text: str) -> str:
+    """Return the diff of a file to be read: that of a notebook goes cell by cell."""
+    if source.notebook is None:
+        return of_file(path, source, text)
+    before = [cell.source for cell in source.notebook.cells]
+    cells = enumerate(zip(before, source.notebook.sources(text), strict=True), start=1)
+    diffs = (unified(f"{path}, cell {n}", one, other) for n, (one, other) in cells)
+    return "".join(_ENDLESS.sub("", each) for each in diffs)
 
 
 def _lines(text: str) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from trainperf.errors import CannotRewrite
 from trainperf.rewrite.call_edits import CallEdits
-from trainperf.rewrite.diff import unified
+from trainperf.rewrite.diff import of_file, shown, unified
 from trainperf.rewrite.edited import EditedFile
 from trainperf.rewrite.moving import Moving
 from trainperf.rewrite.reading import Reader, default_reader
 from trainperf.rewrite.statement_edits import StatementEdits
+from trainperf.source.text import Source
 
 __all__ = ["Reader", "Script", "default_reader"]
 
@@ -52,20 +53,22 @@ class Script(CallEdits, StatementEdits, Moving):
         To be written as UTF-8 without translating line endings. Raises
         `CannotRewrite` where a file in another encoding would not survive that.
         """
-        changed = self.sources()
-        pieces = [unified(one.name, one.before, one.text) for one in self._configured()]
-        for real, file in sorted(self._files.items()):
-            if file.path in changed:
-                relative = os.path.relpath(real, self.root).replace(os.sep, "/")
-                mark = "\ufeff" if file.source.bom else ""
-                piece = unified(relative, mark + file.source.text, mark + changed[file.path])
-                if not file.source.encoding.startswith("utf-8") and not piece.isascii():
-                    raise CannotRewrite(
-                        f"{relative} is in {file.source.encoding}, which a patch cannot carry"
-                    )
-                pieces.append(piece)
-        return "".join(pieces)
+        return self._diff(of_file)
+
+    def shown(self) -> str:
+        """Return all changes as one unified diff to be read: those of notebooks by cells."""
+        return self._diff(shown)
 
     def _changed(self) -> list[tuple[EditedFile, str]]:
         texts = [(file, file.text()) for file in self._files.values()]
         return [(file, text) for file, text in texts if text != file.source.text]
+
+    def _diff(self, of: Callable[[str, Source, str], str]) -> str:
+        pieces = [unified(one.name, one.before, one.text) for one in self._configured()]
+        changed = sorted(
+            (os.path.realpath(file.path), file, text) for file, text in self._changed()
+        )
+        for real, file, text in changed:
+            relative = os.path.relpath(real, self.root).replace(os.sep, "/")
+            pieces.append(of(relative, file.source, text))
+        return "".join(pieces)

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -19,10 +19,12 @@ from typing import IO
 from trainperf.errors import TrainperfError
 from trainperf.fixes.common import trainer_settings
 from trainperf.model import Run
+from trainperf.model.cells import in_traceback, is_notebook
 from trainperf.rewrite.configuration import is_configuration
 from trainperf.run import view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
+from trainperf.source.notebooks.notebook import as_run
 
 BOOTSTRAP = Path(__file__).parent.parent / "child" / "bootstrap"
 OUTPUT = "output.log"
@@ -53,7 +55,8 @@ def prepare(run: Run, folder: Path) -> str:
     Raises `TrainperfError` if `folder` cannot be written to.
     """
     folder = folder.resolve()
-    overlay = _kept(run, folder)
+    contents = _contents(run)
+    overlay = _kept(contents, folder)
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
@@ -78,7 +81,7 @@ def prepare(run: Run, folder: Path) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, kept in overlay.items():
-            Path(kept).write_bytes(run.sources[path])
+            Path(kept).write_bytes(as_run(path, contents[path]))
         file.write_text(json.dumps(settings), encoding="utf-8")
         (folder / OUTPUT).touch()
     except OSError as error:
@@ -128,17 +131,27 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
         ) from error
 
 
-def _kept(run: Run, folder: Path) -> dict[str, str]:
-    """Where the contents of the run's changed files are kept, by the paths of the user's."""
+def _contents(run: Run) -> Mapping[str, bytes]:
+    """The files that are not run as they stand: those that are changed, and a notebook."""
+    script = os.path.realpath(os.path.join(run.cwd, *run.command[1:2]))
+    if not is_notebook(script) or script in map(os.path.realpath, run.sources):
+        return run.sources
+    return {**run.sources, script: Path(script).read_bytes()}
+
+
+def _kept(paths: Iterable[str], folder: Path) -> dict[str, str]:
+    """Where the contents of files are kept, by the paths of the user's."""
     return {
         path: str(folder / f"source-{n}{Path(path).suffix if is_configuration(path) else ''}")
-        for n, path in enumerate(run.sources)
+        for n, path in enumerate(paths)
     }
 
 
 def _given(run: Run, folder: Path) -> list[str]:
     """The command, in which a changed file of settings stands in place of the user's."""
-    kept = {os.path.realpath(p): q for p, q in _kept(run, folder).items() if is_configuration(p)}
+    kept = {
+        os.path.realpath(p): q for p, q in _kept(run.sources, folder).items() if is_configuration(p)
+    }
 
     def given(word: str) -> str:
         name, equals, value = word.rpartition("=")
@@ -192,4 +205,4 @@ def output_tail(folder: Path) -> str:
     with (folder / OUTPUT).open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))
-        return file.read().decode(errors="replace")
+        return in_traceback(file.read().decode(errors="replace"))

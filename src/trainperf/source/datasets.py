@@ -39,20 +39,25 @@ _STAGES = {
 }  # fmt: skip
 BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "rebatch"}
 _DEEPEST = 60
+_MOST = 200
+"""Nodes that are looked at for one answer; beyond them it is not certain."""
 
 
 def is_dataset(module: Module, node: ast.expr | None) -> bool:
     """Tell whether `node` is certainly a `tf.data.Dataset`."""
-    return _is_dataset(module, node, frozenset()) is True
+    return _is_dataset(module, node, set()) is True
 
 
-def _is_dataset(module: Module, node: ast.expr | None, seen: frozenset[int]) -> bool | None:
-    """Tell whether `node` is a dataset; None where that hangs on what is in `seen`."""
-    if node is None or len(seen) > _DEEPEST:
+def _is_dataset(module: Module, node: ast.expr | None, seen: set[int]) -> bool | None:
+    """Tell whether `node` is a dataset; None where that hangs on what is in `seen`.
+
+    Each node is looked at once: a notebook binds one name to itself in cell after cell.
+    """
+    if node is None or len(seen) > _MOST:
         return False
     if id(node) in seen:
         return None
-    seen |= {id(node)}
+    seen.add(id(node))
     if isinstance(node, ast.Call):
         name = module.name(node.func)
         if name in _SOURCES:
@@ -68,20 +73,21 @@ def _is_dataset(module: Module, node: ast.expr | None, seen: frozenset[int]) -> 
     return _all([_is_bound_to_dataset(module, each, seen) for each in found])
 
 
-def _is_bound_to_dataset(module: Module, binding: Binding, seen: frozenset[int]) -> bool | None:
+def _is_bound_to_dataset(module: Module, binding: Binding, seen: set[int]) -> bool | None:
     if binding.kind == "parameter":
         return binding.value is not None and module.name(binding.value) == _CLASS
     return binding.kind == "value" and _is_dataset(module, binding.value, seen)
 
 
-def _returns_dataset(module: Module, function: ast.expr, seen: frozenset[int]) -> bool | None:
+def _returns_dataset(module: Module, function: ast.expr, seen: set[int]) -> bool | None:
     local = module.definition(function)
     if not isinstance(local, FUNCTIONS):
         return False
     if id(local) in seen:
         return None
+    seen.add(id(local))
     returned = [each.value for each in inside(local) if isinstance(each, ast.Return)]
-    return _all([_is_dataset(module, each, seen | {id(local)}) for each in returned])
+    return _all([_is_dataset(module, each, seen) for each in returned])
 
 
 def _all(answers: list[bool | None]) -> bool | None:

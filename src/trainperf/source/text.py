@@ -14,7 +14,9 @@ from itertools import accumulate
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
+from trainperf.model.cells import is_notebook
 from trainperf.source.module import Module
+from trainperf.source.notebooks.notebook import Notebook
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,21 @@ class Source:
 
     All offsets are characters from the start of `text`, which has no byte order mark
     and keeps its line endings. Raises `CannotRewrite` where the file cannot be decoded
-    or parsed.
+    or parsed. The text of a notebook is that of its cells, see `model.cells`.
     """
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
         self.data = data
         self.bom = data.startswith(b"\xef\xbb\xbf")
+        self.notebook: Notebook | None = None
         try:
-            self.encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
-            self.text = data.decode(self.encoding)
+            if is_notebook(name):
+                self.notebook = Notebook(data)
+                self.encoding, self.text = "utf-8", self.notebook.text
+            else:
+                self.encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+                self.text = data.decode(self.encoding)
             if re.search(r"\r(?!\n)", self.text):
                 raise CannotRewrite(f"{name} has line endings that are neither Unix nor Windows")
             self.tree = ast.parse(self.text)
@@ -61,9 +68,13 @@ class Source:
     def encode(self, text: str) -> bytes:
         """Return `text` as the file's bytes would be, in its encoding, with its mark."""
         try:
+            if self.notebook is not None:
+                return self.notebook.with_text(text)
             return text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise CannotRewrite(f"{self.name} is in {self.encoding}: {error}") from error
+        except ValueError as error:
+            raise CannotRewrite(f"{self.name}: {error}") from error
 
     @cached_property
     def module(self) -> Module:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainperf.model import Event, Sample
+from trainperf.model.cells import short_spot, spot
 from trainperf.trace.events import Clock, TraceEvent, counter, process, span, thread
 
 MACHINE, FIRST = 999_999_999, 1_000_000_000
@@ -116,8 +116,8 @@ class _Place:
     """A line of the user's."""
 
     def __init__(self, file: str, line: int, function: str) -> None:
-        self.name = f"{os.path.basename(file)}:{line} {function.rpartition('<locals>.')[2]}"
-        self.where = f"{file}:{line}"
+        self.name = f"{short_spot(file, line)} {function.rpartition('<locals>.')[2]}"
+        self.where = spot(file, line)
 
 
 def _stacks(

@@ -26,6 +26,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import decode_source
 from typing import Any
 
+from . import notebook
 from .script import Script
 
 
@@ -42,6 +43,8 @@ def install(overlay: dict[str, str], ran: Callable[[str], None] = lambda path: N
     if not overlay:
         return
     files = Overlay(overlay, ran)
+    if any(path.endswith(".ipynb") for path in overlay):
+        notebook.install()
     _hook_loader(files)
     _hook_open_code(files)
     sys.excepthook = _shows_patched_lines(files, sys.excepthook)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from trainperf.model import Evidence, Site
+from trainperf.model.cells import short_spot
 from trainperf.model.words import bound as times
 from trainperf.model.words import seconds as ms
 from trainperf.model.words import share as percent
@@ -20,10 +19,10 @@ NOISES = 2.0
 
 
 def at(site: Site | None) -> str:
-    """Say a place as a reader looks it up: "train.py:14"; nothing if it is not known."""
+    """Say a place as a reader looks it up: "train.py:14", "cell 3, line 7"; nothing if unknown."""
     if site is None:
         return ""
-    return f"{os.path.basename(site.file)}:{site.line}"
+    return short_spot(site.file, site.line)
 
 
 def worth_counted(bound: float) -> bool:

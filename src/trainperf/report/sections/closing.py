@@ -160,7 +160,7 @@ def _making(
     patch = diagnosis.patch
     if patch is None or not patch.diff:
         return commands
-    edits = units.count(edits_in(patch.diff), "edit")
+    edits = units.count(edits_in(patch.shown), "edit")
     if saved:
         fix = f"trainperf fix {shlex.quote(saved)}"
         one = len(patch.findings) == 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainperf.model import Diagnosis, Finding, Site, by_fix
 from trainperf.model import words as units
+from trainperf.model.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.report.plain import one_line
 from trainperf.report.sections import told
@@ -93,7 +94,9 @@ def _command(each: _Annotation, root: str) -> str:
     place: dict[str, str | int] = {}
     path = None if each.site is None else inside(each.site.file, root)
     if each.site is not None and path is not None:
-        place = {"file": path, "line": max(1, each.site.line)}
-        if each.site.end_line > each.site.line:
+        place = {"file": path}
+        if not is_notebook(path):  # lines of a cell are no lines of its file
+            place["line"] = max(1, each.site.line)
+        if "line" in place and each.site.end_line > each.site.line:
             place["endLine"] = each.site.end_line
     return command(_COMMANDS[each.level], each.message, **place, title=one_line(each.title))

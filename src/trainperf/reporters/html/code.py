@@ -49,7 +49,8 @@ def patch_lines(diff: str) -> list[Line]:
     for line in _kept(diff).removesuffix("\n").split("\n"):
         kind = _kind(line)
         if kind == "file":
-            language = "python" if line.rstrip().endswith(".py") else "text"
+            python = line.rstrip().endswith(".py") or ".ipynb, cell " in line
+            language = "python" if python else "text"
         if kind in ("file", "hunk"):
             lines.append(Line(kind, escape(line)))
         else:

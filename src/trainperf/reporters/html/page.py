@@ -45,6 +45,7 @@ class Patched:
     edits: str
     lines: list[Line]
     copyable: bool
+    by_cells: bool
     skipped: list[tuple[str, Markup]]
     environment: Markup | None
     command: Markup | None
@@ -250,9 +251,10 @@ def _patch(diagnosis: Diagnosis) -> Patched | None:
         return None
     line = closing.command_line(diagnosis) if patch.arguments else ""
     return Patched(
-        edits=units.count(closing.edits_in(patch.diff), "edit"),
-        lines=patch_lines(patch.diff) if patch.diff else [],
-        copyable=survives(patch.diff),
+        edits=units.count(closing.edits_in(patch.shown), "edit"),
+        lines=patch_lines(patch.shown) if patch.diff else [],
+        copyable=survives(patch.diff) and not patch.cells,
+        by_cells=bool(patch.cells),
         skipped=[(clipped(one_line(one.what)), prose(one.reason)) for one in skipped],
         environment=coloured(closing.exports(patch), "bash") if patch.environment else None,
         command=coloured(line, "bash") if line else None,

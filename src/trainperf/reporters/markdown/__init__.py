@@ -195,7 +195,7 @@ def _experiment(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]
     yield paragraphs(change.why)
     yield paragraphs(change.finding.advice)
     if change.patch.diff:
-        yield fenced(change.patch.diff, "diff")
+        yield fenced(change.patch.shown, "diff")
     yield f"{code(experiment.command(change, '')[0])} makes it."
 
 
@@ -256,14 +256,14 @@ def _patch(diagnosis: Diagnosis) -> list[str]:
     patch = diagnosis.patch
     if patch is None or not (patch.diff or patch.environment or patch.arguments):
         return []
-    parts = [fenced(patch.diff, "diff")] if patch.diff else []
+    parts = [fenced(patch.shown, "diff")] if patch.diff else []
     if patch.environment:
         parts.append("Set before the script starts:")
         parts.append(fenced(told.exports(patch), "bash"))
     if patch.arguments:
         parts.append("Run the script as:")
         parts.append(fenced(told.command_line(diagnosis), "bash"))
-    edits = units.count(edits_in(patch.diff), "edit")
+    edits = units.count(edits_in(patch.shown), "edit")
     name = f"The patch ({edits})" if patch.diff else "The change"
     return [folded(name, "\n\n".join(parts))]
 

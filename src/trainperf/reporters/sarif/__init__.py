@@ -13,6 +13,7 @@ from functools import partial
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
+from trainperf.model.cells import is_notebook, spot
 from trainperf.model.diagnosis import Ignored
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
@@ -101,7 +102,7 @@ def _result(
         result["locations"][0]["message"] = {"text": "it has no place of its own in the source"}
     if len(places) > 1:
         result["relatedLocations"] = [
-            {**_location(site, root), "id": number, "message": {"text": "here as well"}}
+            {"id": number, "message": {"text": "here as well"}, **_location(site, root)}
             for number, site in enumerate(places[1:], start=1)
         ]
     return result
@@ -124,16 +125,24 @@ def _stand_in(diagnosis: Diagnosis) -> tuple[Site, ...]:
 
 
 def _location(site: Site, root: str) -> Json:
-    where = artifact(site.file, root)
-    region = {"startLine": max(1, site.line)}
-    if site.exact and site.line > 0:
-        region |= {"startColumn": site.col + 1}
-        region |= {"endLine": site.end_line, "endColumn": site.end_col + 1}
-    location: Json = {"physicalLocation": {"artifactLocation": where, "region": region}}
+    physical: Json = {"artifactLocation": artifact(site.file, root)}
+    location: Json = {"physicalLocation": physical}
+    if is_notebook(site.file):  # lines of a cell are no lines of its file
+        location["message"] = {"text": spot(site.file, site.line)}
+    else:
+        physical["region"] = _region(site)
     if site.function and site.function != "<module>":
         named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
         location["logicalLocations"] = [named]
     return location
+
+
+def _region(site: Site) -> Json:
+    region = {"startLine": max(1, site.line)}
+    if site.exact and site.line > 0:
+        region |= {"startColumn": site.col + 1}
+        region |= {"endLine": site.end_line, "endColumn": site.end_col + 1}
+    return region
 
 
 def _fingerprint(finding: Finding, root: str) -> str:

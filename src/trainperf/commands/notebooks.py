@@ -1,0 +1,72 @@
+"""A notebook as the program to run: what of it a script can do, and what is left out."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from trainperf.errors import TrainperfError
+from trainperf.model.cells import STRIDE, spot
+from trainperf.model.words import count
+from trainperf.report.plain import one_line
+from trainperf.source.notebooks.notebook import NotANotebook, Notebook
+
+MOST_NAMED = 4
+"""So many commands are named of those that are left out."""
+
+
+def check(path: Path) -> None:
+    """Refuse a notebook whose cells a script could not run. Raises `TrainperfError`."""
+    try:
+        notebook = Notebook(path.read_bytes())
+    except OSError as error:
+        raise TrainperfError(f"{path.name} cannot be read: {error.strerror}", "check it") from error
+    except NotANotebook as error:
+        raise TrainperfError(
+            f"{path.name} cannot be run as a notebook: {error}",
+            hint="it takes notebooks of Jupyter (nbformat 4) in Python",
+        ) from error
+    if not notebook.cells:
+        raise TrainperfError(f"{path.name} has no cell with code", hint="name another notebook")
+    for number, code in (
+        *((cell.number, cell.code) for cell in notebook.cells),
+        (0, notebook.text),
+    ):
+        try:
+            compile(code, path.name, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
+            raise _not_python(error, f"{path.name}, {spot(path.name, line)}", code) from None
+
+
+def _not_python(error: SyntaxError | ValueError, where: str, code: str) -> TrainperfError:
+    if isinstance(error, ValueError):
+        return TrainperfError(f"{where} is not valid Python: {error}", "mend or empty the cell")
+    if _awaits(code):
+        return TrainperfError(
+            f"{where}: a script cannot await outside of a function",
+            hint="asyncio.run(…) runs it there too, in a function of your own",
+        )
+    shown = f": {error.text.strip()}" if error.text else ""
+    return TrainperfError(
+        f"{where} is not valid Python: {error.msg}{shown}", hint="mend or empty the cell"
+    )
+
+
+def notes(path: Path) -> tuple[str, ...]:
+    """Return what the report is to say of how a notebook is run."""
+    left_out = Notebook(path.read_bytes()).left_out
+    if not left_out:
+        return ()
+    named = [f"`{one_line(line)}` (cell {cell})" for cell, line in left_out[:MOST_NAMED]]
+    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
+    commands = count(len(left_out), "command")
+    return (f"{commands} to IPython left out: {', '.join(named)}{more}",)
+
+
+def _awaits(code: str) -> bool:
+    try:
+        compile(code, "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A notebook as the text of a script, and back."""

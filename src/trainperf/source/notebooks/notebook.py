@@ -1,0 +1,129 @@
+"""A notebook as the text of a script, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from trainperf.model.cells import STRIDE, is_notebook
+from trainperf.source.notebooks.ipython import as_python, as_written
+from trainperf.source.notebooks.json_places import items, lines_like, member
+
+_MARK = re.compile(r"^# cell (\d+) of the notebook$", re.M)
+
+
+class NotANotebook(ValueError):  # noqa: N818 - names an outcome; the message is the reason
+    """A file that is no notebook of version 4, or not one in Python."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell with code. `number` counts those from 1.
+
+    `source` is its text in the notebook, `code` what runs: as many lines, with no command to
+    IPython. `left_out` are the commands that are not done. The JSON of the source stands from
+    `start` to `end` in the file.
+    """
+
+    number: int
+    source: str
+    code: str
+    left_out: tuple[str, ...]
+    start: int
+    end: int
+
+
+class Notebook:
+    """The code of a notebook, as one text whose line numbers say the cells (`model.cells`).
+
+    Raises `NotANotebook`.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            self._raw = data.decode()
+            self.cells = tuple(_cells(self._raw))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, NotANotebook):
+                raise
+            raise NotANotebook("not a notebook") from error
+
+    @cached_property
+    def text(self) -> str:
+        """The text that is run, parsed and edited."""
+        return text_of(self.cells)
+
+    @property
+    def left_out(self) -> tuple[tuple[int, str], ...]:
+        """The commands that are not done, each with the number of its cell."""
+        return tuple((cell.number, line) for cell in self.cells for line in cell.left_out)
+
+    def sources(self, text: str) -> tuple[str, ...]:
+        """Return the sources of the cells as an edited text has them.
+
+        Raises `ValueError` where it has other cells, or changes a command to IPython.
+        """
+        return tuple(
+            cell.source if code == cell.code else as_written(code, cell.code, cell.source)
+            for cell, code in zip(self.cells, self._codes(text), strict=True)
+        )
+
+    def with_text(self, text: str) -> bytes:
+        """Return the file with an edited text in its cells, all else to the last byte as it was.
+
+        Raises `ValueError` as `sources` does.
+        """
+        parts, done = [], 0
+        for cell, source in zip(self.cells, self.sources(text), strict=True):
+            if source != cell.source:
+                before = self._raw[cell.start : cell.end]
+                parts += [self._raw[done : cell.start], lines_like(before, source)]
+                done = cell.end
+        return "".join([*parts, self._raw[done:]]).encode()
+
+    def _codes(self, text: str) -> Iterator[str]:
+        before, *parts = _MARK.split(text)
+        if parts[::2] != [str(cell.number) for cell in self.cells]:
+            raise ValueError("the edit goes over the end of a cell")
+        for cell, part in zip(self.cells, parts[1::2], strict=True):
+            own_end = cell.code[len(cell.code.rstrip("\n")) :]
+            first = before.strip("\n") + "\n" if before.strip() and cell.number == 1 else ""
+            yield first + part[1:].rstrip("\n") + own_end
+
+
+def text_of(cells: Iterable[Cell]) -> str:
+    """Return the code of cells, each at the lines that say its number."""
+    lines: list[str] = []
+    for cell in cells:
+        lines += [""] * (cell.number * STRIDE - 1 - len(lines))
+        lines += [f"# cell {cell.number} of the notebook", *cell.code.split("\n")]
+    return "\n".join([*lines, ""])
+
+
+def as_run(path: str, data: bytes) -> bytes:
+    """Return what Python runs of a file: the file itself, the text of a notebook.
+
+    Raises `NotANotebook`.
+    """
+    return Notebook(data).text.encode() if is_notebook(path) else data
+
+
+def _cells(raw: str) -> Iterator[Cell]:
+    whole = json.loads(raw)
+    language = whole.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+    if language.lower() != "python":
+        raise NotANotebook(f"a notebook in {language}")
+    start = len(raw) - len(raw.lstrip())
+    extents = items(raw, member(raw, start, "cells")[0])
+    number = 0
+    for cell, (at, _) in zip(whole["cells"], extents, strict=True):
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or not source.strip():
+            continue
+        number += 1
+        if source.count("\n") + 2 > STRIDE:
+            raise NotANotebook(f"cell {number} has more than {STRIDE - 2} lines")
+        yield Cell(number, source, *as_python(source), *member(raw, at, "source"))

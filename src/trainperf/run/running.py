@@ -1,0 +1,316 @@
+"""A job that runs already: its command, folder, environment and interpreter, from `/proc`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from trainperf.errors import TrainperfError
+from trainperf.run.launchers import ACCELERATE, MPIRUN, TORCHRUN
+from trainperf.run.python_command import Program, program
+
+OF_A_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""Variables that a launcher sets for each rank and does not have itself."""
+PROXIES = ("orted", "prted", "hydra_pmi_proxy")
+"""Processes of mpirun's own between it and the ranks."""
+LAUNCHERS = (*TORCHRUN, *ACCELERATE)
+"""Programs of Python that start the ranks of a job."""
+HELPERS = ("from multiprocessing.", "from torch.multiprocessing.")
+"""How the code begins by which `multiprocessing` starts processes: workers, servers, trackers."""
+CLOCKS_S = 2.0
+"""By so much may the clock that tells when a process began differ from that of files."""
+SHOWN = 8
+"""Python processes below one that is none, at most, that are named."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs, as it can be started once more.
+
+    `asked` is the process that was named, `pid` the one whose command this is, `trains` one of
+    those that train. `command` begins with the path of its interpreter or launcher; `script` is
+    the file of the program if it is known. `began` is seconds since the epoch. `changed` are the
+    files of the program that are newer. The `environment` may hold secrets: it is for the
+    processes that are started, and for nothing that is printed or stored.
+    """
+
+    asked: int
+    pid: int
+    trains: int
+    command: tuple[str, ...]
+    label: str
+    cwd: str
+    began: float
+    environment: dict[str, str] = field(repr=False)
+    script: str | None = None
+    changed: tuple[str, ...] = ()
+
+
+def read(pid: int) -> Job:
+    """What runs as process `pid`, or started it where it is a rank, a worker or a helper.
+
+    Raises `TrainperfError` where there is no such process, where it may not be read, runs
+    elsewhere, is not Python, or could not be started again as it was.
+    """
+    try:
+        asked = psutil.Process(pid)
+        _check_reachable(asked)
+        return _job(asked)
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        raise TrainperfError(f"there is no process {pid}, or it has just ended", _HOW) from None
+    except (psutil.AccessDenied, PermissionError):
+        raise TrainperfError(
+            f"process {pid} may not be read: its environment is not open to this user",
+            "run trainperf as the user and in the container of the job",
+        ) from None
+
+
+_HOW = "ps -ef lists what runs; a job that has ended: trainperf diagnose SCRIPT"
+
+
+def is_alive(job: Job) -> bool:
+    """Whether the job still runs."""
+    try:
+        process = psutil.Process(job.pid)
+        return bool(process.create_time() == job.began and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _check_reachable(process: psutil.Process) -> None:
+    if process.pid == os.getpid():
+        raise TrainperfError(f"process {process.pid} is this trainperf", _HOW)
+    if process.uids().effective != os.geteuid():
+        owner = process.username()
+        raise TrainperfError(
+            f"process {process.pid} belongs to {owner}: it would be run again as another user",
+            f"run trainperf as {owner}",
+        )
+    if not os.path.samefile(f"/proc/{process.pid}/root", "/") or (
+        os.readlink(f"/proc/{process.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    ):
+        raise TrainperfError(
+            f"process {process.pid} sees other files than this one: it runs in another container, "
+            "or in a view of its own",
+            "run trainperf where the job runs: docker exec, kubectl exec",
+        )
+
+
+def _job(asked: psutil.Process) -> Job:
+    trains = _not_helping(asked)
+    starter = _launcher(trains) or trains
+    words, environment = starter.cmdline(), dict(starter.environ())
+    found = program(words) if _is_python(starter) else None
+    if found is None and not _is_mpirun(starter):
+        raise _not_a_program(starter)
+    script = _script(words, found)
+    cwd = _folder(starter, script, environment)
+    file = _file(cwd, script, found)
+    return Job(
+        asked=asked.pid,
+        pid=starter.pid,
+        trains=(_first_rank(starter) or trains).pid if starter == trains else trains.pid,
+        command=(_interpreter(starter, words[0], cwd, environment), *words[1:]),
+        label=_label(words, found),
+        cwd=cwd,
+        began=starter.create_time(),
+        environment=environment,
+        script=None if file is None else str(file),
+        changed=tuple(_newer(file, starter.create_time())),
+    )
+
+
+def _launches(found: Program | None) -> bool:
+    """Whether a program is a launcher; what is not Python's is mpirun."""
+    return found is None or os.path.basename(found.name) in LAUNCHERS
+
+
+def _label(words: Sequence[str], found: Program | None) -> str:
+    if found is None:
+        return " ".join((os.path.basename(words[0]), *words[1:]))
+    if _launches(found):
+        return " ".join((os.path.basename(found.name), *words[found.at :]))
+    return {"script": found.name, "module": f"-m {found.name}", "code": "python -c"}[found.kind]
+
+
+# ---------------------------------------------------------------------- which process
+
+
+def _is_python(process: psutil.Process) -> bool:
+    """Whether it is an interpreter, and its command line is still that of one."""
+    words = process.cmdline()
+    return _runs_python(process) and bool(words) and _named_python(words[0])
+
+
+def _runs_python(process: psutil.Process) -> bool:
+    try:
+        return _named_python(os.readlink(f"/proc/{process.pid}/exe"))
+    except OSError:
+        return False  # of the kernel, or of another user
+
+
+def _is_mpirun(process: psutil.Process) -> bool:
+    return os.path.basename((process.cmdline() or [""])[0]) in MPIRUN
+
+
+def _named_python(path: str) -> bool:
+    return os.path.basename(path).startswith(("python", "pypy"))
+
+
+def _not_helping(process: psutil.Process) -> psutil.Process:
+    """The process itself; of a worker or another helper of Python's the one that started it."""
+    while _is_python(process):
+        words, parent = process.cmdline(), process.parent()
+        found = program(words)
+        helps = found is not None and found.kind == "code" and found.name.startswith(HELPERS)
+        forked = parent is not None and parent.cmdline() == words
+        if parent is None or not (helps or forked) or not _is_python(parent):
+            break
+        process = parent
+    return process
+
+
+def _launcher(rank: psutil.Process) -> psutil.Process | None:
+    """What started a rank of a job, None for a process that is no rank or if it cannot be seen."""
+    if not _is_rank(rank):
+        return None
+    for one in rank.parents():
+        if _is_mpirun(one) or (_is_python(one) and not _is_rank(one) and _starts_ranks(one)):
+            return one
+        if one.name() not in PROXIES:
+            return None
+    return None
+
+
+def _starts_ranks(process: psutil.Process) -> bool:
+    """Whether it is a launcher; a scheduler, or an editor, may have started one rank of many."""
+    found = program(process.cmdline())
+    return (found is not None and _launches(found)) or len(_ranks(process)) > 1
+
+
+def _is_rank(process: psutil.Process) -> bool:
+    environment = process.environ()
+    return any(environment.get(name) for name in OF_A_RANK)
+
+
+def _first_rank(launcher: psutil.Process) -> psutil.Process | None:
+    """The rank 0 of a launcher's, or another where that cannot be seen."""
+    ranks = _ranks(launcher)
+    return min(ranks, key=lambda pair: (pair[0], pair[1].pid))[1] if ranks else None
+
+
+def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
+    ranks: list[tuple[int, psutil.Process]] = []
+    for one in launcher.children(recursive=True):
+        with suppress(psutil.Error, OSError):
+            given = (one.environ().get(name) for name in OF_A_RANK)
+            number = next((text for text in given if text and text.isdigit()), None)
+            if number is not None and _is_python(one):
+                ranks.append((int(number), one))
+    return ranks
+
+
+def _not_a_program(process: psutil.Process) -> TrainperfError:
+    """Why a process is not one that can be run again, and which of those below it may be."""
+    name, pid = process.name(), process.pid
+    if _is_python(process):
+        why = "a Python without a script in its command: a prompt, or what it was piped"
+        return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
+    below = list(_pythons(process))
+    if below:
+        told = ", ".join(f"{one.pid} ({' '.join(one.cmdline())[:80]})" for one in below[:SHOWN])
+        return TrainperfError(
+            f"process {pid} ({name}) is not Python; below it: {told}",
+            f"trainperf diagnose --pid {below[0].pid}",
+        )
+    said = "not Python, and starts none"
+    if _runs_python(process):
+        said = "Python, but has written over its command line"
+    return TrainperfError(f"process {pid} ({name}) is {said}", "trainperf diagnose SCRIPT")
+
+
+def _pythons(process: psutil.Process) -> Iterator[psutil.Process]:
+    """The topmost Python processes below one."""
+    for one in process.children():
+        with suppress(psutil.Error, OSError):
+            if _is_python(one):
+                yield one
+            else:
+                yield from _pythons(one)
+
+
+# ------------------------------------------------------------------ what it would need
+
+
+def _script(words: Sequence[str], found: Program | None) -> str | None:
+    """The file of the program, as it stands in the command; a launcher's is what it starts."""
+    if _launches(found):
+        at = found.at if found is not None else 1
+        return next((word for word in words[at:] if word.endswith(".py")), None)
+    return found.name if found is not None and found.kind == "script" else None
+
+
+def _folder(process: psutil.Process, script: str | None, environment: Mapping[str, str]) -> str:
+    """Where the job was started. One that has moved since is looked for where its shell was."""
+    here = process.cwd()
+    there = os.path.exists(here) and os.path.samefile(f"/proc/{process.pid}/cwd", here)
+    if not there:
+        raise TrainperfError(
+            f"the working directory of process {process.pid}, {here}, was deleted",
+            "trainperf diagnose SCRIPT, in the folder that it is to run in",
+        )
+    if script is None or os.path.exists(os.path.join(here, script)):
+        return here
+    before = environment.get("PWD", "")
+    if before and os.path.exists(os.path.join(before, script)):
+        return before
+    raise TrainperfError(
+        f"process {process.pid} runs {script}, which is no longer in {here}",
+        "trainperf diagnose SCRIPT, where the script is now",
+    )
+
+
+def _file(cwd: str, script: str | None, found: Program | None) -> Path | None:
+    if script is not None:
+        return Path(cwd) / script
+    if found is None or found.kind != "module" or _launches(found):
+        return None
+    at = Path(cwd).joinpath(*found.name.split("."))
+    return next((one for one in (at.with_suffix(".py"), at / "__main__.py") if one.exists()), None)
+
+
+def _interpreter(
+    process: psutil.Process, name: str, cwd: str, environment: Mapping[str, str]
+) -> str:
+    """The path of what runs, by the name it was started with: that leads to its packages."""
+    running = f"/proc/{process.pid}/exe"
+    named = os.path.join(cwd, name) if os.sep in name else name
+    found = shutil.which(named, path=environment.get("PATH"))
+    if found is not None and os.path.samefile(found, running):
+        return found
+    exe = os.readlink(running)
+    if os.path.exists(exe):
+        return exe
+    if found is None:
+        raise TrainperfError(
+            f"the interpreter of process {process.pid}, {name}, was deleted",
+            "trainperf diagnose SCRIPT, with the one that is installed now",
+        )
+    return found
+
+
+def _newer(file: Path | None, began: float) -> Iterator[str]:
+    """The script, and the sources beside it, that were written after the job began."""
+    if file is None:
+        return
+    beside = (one for one in sorted(file.parent.glob("*.py")) if one != file)
+    for one in (file, *beside):
+        with suppress(OSError):
+            if one.stat().st_mtime > began + CLOCKS_S:
+                yield str(one)

@@ -37,8 +37,8 @@ def said(job: RunningJob) -> str:
 
 def test_the_report_says_what_the_running_job_took():
     assert (
-        "Process 4711, started by process 4710, has run since 2026-11-23 14:02:11 UTC. This diagnosis "
-        "left it alone, and shared the machine with it: it kept 1.6 of "
+        "Process 4711, started by process 4710, has run since 2026-11-23 14:02:11 UTC. "
+        "This diagnosis left it alone, and shared the machine with it: it kept 1.6 of "
     ) in said(JOB)
     assert "busy and held 3.00 GiB of GPU memory. Times are longer" in said(JOB)
     assert "was not sampled: py-spy is not installed." in said(JOB)

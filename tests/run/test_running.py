@@ -152,6 +152,12 @@ def test_what_starts_no_python_and_what_hides_its_command_are_refused(folder):
         assert "has written over its command line" in str(refused(process.pid))
 
 
+def test_a_kernel_of_a_notebook_is_refused(folder):
+    (folder / "ipykernel_launcher.py").write_text(WAITS)
+    with started(sys.executable, "-m", "ipykernel_launcher", cwd=folder) as (process, _):
+        assert "notebook's kernel" in str(refused(process.pid))
+
+
 def test_a_process_that_is_not_there_or_has_ended_is_refused(folder):
     with subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
-from trainperf.model import Site
+from trainperf.model import Site, Trials
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.report.whole import short
 from trainperf.reporters import html, markdown
@@ -18,7 +18,7 @@ JOB = RunningJob(
     ended=False,
     cores=1.62,
     gpu_memory=3 * 2**30,
-    stacks_reason="py-spy is not installed",
+    stacks_reason="py-spy is not on the PATH",
 )
 STACKS = SampledStacks(
     4711,
@@ -41,7 +41,7 @@ def test_the_report_says_what_the_running_job_took():
         "This diagnosis left it alone, and shared the machine with it: it kept 1.6 of "
     ) in said(JOB)
     assert "busy and held 3.00 GiB of GPU memory. Times are longer" in said(JOB)
-    assert "was not sampled: py-spy is not installed." in said(JOB)
+    assert "was not sampled: py-spy is not on the PATH." in said(JOB)
     assert "The running job" not in text(HEALTHY, 100)
 
 
@@ -54,6 +54,11 @@ def test_a_job_that_ended_meanwhile_and_files_that_changed_are_said():
     told = said(replace(JOB, ended=True, changed=(f"{HEALTHY.cwd}/train.py",)))
     assert "UTC on, and ended while this diagnosis was made." in told
     assert "Changed since it was started: train.py." in told
+
+
+def test_the_command_that_leads_on_names_the_process_that_stays():
+    told = text(replace(HEALTHY, running=JOB, trying=Trials("", budget_needed_s=281.0)), 100)
+    assert "trainperf diagnose --budget 5min --pid 4710" in told
 
 
 def test_the_places_of_its_main_thread_are_a_table_in_every_report():

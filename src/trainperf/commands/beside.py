@@ -29,7 +29,7 @@ from trainperf.trial.legs.ports import MASTER_PORT, shared_port, with_own_port
 OURS = ("TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "FORCE_COLOR")
 """Variables of the terminal that the report goes to, and of trainperf (`PREFIX`): they stay."""
 
-NO_PY_SPY = "py-spy is not installed: with it on the PATH the job's stacks are sampled from outside"
+NO_PY_SPY = "py-spy is not on the PATH"
 
 
 def startable(job: Job) -> Job:

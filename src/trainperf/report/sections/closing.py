@@ -213,7 +213,7 @@ def _longer(diagnosis: Diagnosis) -> str:
         return ""
     start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)} "
     if diagnosis.running is not None:
-        return f"{start}--pid {diagnosis.running.pid}"
+        return f"{start}--pid {diagnosis.running.started_by}"
     python = command[0].rpartition("/")[2].startswith("python")
     script = len(command) > 1 and (command[1] == "-m" or not command[1].startswith("-"))
     if python and script:

@@ -47,10 +47,10 @@ def test_the_same_is_diagnosed_beside_a_job_that_goes_on(tmp_path: Path) -> None
     job = subprocess.Popen(
         [sys.executable, "train.py", "--lr", "1e-3"],
         cwd=tmp_path,
-        env={**os.environ, "TOKEN": SECRET, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+        env={**os.environ, "TOKEN": SECRET, "OMP_NUM_THREADS": "1",
+             "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")},
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert job.stdout is not None
     assert job.stdout.readline() == "trains\n"
     before = int((tmp_path / "epochs").read_text())

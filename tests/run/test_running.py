@@ -144,6 +144,16 @@ def test_below_a_shell_the_pythons_are_named(folder):
     assert error.hint == f"trainperf diagnose --pid {below.pid}"
 
 
+def test_a_shell_that_trainperf_itself_was_started_from_is_not_told_to_diagnose_it(
+    folder, monkeypatch
+):
+    (folder / "run.sh").write_text(f"{sys.executable} train.py; true\n")
+    with started("bash", "run.sh", cwd=folder) as (process, _):
+        [below] = psutil.Process(process.pid).children()
+        monkeypatch.setattr(os, "getpid", lambda: below.pid)
+        assert "starts none" in str(refused(process.pid))
+
+
 def test_what_starts_no_python_and_what_hides_its_command_are_refused(folder):
     with started("bash", "-c", "echo 1; read x; true", cwd=folder) as (process, _):
         assert "not Python, and starts none" in str(refused(process.pid))

@@ -148,7 +148,7 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
     if is_python(process):
         why = "a Python without a script in its command: a prompt, or what it was piped"
         return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
-    below = list(pythons_below(process))
+    below = [one for one in pythons_below(process) if one.pid != os.getpid()]
     if below:
         told = ", ".join(f"{one.pid} ({' '.join(one.cmdline())[:80]})" for one in below[:SHOWN])
         return TrainperfError(

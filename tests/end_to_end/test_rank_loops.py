@@ -135,11 +135,11 @@ for epoch in range(100_000):
 """
 
 
-def run(tmp_path: Path, body: str) -> Recording:
+def run(tmp_path: Path, body: str, extra_s: float = 1.0) -> Recording:
     script(tmp_path, HEAD + body, "train.py")
     env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     env["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "compiled")
-    times = {"measure_s": 1.5, "extra_s": 1.0}
+    times = {"measure_s": 1.5, "extra_s": extra_s}
     return observed((*TWO, "train.py"), tmp_path, tmp_path / "run", env, **times)
 
 
@@ -192,6 +192,20 @@ def test_what_rank_0_does_alone_makes_it_the_one_that_is_waited_for(tmp_path):
     assert [one.rank for one in found.parallel.stragglers] == [0]
 
 
+def test_ranks_make_the_probes_of_their_model_in_step(tmp_path):
+    recording = run(tmp_path, UNALIKE, extra_s=30.0)
+    assert recording.ending is Ending.MEASURED
+    first, second = (
+        {one["name"]: len(one["base"]) for one in recorded if one["e"] == "probe"}
+        for recorded in by_rank(recording.events).values()
+    )
+    assert {"autocast", "fused", "double_batch"} <= set(first)
+    assert first == second
+    probes = read(recording, tmp_path).probes
+    assert not isinstance(probes["fused"], Missing)
+    assert isinstance(probes["compile"], Missing)
+
+
 def test_ranks_inside_of_join_are_measured_with_their_exchange(tmp_path):
     recording = run(tmp_path, JOINED)
     assert recording.ending is Ending.MEASURED
@@ -213,3 +227,5 @@ def test_ranks_that_shard_their_model_run_free_of_each_other_for_a_while(tmp_pat
     assert job.exchange.bytes == 4 * (32 * 64 + 64 + 2 * 64 + 2)  # both of the last are padded
     assert sum(job.exchange.gathers) > job.exchange.bytes
     assert [one.rank for one in job.stragglers] == [1]
+    made = read(recording, tmp_path).probes["autocast"]
+    assert isinstance(made, Missing)

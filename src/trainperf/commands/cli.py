@@ -35,6 +35,8 @@ def cli() -> None:
     short_help="Run a script for a few dozen steps and say why it is slow.",
 )
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Run what process N runs, in "
+              "its folder and environment; that one goes on.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(min=3), help="Time so many steps [default: as many "
               "as fit in a few seconds].")  # fmt: skip
 @click.option("--budget", metavar="TIME", help="What the whole diagnosis may take: 90s, 3min "
@@ -67,7 +69,7 @@ def cli() -> None:
 @click.option("--full", is_flag=True, default=None, help="Print every section of the report.")
 @click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
-def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None:
+def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **flags: Any) -> None:
     """Run a training script for a few dozen steps and say why it is slow.
 
     It may use TensorFlow, Keras or PyTorch, in the version that is installed.
@@ -77,6 +79,7 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     trainperf diagnose -m package.train --epochs 3
     trainperf diagnose notebook.ipynb
     trainperf diagnose -- torchrun --nproc_per_node 2 train.py
+    trainperf diagnose --pid 4711
 
     The script runs unmodified until its steps are measured, then again with each fix
     that may help, beside the unchanged script. Your source files are not changed;
@@ -95,13 +98,17 @@ def diagnose(module: str | None, command: tuple[str, ...], **flags: Any) -> None
     asked = given(flags)
     settings = read_settings(asked)
     check_outputs(settings, traces=True)
-    target = session.target(module, command, Path.cwd())
-    own = ranks.find(os.environ)
+    if pid is not None and (module is not None or command):
+        raise click.UsageError("--pid N says what is run: there is no script beside it")
+    if pid is not None:
+        target, own = session.running_target(pid), None
+    else:
+        target, own = session.target(module, command, Path.cwd()), ranks.find(os.environ)
     if own is not None:
         from trainperf.commands import observe_rank
 
         sys.exit(observe_rank.run(target, settings, own, console(stderr=True)))
-    ranks.check_alone(target.command, os.environ)
+    ranks.check_alone(target.command, os.environ if target.job is None else {})
     if "run_dir" in asked:
         click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
                    "several ranks", err=True)  # fmt: skip

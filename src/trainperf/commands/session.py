@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainperf import store
 from trainperf.commands import notebooks
+from trainperf.commands.beside import Beside, environment_of, said, startable
 from trainperf.commands.progress import Progress
 from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
@@ -17,7 +19,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Event, Run
 from trainperf.model.cells import is_notebook
 from trainperf.ranks import records
-from trainperf.run import guarding
+from trainperf.run import guarding, running
 from trainperf.trace import write as tracing
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ USUAL_S = 15.0
 class Target:
     """The program to run: its command, its name in the report, its script if known.
 
-    `notes` are what is to be known of how it is run.
+    `notes` are what is to be known of how it is run, `job` is the running one that it is taken
+    from.
     """
 
     command: tuple[str, ...]
@@ -41,6 +44,7 @@ class Target:
     cwd: Path
     script: str | None = None
     notes: tuple[str, ...] = ()
+    job: running.Job | None = None
 
 
 def target(
@@ -68,6 +72,17 @@ def target(
         own = (sys.executable, path.name, *command[1:])
         return Target(own, command[0], path.parent, path.name, notebooks.notes(path))
     return Target((sys.executable, *command), command[0], cwd, command[0])
+
+
+def running_target(pid: int) -> Target:
+    """Make the command of a process that runs, as it can be run beside it.
+
+    Raises `TrainperfError` if there is no such process, or its command cannot be run again.
+    """
+    job = startable(running.read(pid))
+    if job.script is not None:
+        check_script(Path(job.script))
+    return Target(job.command, job.label, Path(job.cwd), job.script, job)
 
 
 def check_script(path: Path, called: str = "diagnose") -> None:
@@ -124,7 +139,10 @@ def run(
     folder = new_folder(settings, target.label)
     covered = guarding.folders_of(target.cwd, target.script)
     guarded = guarding.probe(covered, folder, [folder])
-    with Progress(console, settings.quiet) as progress:
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(console, settings.quiet))
+        beside = _beside(target, progress)
+        stack.enter_context(environment_of(target.job))
         request = Request(
             Run(
                 command=target.command,
@@ -152,6 +170,8 @@ def run(
         progress.phase(f"{named}: starting")
         show = _Shown(progress, named)
         diagnosis, recording = run_diagnosis(request, show)
+        if beside is not None:
+            diagnosis = replace(diagnosis, running=beside.seen())
         if settings.trace is not None:
             progress.say(f"{named}: writing the trace")
             diagnosis = replace(diagnosis, trace=tracing.write(recording, settings.trace))
@@ -163,6 +183,16 @@ def run(
         return diagnosis, folder, error
     records.clean(folder)
     return diagnosis, folder, None
+
+
+def _beside(target: Target, progress: Progress) -> Beside | None:
+    """Look at the running job that the target is taken from, if it is."""
+    if target.job is None:
+        return None
+    for sentence in said(target.job):
+        progress.note(sentence)
+    progress.phase("looking at the running job from outside")
+    return Beside(target.job)
 
 
 def merge(

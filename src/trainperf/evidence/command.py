@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from trainperf.evidence.events import Observed
 from trainperf.model import Recording
-
-WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
-"""Options of Python's own that take a word more."""
+from trainperf.run.python_command import program
 
 
 def words(recording: Recording) -> list[str]:
@@ -37,9 +35,5 @@ def reaches_script(recording: Recording, observed: Observed) -> bool:
 
 def _of_script(argv: Sequence[str]) -> Sequence[str]:
     """The words that are the script's own, of those that an interpreter was started with."""
-    at = 1
-    while at < len(argv) and argv[at].startswith("-"):
-        if argv[at] in ("-m", "-c"):
-            return argv[at + 2 :]
-        at += 2 if argv[at] in WITH_VALUE else 1
-    return argv[at + 1 :]
+    found = program(argv)
+    return argv[found.at :] if found is not None else ()

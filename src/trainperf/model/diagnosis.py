@@ -18,6 +18,7 @@ from trainperf.model.outside import Outside
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
+from trainperf.model.running import RunningJob
 from trainperf.model.timeline import Timeline
 from trainperf.model.timing import BetweenEpochs, StartUp
 from trainperf.model.torch import Part, SyncPoint
@@ -222,3 +223,4 @@ class Diagnosis:
     trace: TraceFile | None = None  # None: none was asked for
     training: Training | None = None  # None: no loop was seen
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
+    running: RunningJob | None = None  # None: what was diagnosed was started for it alone

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+ACCELERATE = ("accelerate", "accelerate-launch", "accelerate.commands.launch")
 MPIRUN = ("mpirun", "mpiexec", "orterun", "mpiexec.hydra")
 FLAGS_BEFORE_THE_SCRIPT = ("-m", "--module", "--no-python", "--no_python")
 
@@ -18,6 +19,14 @@ def after(command: Sequence[str], launchers: Sequence[str]) -> int | None:
         if os.path.basename(word) in launchers:
             return index + 1
     return None
+
+
+def accelerate(command: Sequence[str]) -> int | None:
+    """Where the arguments of `accelerate launch` begin; None for another command."""
+    at = after(command, ACCELERATE)
+    if at is None or os.path.basename(command[at - 1]) != ACCELERATE[0]:
+        return at
+    return at + 1 if tuple(command[at : at + 1]) == ("launch",) else None
 
 
 def options(command: Sequence[str], at: int) -> Sequence[str]:

@@ -287,3 +287,30 @@ def test_what_rank_0_tells_is_heard_by_all(tmp_path):
 def test_a_rank_0_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "MEET_S", 0.01)
     assert World(1, 2, FileBoard(tmp_path)).told("steps", [2, 5]) is None
+
+
+def test_all_ranks_hear_what_each_says(tmp_path):
+    worlds = [World(rank, 3, FileBoard(str(tmp_path))) for rank in range(3)]
+    heard = [None] * 3
+
+    def one(rank):
+        heard[rank] = worlds[rank].all_say("left", rank / 2)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert heard == [[0.0, 0.5, 1.0]] * 3
+
+
+def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):
+    world, other = (World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2))
+    assert world.all_say("late", 1, timeout_s=0.0) is None
+    other.say("gone", True)
+    assert world.all_say("left", 1, timeout_s=1e9, unless="gone") is None
+    other.say("there", 2)
+    assert world.all_say("there", 1, unless="gone") == [1, 2]
+    world.absent = (1,)
+    assert world.all_say("absent", 1, timeout_s=1e9) is None
+    assert not world.meet("absent", timeout_s=1e9)

@@ -30,6 +30,12 @@ class Fake:
 
     def source(self) -> None: ...
 
+    def exchange_extras(self) -> list[Any]:
+        return []
+
+    def last_extras(self) -> list[Any]:
+        return []
+
     def probe_names(self) -> tuple[str, ...]:
         return self.names
 
@@ -94,6 +100,18 @@ def test_each_probe_that_there_is_no_time_for_is_missing_by_its_name(driver: Any
     driver.names = ("probe autocast", "probe fused", "a trace")
     completing.measure(driver, [("stages", driver.slow), ("probes", driver.slow)])
     assert set(missing(driver)) == {"probe autocast", "probe fused", "a trace"}
+
+
+@pytest.mark.parametrize("in_step", [False, True])
+def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_name(
+    driver: Any, in_step: bool
+) -> None:
+    driver.world, driver.probes_in_step = object(), in_step
+    driver.names = ("probe autocast", "probe fused")
+    driver.extras = [("probes", driver.slow), ("facts", driver.slow)]
+    names = [name for name, _ in completing.extras(driver)]
+    assert names == (["probes", "facts"] if in_step else ["facts"])
+    assert set(missing(driver)) == (set() if in_step else set(driver.names))
 
 
 def test_of_probes_that_fail_as_a_whole_each_is_missing(driver: Any) -> None:

@@ -28,7 +28,12 @@ def driver(model: Any = None, *args: Any) -> Any:
     loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
     process = SimpleNamespace(settings={})
     return SimpleNamespace(
-        loops=loops, record=Record(), sync=lambda: None, clock=time.monotonic, process=process
+        loops=loops,
+        record=Record(),
+        sync=lambda: None,
+        clock=time.monotonic,
+        process=process,
+        world=None,
     )
 
 
@@ -182,7 +187,7 @@ calls = {1: (model, (torch.ones(2, 4),), {})}
 loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="")
 driver = SimpleNamespace(
     loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
-    process=SimpleNamespace(settings={}),
+    process=SimpleNamespace(settings={}), world=None,
 )
 torch_trace.record(driver, time.monotonic() + 100)
 print(*events, *(set(os.listdir(tempfile.gettempdir())) - files))

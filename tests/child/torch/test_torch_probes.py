@@ -115,6 +115,7 @@ def probed(
         device=HostClock(clock.monotonic),
         clock=clock.monotonic,
         process=FakeProcess(settings or {}),
+        world=None,
     )
     probes.record(driver, clock.monotonic() + seconds)
     return {
@@ -407,7 +408,7 @@ def test_the_largest_model_that_is_not_frozen_is_probed():
     calls = {id(one): (one, (torch.ones(3, 4),) * (1 + (one is models[1])), {}) for one in models}
     loops = SimpleNamespace(model_calls=calls, optimizers=[])
     probing = torch_probing.Probing(
-        SimpleNamespace(loops=loops, sync=lambda: None), time.monotonic() + 9
+        SimpleNamespace(loops=loops, sync=lambda: None, world=None), time.monotonic() + 9
     )
     assert probing.training_pass().name == "Bilinear"
 
@@ -418,10 +419,10 @@ def test_a_compiled_model_is_left_alone():
     assert "compiled" in reason(probed(model, torch.ones(3, 4)), "autocast")
 
 
-def test_a_model_of_several_processes_is_left_alone(monkeypatch):
+def test_a_model_of_ranks_that_cannot_agree_is_left_alone(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    assert "several processes" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
+    assert "cannot agree" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
 
 
 def test_compiling_is_left_to_the_trial_where_one_follows_or_time_is_short(monkeypatch):

@@ -55,17 +55,37 @@ class World:
 
         They did not where some are absent, which are not waited for.
         """
-        self._board.put(f"meet-{name}-{self.rank}", "here")
+        return self.all_say(f"meet-{name}", "here", timeout_s) is not None
+
+    def say(self, name: str, value: Any) -> None:
+        """Leave this rank's word under `name`, for those that wait in `all_say`."""
+        self._board.put(f"said-{name}-{self.rank}", json.dumps(value))
+
+    def all_say(
+        self, name: str, value: Any, timeout_s: float = MEET_S, unless: str = ""
+    ) -> list[Any] | None:
+        """Say `value` under `name` and wait for the words of all ranks, which are returned.
+
+        None where some are absent, which are not waited for, did not say theirs in time, or
+        said something under `unless`: nobody waits for those either.
+        """
+        self.say(name, value)
+        words: dict[int, Any] = {}
         present = [rank for rank in range(self.size) if rank not in self.absent]
-        waiting = [f"meet-{name}-{rank}" for rank in present]
         until = time.monotonic() + timeout_s
-        while waiting:
-            waiting = [key for key in waiting if self._board.get(key) is None]
-            if waiting and time.monotonic() > until:
-                return False
-            if waiting:
-                time.sleep(ASK_AGAIN_S)
-        return not self.absent
+        while True:
+            for rank in present:
+                if rank not in words and (said := self._said(name, rank)):
+                    words[rank] = json.loads(said)
+            if len(words) == len(present):
+                return None if self.absent else [words[rank] for rank in present]
+            gone = unless and any(self._said(unless, rank) for rank in present if rank not in words)
+            if gone or time.monotonic() > until:
+                return None
+            time.sleep(ASK_AGAIN_S)
+
+    def _said(self, name: str, rank: int) -> str | None:
+        return self._board.get(f"said-{name}-{rank}")
 
     def told(self, name: str, value: Any) -> Any:
         """The word of rank 0 under `name`: its own `value`; None if it says nothing in time."""

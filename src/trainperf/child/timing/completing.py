@@ -27,7 +27,7 @@ def describe(driver: DrivenLoop) -> None:
 def extras(driver: DrivenLoop) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
     found = [*driver.exchange_extras(), *driver.extras, *driver.last_extras()]
-    if driver.world is None:
+    if driver.world is None or driver.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)
     return [one for one in found if one[0] != PROBES]

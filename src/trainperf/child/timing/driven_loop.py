@@ -143,6 +143,11 @@ class DrivenLoop:
         """The tracer of such a loop's steps, None where there is none."""
         return None
 
+    @property
+    def probes_in_step(self) -> bool:
+        """Whether several ranks can make the probes of such a loop in step."""
+        return False
+
     def probe_names(self) -> tuple[str, ...]:
         """The names of what probes of such a loop record, for where none of them is made."""
         return ()

@@ -38,6 +38,8 @@ class Framework:
     name: str
     batches: Batches
     device: DeviceClock
+    probes_in_step = False
+    """Whether several ranks can make `probes`: all of them the same ones, at the same time."""
 
     def world(self) -> dict[str, Any] | None:
         """This process's place among those that train together, None where there are none."""

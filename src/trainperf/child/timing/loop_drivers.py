@@ -41,6 +41,11 @@ class LoopDriver(Driver):
         """The framework's own."""
         return self._framework.tracer(self)
 
+    @property
+    def probes_in_step(self) -> bool:
+        """As the framework has it."""
+        return self._framework.probes_in_step
+
     def probe_names(self) -> tuple[str, ...]:
         """The names of what the framework's probes record."""
         return self._framework.probe_names()

@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ..timing.completing import ALONE
 from ..timing.loops import Loops
 from ..timing.loss_values import plain_loss
 from . import batches as torch_batches
@@ -42,6 +43,7 @@ class TorchLoops(Loops):
 
     name = "torch"
     batches = torch_batches
+    probes_in_step = True
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
@@ -269,7 +271,9 @@ class TorchLoops(Loops):
         from .step import pass_trace
 
         torch_probes.record(driver, deadline - pass_trace.RESERVED_S)
-        if not self.process.settings.get("trace"):
+        if driver.world is not None:
+            driver.record.write("missing", what=pass_trace.WHAT, reason=ALONE)
+        elif not self.process.settings.get("trace"):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:

@@ -42,15 +42,25 @@ def retries() -> int:
 def spare(device: Any) -> int | None:
     """Bytes that can still be allocated where tensors of this device lie; None: not known.
 
-    On a GPU what nobody has, and what the allocator holds without using it.
+    On a GPU what nobody has, and what the allocator holds without using it. Of the host's memory
+    each rank has a part: they allocate at the same time.
     """
     if device.type == "cpu":
-        return spare_memory.available()
+        left = spare_memory.available()
+        return None if left is None else left // processes()
     if device.type != "cuda":
         return None
     cuda = _cuda()
     free, _ = cuda.mem_get_info(device)
     return int(free + cuda.memory_reserved(device) - cuda.memory_allocated(device))
+
+
+def processes() -> int:
+    """How many processes train together, as `torch.distributed` has it."""
+    distributed: Any = sys.modules["torch"].distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return int(distributed.get_world_size())
 
 
 def _used() -> list[int]:

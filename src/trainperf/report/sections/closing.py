@@ -212,6 +212,8 @@ def _longer(diagnosis: Diagnosis) -> str:
     if trying is None or trying.budget_needed_s is None or not command:
         return ""
     start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)} "
+    if diagnosis.running is not None:
+        return f"{start}--pid {diagnosis.running.started_by}"
     python = command[0].rpartition("/")[2].startswith("python")
     script = len(command) > 1 and (command[1] == "-m" or not command[1].startswith("-"))
     if python and script:

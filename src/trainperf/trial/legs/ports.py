@@ -17,11 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainperf.model import Run
-from trainperf.run.launchers import TORCHRUN, after, options, replaced, value
+from trainperf.run.launchers import TORCHRUN, accelerate, after, options, replaced, value
 
 MASTER_PORT = "MASTER_PORT"
 PORT = ("--master-port", "--master_port")
 ENDPOINT = ("--rdzv-endpoint", "--rdzv_endpoint")
+OF_ACCELERATE = ("--main_process_port", "--main-process-port")
 BACKEND = ("--rdzv-backend", "--rdzv_backend")
 NAME = r"""["']MASTER_PORT["']"""
 ASKS = re.compile(
@@ -51,6 +52,8 @@ def shared_port(run: Run, launcher: str) -> str:
         if backend not in ("c10d", "static"):
             return f"two copies of the script would meet at the same {backend} server"
         return ""
+    if accelerate(run.command) is not None:
+        return ""
     if launcher == "TF_CONFIG":
         return FIXED.format("TF_CONFIG")
     if launcher == "torchrun":
@@ -71,6 +74,9 @@ def with_own_port(run: Run, several: bool = True) -> Run:
     at = after(run.command, TORCHRUN)
     if at is not None:
         return replace(run, command=_torchrun_at(run.command, at, port))
+    at = accelerate(run.command)
+    if at is not None:
+        return replace(run, command=_accelerate_at(run.command, at, port))
     if not several:
         return run
     env = {**run.env, MASTER_PORT: str(port)}
@@ -100,6 +106,12 @@ def _torchrun_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...
     if backend not in (None, "static"):
         return (*command[:at], f"--rdzv-endpoint=localhost:{port}", *command[at:])
     return (*command[:at], "--standalone", *command[at:])
+
+
+def _accelerate_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...]:
+    if value(command, at, OF_ACCELERATE) is not None:
+        return replaced(command, at, OF_ACCELERATE, str(port))
+    return (*command[:at], f"{OF_ACCELERATE[0]}={port}", *command[at:])
 
 
 def _exported(command: Sequence[str]) -> int | None:

@@ -21,7 +21,9 @@ def _alternated(monkeypatch, base_s, candidate_s, deadline=100.0, per_candidate=
 
     monkeypatch.setattr(alternating, "time", SimpleNamespace(monotonic=lambda: now[0]))
     record = SimpleNamespace(write=lambda e, **f: events.append((e, f)), flush=lambda: None)
-    driver = SimpleNamespace(record=record, sync=lambda: None, device=HostClock(lambda: now[0]))
+    driver = SimpleNamespace(
+        record=record, sync=lambda: None, device=HostClock(lambda: now[0]), world=None
+    )
     base, candidate = side("base", base_s), side("candidate", candidate_s)
     alternate(driver, "faster", deadline, base, candidate, per_candidate, k=7)
     ((kind, fields),) = events

@@ -2,20 +2,23 @@
 
 Identical code against itself reads 0.996–1.005 this way, where whole runs repeated
 one after the other spread by 14 %. Probes run when all else has been recorded: they
-go on training the model.
+go on training the model. Several ranks take the same turns at the same time, as rank 0 says:
+in a step they compute at the same time as well.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..device.clock import seconds_of
 from ..estimating import FEWEST, estimate
 
 if TYPE_CHECKING:
+    from ...job.ranks import World
     from ..driven_loop import DrivenLoop
 
 BLOCKS = 6
@@ -27,6 +30,38 @@ NOISY = 4
 """A probe whose ratio is not decided takes at most so many times as long as usual."""
 GAIN = 1.03
 """A ratio that is surely above it is a gain, one that is surely below it is none."""
+
+PARTED = "another rank left the probe"
+
+
+class Turns:
+    """The places of a probe that all ranks pass together; a process by itself just passes."""
+
+    def __init__(self, world: World | None, probe: str) -> None:
+        self._world = world
+        self._name = f"probe-{probe}"
+        self._passed = 0
+
+    def agreed(self, value: Any) -> Any:
+        """`value` as rank 0 has it, once all ranks are here."""
+        if self._world is None:
+            return value
+        self._passed += 1
+        key = f"{self._name}-{self._passed}"
+        said = self._world.all_say(key, value, unless=f"{self._name}-left")
+        if said is None:
+            raise RuntimeError(PARTED)
+        return said[0]
+
+    @contextlib.contextmanager
+    def taking_part(self) -> Iterator[None]:
+        """Let the others know if this rank fails meanwhile: nobody waits for it then."""
+        try:
+            yield
+        except Exception:
+            if self._world is not None:
+                self._world.say(f"{self._name}-left", True)
+            raise
 
 
 def alternate(
@@ -44,6 +79,22 @@ def alternate(
     of the candidate is timed apart: it traces and compiles. Turns go on until their ratio
     is decided, or the probe's time is up.
     """
+    turns = Turns(driver.world, name)
+    with turns.taking_part():
+        one_off, blocks = _timed(driver, turns, deadline, base, candidate, per_candidate)
+    driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
+    driver.record.flush()
+
+
+def _timed(
+    driver: DrivenLoop,
+    turns: Turns,
+    deadline: float,
+    base: Callable[[], Any],
+    candidate: Callable[[], Any],
+    per_candidate: int,
+) -> tuple[float, dict[str, list[float]]]:
+    """Seconds of the first call of the candidate, and per step of every block."""
     began = time.monotonic()
     candidate()
     driver.sync()
@@ -57,7 +108,7 @@ def alternate(
     once = max(1e-6, time.monotonic() - began)
     began = time.monotonic()
     spare = max(0.2, min(PROBE_S, deadline - began))
-    count = max(1, int(spare / (2 * BLOCKS) / once))
+    count = turns.agreed(max(1, int(spare / (2 * BLOCKS) / once)))
     ends = began + NOISY * max(PROBE_S, 2 * BLOCKS * once)
     blocks: dict[str, list[float]] = {"base": [], "candidate": []}
     for index in range(MOST_BLOCKS):
@@ -65,13 +116,13 @@ def alternate(
         for label, call, steps in order if index % 2 == 0 else reversed(order):
             calls = max(1, count // steps)
             blocks[label].append(seconds_of(driver.device, calls, call) / steps)
-        now, turns = time.monotonic(), index + 1
-        if turns > 1 and now > ends:
+        now, taken = time.monotonic(), index + 1
+        over = taken > 1 and now > ends
+        if taken >= FEWEST and not over:
+            over = now > deadline or (taken >= BLOCKS and _decided(**blocks))
+        if turns.agreed(over):
             break
-        if turns >= FEWEST and (now > deadline or (turns >= BLOCKS and _decided(**blocks))):
-            break
-    driver.record.write("probe", name=name, one_off=one_off, detail=detail, **blocks)
-    driver.record.flush()
+    return one_off, blocks
 
 
 def _decided(base: list[float], candidate: list[float]) -> bool:

@@ -17,11 +17,14 @@ def available() -> int | None:
     return min(found) if found else None
 
 
-def doubles() -> bool:
-    """Whether there is as much again as this process took at most: twice the samples fit then."""
+def doubles(processes: int = 1) -> bool:
+    """Whether there is as much again as this process took at most: twice the samples fit then.
+
+    So it must be for each of the `processes` that take it at the same time.
+    """
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     left = available()
-    return left is None or most <= left
+    return left is None or most * processes <= left
 
 
 def _machine() -> int | None:

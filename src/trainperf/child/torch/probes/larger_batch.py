@@ -80,7 +80,7 @@ def _check_memory(found: Pass) -> None:
     """A pass on twice the samples adds at most what the process took so far."""
     import torch
 
-    fits = spare_memory.doubles()
+    fits = spare_memory.doubles(memory.processes())
     if found.device == "cuda":
         device = found.parameters[0].device
         left = memory.spare(device)

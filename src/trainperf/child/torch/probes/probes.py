@@ -1,8 +1,8 @@
 """Time a PyTorch step against variations of it that real fixes would make.
 
 Probes run when all else has been recorded. The weights stay as they are, but buffers,
-gradients, the optimizers' states and random streams go on. A model trained by several
-processes is left alone: the others would wait for it.
+gradients, the optimizers' states and random streams go on. Ranks make a probe in step, or none
+of them does; what exchanges their gradients is left out of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...timing.probing.alternating import PROBE_S
 from . import forward_backward, larger_batch, updates
 from .passes import NotNeeded, NotOffered
-from .probing import Probing, text
+from .probing import NO_ANSWER, Probing, text
 
 if TYPE_CHECKING:
     from ...timing.loop_drivers import LoopDriver
@@ -42,20 +42,34 @@ def record(driver: LoopDriver, deadline: float) -> None:
     Each probe is an event `probe`, or `missing` with the reason why it was not run; of
     what is there already, or could change nothing, there is neither.
     """
+    if driver.world is not None:
+        left = driver.world.all_say("probes", deadline - time.monotonic())
+        if left is None:
+            _none(driver, NO_ANSWER)
+            return
+        deadline = time.monotonic() + min(left)
     probing = Probing(driver, deadline)
     for name, run in PROBES.items():
         late = time.monotonic() > deadline
-        reason = probing.lacking(PROBE_S) if late else _attempt(run, probing)
+        reason = probing.lacking(PROBE_S) if late else _attempt(run, probing, name)
         if reason:
+            probing.leave(name, reason)
             _release(driver)
             driver.record.write("missing", what=f"probe {name}", reason=reason)
     driver.record.flush()
 
 
-def _attempt(run: Callable[[Probing], None], probing: Probing) -> str:
+def _none(driver: LoopDriver, reason: str) -> None:
+    for name in PROBES:
+        driver.record.write("missing", what=f"probe {name}", reason=reason)
+    driver.record.flush()
+
+
+def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> str:
     try:
         run(probing)
-    except NotNeeded:
+    except NotNeeded as error:
+        probing.leave(name, str(error))
         return ""
     except NotOffered as error:
         return str(error)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...timing.budget import Budget
 from ...timing.probing.alternating import CALLS, PROBE_S, alternate
+from .. import memory
+from . import rank_model
 from .passes import NotOffered, Pass
 
 if TYPE_CHECKING:
     from ...timing.loop_drivers import LoopDriver
 
+PASS = "pass"
+NO_ANSWER = "not all ranks came to make it"
 LONGER = 3
 """A probe that takes so many times as long as it should ends with fewer blocks."""
 SLOWER = 5
@@ -28,6 +33,7 @@ class Probing:
         self.optimizers: list[Any] = list(driver.loops.optimizers)
         self._pass: Pass | None = None
         self._reason = ""
+        self._said: set[str] = set()
 
     def training_pass(self, calls: int = CALLS) -> Pass:
         """The pass, tried out; raises `NotOffered` where it cannot be run `calls` times."""
@@ -50,18 +56,48 @@ class Probing:
         return Budget.of(self.driver).lacking(takes_s, time.monotonic())
 
     def _try(self) -> Pass:
+        try:
+            found = self._last_pass()
+        except Exception as error:
+            self.leave(PASS, str(error) if isinstance(error, NotOffered) else text(error))
+            raise
+        self._together(PASS)
+        with rank_model.exchanging_nothing():
+            found.warm_up(self.driver)
+        return found
+
+    def _last_pass(self) -> Pass:
+        """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
         calls = list(self.driver.loops.model_calls.values())
         if not calls:
             raise NotOffered("no training forward of a model was seen")
-        if _processes() > 1:
-            raise NotOffered("the model is trained by several processes")
         module, args, kwargs = max(calls, key=lambda call: _size(call[0]))
+        if memory.processes() > 1:
+            if self.driver.world is None:
+                raise NotOffered("its ranks cannot agree on when to do it")
+            module, args, kwargs = rank_model.alone(module, args, kwargs)
         if any(_compiled(each) for each in module.modules()):
             raise NotOffered("the model is compiled, and would be compiled anew for each probe")
         autocast = getattr(self.driver.loops, "autocast", "") or ""
-        found = Pass(module, args, kwargs, autocast)
-        found.warm_up(self.driver)
-        return found
+        return Pass(module, args, kwargs, autocast)
+
+    def leave(self, name: str, reason: str) -> None:
+        """This rank does not take part in what `name` is, so that no other may wait for it."""
+        if self.driver.world is not None and name not in self._said:
+            self._said.add(name)
+            self.driver.world.say(f"probe-{name}", reason)
+
+    def _together(self, name: str) -> None:
+        """Several ranks come here at the same time; raises `NotOffered` unless all can go on."""
+        if self.driver.world is None:
+            return
+        self._said.add(name)
+        said = self.driver.world.all_say(f"probe-{name}", "")
+        if said is None:
+            raise NotOffered(NO_ANSWER)
+        for rank, reason in enumerate(said):
+            if reason:
+                raise NotOffered(f"rank {rank} cannot: {reason}")
 
     def compare(
         self,
@@ -78,6 +114,7 @@ class Probing:
         candidate is so slow, its first call apart, that it would use up the time of
         the probes after it.
         """
+        self._together(name)
         usual = max(PROBE_S, per_candidate * CALLS * once)
         soft = min(self.deadline, time.monotonic() + LONGER * usual)
         ends: float | None = None
@@ -86,7 +123,8 @@ class Probing:
             nonlocal ends
             if ends is not None and time.monotonic() > ends:
                 raise NotOffered(f"given up: the variation ran over {SLOWER} times slower")
-            candidate()
+            with rank_model.exchanging_nothing() if ends is None else contextlib.nullcontext():
+                candidate()
             if ends is None:
                 ends = time.monotonic() + SLOWER * usual
 
@@ -96,15 +134,6 @@ class Probing:
 def text(error: Exception) -> str:
     """An error as the reason why something was not measured."""
     return f"{type(error).__name__}: {error}"[:300]
-
-
-def _processes() -> int:
-    import torch
-
-    distributed: Any = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 1
-    return int(distributed.get_world_size())
 
 
 def _size(module: Any) -> tuple[bool, int]:

@@ -1,0 +1,155 @@
+"""A diagnosis beside the job that it is of: its environment is taken over, itself is left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from trainperf import ranks
+from trainperf.errors import TrainperfError
+from trainperf.model import Run
+from trainperf.model.running import RunningJob, SampledStacks
+from trainperf.run.running import Job, is_alive
+from trainperf.samplers import py_spy
+from trainperf.samplers.nvml import NvmlSampler
+from trainperf.samplers.process_tree import ProcessTree
+from trainperf.settings import PREFIX
+from trainperf.trial.legs.ports import MASTER_PORT, shared_port, with_own_port
+
+OURS = ("TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "FORCE_COLOR")
+"""Variables of the terminal that the report goes to, and of trainperf (`PREFIX`): they stay."""
+
+NO_PY_SPY = "py-spy is not on the PATH"
+
+
+def startable(job: Job) -> Job:
+    """The job as it can be started while it runs: its ranks meet at another port.
+
+    Raises `TrainperfError` where they could not, or where its launcher is not on this machine.
+    """
+    place = ranks.find(job.environment)
+    if place is not None:
+        raise TrainperfError(
+            f"process {job.asked} is rank {place.rank} of {place.world_size} (by {place.by}), and "
+            "no launcher of it is seen here",
+            "put trainperf before the script in the launcher's command: docs/several-hosts.md",
+        )
+    ranks.check_alone(job.command, job.environment)
+    run = Run(job.command, job.cwd, job.label, env=job.environment)
+    if shared_port(run, "") and (port := _fixed_port(job)):
+        raise TrainperfError(
+            f"the running job listens at port {port}, which {job.label} names: started again, it "
+            "would listen, or connect, there as well",
+            "let the script take the port from its environment, or wait for the end of the job",
+        )
+    run = with_own_port(run, several=MASTER_PORT in job.environment)
+    return replace(job, command=run.command, environment=run.env)
+
+
+def _fixed_port(job: Job) -> int | None:
+    """A port that the job listens at and that its script names."""
+    if job.script is None:
+        return None
+    try:
+        text = Path(job.script).read_text(encoding="utf-8", errors="replace")
+        tree = {job.pid, *(one.pid for one in psutil.Process(job.pid).children(recursive=True))}
+        open_ = psutil.net_connections(kind="tcp")
+    except (OSError, psutil.Error):
+        return None  # it has ended, or nobody tells
+    ports = {
+        one.laddr.port
+        for one in open_
+        if one.laddr and one.pid in tree and one.status == psutil.CONN_LISTEN
+    }
+    return next((one for one in sorted(ports) if re.search(rf"\b{one}\b", text)), None)
+
+
+def said(job: Job) -> Iterator[str]:
+    """What will be run, before it is."""
+    which = f"process {job.asked}"
+    if job.pid != job.asked:
+        which += f" was started by process {job.pid}, which"
+    yield f"{which} runs: cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}"
+    yield (
+        "the same is run beside it, with its whole environment, which is not kept; the running job "
+        "is left alone"
+    )
+    if job.changed:
+        yield f"changed since it was started: {', '.join(map(os.path.basename, job.changed))}"
+
+
+class Beside:
+    """What a running job does, before a diagnosis and while it is made."""
+
+    def __init__(self, job: Job) -> None:
+        """Sample its stacks, if py-spy is there: some seconds."""
+        self._job = job
+        folders = [job.cwd, *([os.path.dirname(job.script)] if job.script else [])]
+        found = shutil.which("py-spy")
+        self._stacks: SampledStacks | str = NO_PY_SPY
+        if found is not None:
+            self._stacks = py_spy.sample(found, job.trains, folders)
+        self._tree = ProcessTree(job.pid)
+        self._cpu_s = self._tree.read().cpu_s
+        self._began = time.monotonic()
+        self._gpu_memory = _gpu_memory(self._tree.pids)
+
+    def seen(self) -> RunningJob:
+        """What was seen of it, up to now."""
+        ended = not is_alive(self._job)
+        seconds = time.monotonic() - self._began
+        cores = (self._tree.read().cpu_s - self._cpu_s) / seconds
+        return RunningJob(
+            pid=self._job.asked,
+            started_by=self._job.pid,
+            began=datetime.fromtimestamp(self._job.began, UTC).isoformat(timespec="seconds"),
+            ended=ended,
+            cores=None if ended else cores,
+            gpu_memory=self._gpu_memory,
+            changed=self._job.changed,
+            stacks=None if isinstance(self._stacks, str) else self._stacks,
+            stacks_reason=self._stacks if isinstance(self._stacks, str) else "",
+        )
+
+
+def _gpu_memory(pids: tuple[int, ...]) -> int | None:
+    """The bytes that processes hold of all GPUs; None where there are none, or none tells."""
+    with NvmlSampler() as gpus:
+        samples = gpus.sample()
+    if not samples:
+        return None
+    return sum(one.memory_of.get(pid, 0) for one in samples for pid in pids)
+
+
+@contextmanager
+def environment_of(job: Job | None) -> Iterator[None]:
+    """Have the environment of a job in place of one's own, for all that is started meanwhile."""
+    if job is None:
+        yield
+        return
+    before = dict(os.environ)
+    given = {name: text for name, text in job.environment.items() if not _ours(name)}
+    _become(given | {name: text for name, text in before.items() if _ours(name)})
+    try:
+        yield
+    finally:
+        _become(before)
+
+
+def _ours(name: str) -> bool:
+    return name in OURS or name.startswith(PREFIX)
+
+
+def _become(environment: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)

@@ -1,0 +1,232 @@
+"""A job that runs already: its command, folder, environment and interpreter, from `/proc`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from trainperf.errors import TrainperfError
+from trainperf.run.python_command import Program, program
+from trainperf.run.python_processes import (
+    first_rank,
+    is_mpirun,
+    is_python,
+    launcher_of,
+    launches,
+    not_helping,
+    pythons_below,
+    runs_python,
+)
+
+KERNELS = ("ipykernel", "colab_kernel")
+"""How the programs are named that run the cells of a notebook."""
+CLOCKS_S = 2.0
+"""By so much may the clock that tells when a process began differ from that of files."""
+SHOWN = 8
+"""Python processes below one that is none, at most, that are named."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs, as it can be started once more.
+
+    `asked` is the process that was named, `pid` the one whose command this is, `trains` one of
+    those that train. `command` begins with the path of its interpreter or launcher; `script` is
+    the file of the program if it is known. `began` is seconds since the epoch. `changed` are the
+    files of the program that are newer. The `environment` may hold secrets: it is for the
+    processes that are started, and for nothing that is printed or stored.
+    """
+
+    asked: int
+    pid: int
+    trains: int
+    command: tuple[str, ...]
+    label: str
+    cwd: str
+    began: float
+    environment: dict[str, str] = field(repr=False)
+    script: str | None = None
+    changed: tuple[str, ...] = ()
+
+
+def read(pid: int) -> Job:
+    """What runs as process `pid`, or started it where it is a rank, a worker or a helper.
+
+    Raises `TrainperfError` where there is no such process, where it may not be read, runs
+    elsewhere, is not Python, or could not be started again as it was.
+    """
+    try:
+        asked = psutil.Process(pid)
+        _check_reachable(asked)
+        return _job(asked)
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        raise TrainperfError(f"there is no process {pid}, or it has just ended", _HOW) from None
+    except (psutil.AccessDenied, PermissionError):
+        raise TrainperfError(
+            f"process {pid} may not be read: its environment is not open to this user",
+            "run trainperf as the user and in the container of the job",
+        ) from None
+
+
+_HOW = "ps -ef lists what runs; a job that has ended: trainperf diagnose SCRIPT"
+
+
+def is_alive(job: Job) -> bool:
+    """Whether the job still runs."""
+    try:
+        process = psutil.Process(job.pid)
+        return bool(process.create_time() == job.began and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _check_reachable(process: psutil.Process) -> None:
+    if process.pid == os.getpid():
+        raise TrainperfError(f"process {process.pid} is this trainperf", _HOW)
+    if process.uids().effective != os.geteuid():
+        owner = process.username()
+        raise TrainperfError(
+            f"process {process.pid} belongs to {owner}: it would be run again as another user",
+            f"run trainperf as {owner}",
+        )
+    if not os.path.samefile(f"/proc/{process.pid}/root", "/") or (
+        os.readlink(f"/proc/{process.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    ):
+        raise TrainperfError(
+            f"process {process.pid} sees other files than this one: it runs in another container, "
+            "or in a view of its own",
+            "run trainperf where the job runs: docker exec, kubectl exec",
+        )
+
+
+def _job(asked: psutil.Process) -> Job:
+    trains = not_helping(asked)
+    starter = launcher_of(trains) or trains
+    words, environment = starter.cmdline(), dict(starter.environ())
+    found = program(words) if is_python(starter) else None
+    if found is None and not is_mpirun(starter):
+        raise _not_a_program(starter)
+    if found is not None and os.path.basename(found.name).startswith(KERNELS):
+        raise TrainperfError(
+            f"process {asked.pid} is a notebook's kernel: its command does not say what it runs",
+            "jupyter nbconvert --to script NOTEBOOK, then trainperf diagnose SCRIPT",
+        )
+    script = _script(words, found)
+    cwd = _folder(starter, script, environment)
+    file = _file(cwd, script, found)
+    return Job(
+        asked=asked.pid,
+        pid=starter.pid,
+        trains=(first_rank(starter) or trains).pid if starter == trains else trains.pid,
+        command=(_interpreter(starter, words[0], cwd, environment), *words[1:]),
+        label=_label(words, found),
+        cwd=cwd,
+        began=starter.create_time(),
+        environment=environment,
+        script=None if file is None else str(file),
+        changed=tuple(_newer(file, starter.create_time())),
+    )
+
+
+def _label(words: Sequence[str], found: Program | None) -> str:
+    if found is None:
+        return " ".join((os.path.basename(words[0]), *words[1:]))
+    if launches(found):
+        return " ".join((os.path.basename(found.name), *words[found.at :]))
+    return {"script": found.name, "module": f"-m {found.name}", "code": "python -c"}[found.kind]
+
+
+def _not_a_program(process: psutil.Process) -> TrainperfError:
+    """Why a process is not one that can be run again, and which of those below it may be."""
+    name, pid = process.name(), process.pid
+    if is_python(process):
+        why = "a Python without a script in its command: a prompt, or what it was piped"
+        return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
+    below = [one for one in pythons_below(process) if one.pid != os.getpid()]
+    if below:
+        told = ", ".join(f"{one.pid} ({' '.join(one.cmdline())[:80]})" for one in below[:SHOWN])
+        return TrainperfError(
+            f"process {pid} ({name}) is not Python; below it: {told}",
+            f"trainperf diagnose --pid {below[0].pid}",
+        )
+    said = "not Python, and starts none"
+    if runs_python(process):
+        said = "Python, but has written over its command line"
+    return TrainperfError(f"process {pid} ({name}) is {said}", "trainperf diagnose SCRIPT")
+
+
+# ------------------------------------------------------------------ what it would need
+
+
+def _script(words: Sequence[str], found: Program | None) -> str | None:
+    """The file of the program, as it stands in the command; a launcher's is what it starts."""
+    if launches(found):
+        at = found.at if found is not None else 1
+        return next((word for word in words[at:] if word.endswith(".py")), None)
+    return found.name if found is not None and found.kind == "script" else None
+
+
+def _folder(process: psutil.Process, script: str | None, environment: Mapping[str, str]) -> str:
+    """Where the job was started. One that has moved since is looked for where its shell was."""
+    here = process.cwd()
+    there = os.path.exists(here) and os.path.samefile(f"/proc/{process.pid}/cwd", here)
+    if not there:
+        raise TrainperfError(
+            f"the working directory of process {process.pid}, {here}, was deleted",
+            "trainperf diagnose SCRIPT, in the folder that it is to run in",
+        )
+    if script is None or os.path.exists(os.path.join(here, script)):
+        return here
+    before = environment.get("PWD", "")
+    if before and os.path.exists(os.path.join(before, script)):
+        return before
+    raise TrainperfError(
+        f"process {process.pid} runs {script}, which is no longer in {here}",
+        "trainperf diagnose SCRIPT, where the script is now",
+    )
+
+
+def _file(cwd: str, script: str | None, found: Program | None) -> Path | None:
+    if script is not None:
+        return Path(cwd) / script
+    if found is None or found.kind != "module" or launches(found):
+        return None
+    at = Path(cwd).joinpath(*found.name.split("."))
+    return next((one for one in (at.with_suffix(".py"), at / "__main__.py") if one.exists()), None)
+
+
+def _interpreter(
+    process: psutil.Process, name: str, cwd: str, environment: Mapping[str, str]
+) -> str:
+    """The path of what runs, by the name it was started with: that leads to its packages."""
+    running = f"/proc/{process.pid}/exe"
+    named = os.path.join(cwd, name) if os.sep in name else name
+    found = shutil.which(named, path=environment.get("PATH"))
+    if found is not None and os.path.samefile(found, running):
+        return found
+    exe = os.readlink(running)
+    if os.path.exists(exe):
+        return exe
+    if found is None:
+        raise TrainperfError(
+            f"the interpreter of process {process.pid}, {name}, was deleted",
+            "trainperf diagnose SCRIPT, with the one that is installed now",
+        )
+    return found
+
+
+def _newer(file: Path | None, began: float) -> Iterator[str]:
+    """The script, and the sources beside it, that were written after the job began."""
+    if file is None:
+        return
+    beside = (one for one in sorted(file.parent.glob("*.py")) if one != file)
+    for one in (file, *beside):
+        with suppress(OSError):
+            if one.stat().st_mtime > began + CLOCKS_S:
+                yield str(one)

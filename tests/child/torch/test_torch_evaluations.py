@@ -9,6 +9,7 @@ import pytest
 
 from looping import Watcher
 from trainperf.child.process.patching import undo
+from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.step.evaluations import Evaluations
 
 
@@ -146,6 +147,7 @@ def test_a_model_is_left_as_it_was_if_its_evaluation_never_ends(loops: Any) -> N
 
 def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops: Any) -> None:
     torch = pytest.importorskip("torch")
+    watch_dynamo(loops, pytest.importorskip("torch._dynamo.trace_rules"))
     part = torch.nn.Linear(3, 3)
     whole = torch.compile(
         torch.nn.Sequential(part, torch.nn.ReLU()), backend="eager", fullgraph=True

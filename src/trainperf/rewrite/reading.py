@@ -64,6 +64,10 @@ class Reading:
         """Return the original text of a file with its syntax tree, never to be changed."""
         return self._file(file).source
 
+    def linked(self, file: str) -> Module:
+        """Return a file whose imports lead into the user's other files, to be read only."""
+        return self.source(file).module.linked(Path(self.path(file)), self.project([file]))
+
     def project(self, start: Sequence[str]) -> Project:
         """Return the user's files as they import each other, reached from `start`."""
         return Project(_Files(self), [self.path(name) for name in start])

@@ -69,6 +69,22 @@ def reached(module: Module, body: Iterable[ast.AST]) -> Iterator[ast.AST]:
                 stack.append(own)
 
 
+def reached_elsewhere(
+    module: Module, body: Iterable[ast.AST]
+) -> Iterator[tuple[Module, list[ast.AST]]]:
+    """Yield what some nodes use of other files, function by function, with all that it reaches."""
+    seen: set[int] = set()
+    stack = [(module, list(body))]
+    while stack:
+        here, nodes = stack.pop()
+        for node in nodes:
+            found = here.defined(node) if isinstance(node, ast.Name | ast.Attribute) else None
+            if found is not None and found[0] is not here and id(found[1]) not in seen:
+                seen.add(id(found[1]))
+                stack.append((found[0], list(reached(found[0], [found[1]]))))
+                yield stack[-1]
+
+
 def reading(module: Module, function: ast.AST) -> str | None:
     """Return the name of a call with which a function reads or decodes a file."""
     for call in calls_in(module, function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +48,12 @@ class Module:
         self._tree = read_tree(root)
         self.nodes = self._tree.nodes
         self._root = root
+
+    def linked(self, path: Path, project: Definitions) -> Module:
+        """Return the file at `path` as one whose imports lead into others of a project."""
+        linked = copy(self)
+        linked._path, linked._project = path, project
+        return linked
 
     @property
     def path(self) -> Path | None:

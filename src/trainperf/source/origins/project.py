@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 from trainperf.source.imports import file_of
@@ -117,12 +118,21 @@ class Project:
         if local is not None:
             return file, local
         name = file.module.name(node)
-        found = self.bound(name, file.path) if name is not None and "." in name else None
-        if found is None:
-            return None
-        bindings = found[0].top(found[1])
+        return self._imported_by(name, file.path) if name is not None and "." in name else None
+
+    def definition(self, name: str, path: Path) -> tuple[Module, Function | ast.ClassDef] | None:
+        """Return the `def` or `class` that the file `path` imports as `name`, and its file."""
+        found = self._imported_by(name, str(path))
+        return None if found is None else (self._linked(found[0]), found[1])
+
+    def _linked(self, file: File) -> Module:
+        return file.module.linked(Path(file.path), self)
+
+    def _imported_by(self, name: str, path: str) -> Definition | None:
+        found = self.bound(name, path)
+        bindings = found[0].top(found[1]) if found is not None else []
         target = bindings[0].node if len(bindings) == 1 else None
-        if isinstance(target, (*FUNCTIONS, ast.ClassDef)):
+        if found is not None and isinstance(target, (*FUNCTIONS, ast.ClassDef)):
             return found[0], target
         return None
 

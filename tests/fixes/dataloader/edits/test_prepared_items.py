@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import changed, executed, script_of
+from rewriting import changed, executed, project_of, script_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.cases import GIB, machine, stage
 from trainperf.fixes.common.torch_cases import ITEM_SITE, LOADER
@@ -196,6 +196,64 @@ def test_what_reads_is_moved_ahead_of_what_may_be_random(body: str) -> None:
 
     assert "made_item(self, index)" in text
     assert "made_once\ndef made_item" in text
+
+
+FEATURES = """\
+import numpy as np
+from banks import bank
+
+SCALE = 2.0
+
+
+def features(signal):
+    return np.log(np.stack([signal[i:] for i in range(3)]) @ bank(SCALE))
+"""
+
+ELSEWHERE = {
+    "train.py": """\
+import random
+from features import features
+
+
+class Sounds:
+    def __init__(self, names):
+        self.names = names
+
+    ▸def __getitem__(self, index):◂
+        values = features(open(self.names[index]).read())
+        if random.random() < 0.5:
+            values += 1
+        return values
+""",
+    "features.py": FEATURES,
+    "banks.py": "import numpy as np\n\n\ndef bank(scale):\n    return np.eye(3) * scale\n",
+}
+
+
+def test_functions_of_other_files_are_followed() -> None:
+    script = project_of(ELSEWHERE)
+    keep_items(script, site_in(ELSEWHERE), {"store": "memory", "copied": False, "files": []} | PART)
+    text = changed(script)
+    assert "    values = features(open(self.names[index]).read())\n    return values\n" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("banks.py", "import numpy as np\n\n\ndef bank(scale):\n    return np.random.rand(3)\n"),
+        ("features.py", f"{FEATURES}\n\ndef louder():\n    global SCALE\n    SCALE = SCALE * 2\n"),
+    ],
+)
+def test_functions_of_other_files_that_draw_or_read_what_changes_are_not(
+    file: str, text: str
+) -> None:
+    files = ELSEWHERE | {file: text}
+    with pytest.raises(CannotRewrite):
+        keep_items(
+            project_of(files),
+            site_in(files),
+            {"store": "memory", "copied": False, "files": []} | PART,
+        )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
-from trainperf.source.bodies import reached
+from trainperf.source.bodies import reached, reached_elsewhere
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, parameters, root
 
@@ -180,7 +180,7 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
         _wrap_dataset(script, site, data)
         return
     function = script.definition(site)
-    module = script.source(site.file).module
+    module = script.linked(site.file)
     owner = _checked(module, function)
     for name in NAMES:
         refuse_if_named(script, site.file, name)
@@ -191,7 +191,10 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each)]
     others = [name for name in data["files"] if name != site.file]
     modules = [module, *(script.source(name).module for name in others)]
-    changed = changing_attribute(modules, owner, read) or changing_name(module, nodes)
+    used = ((module, nodes), *reached_elsewhere(module, nodes))
+    changed = changing_attribute(modules, owner, read) or next(
+        (name for there, each in used if (name := changing_name(there, each))), ""
+    )
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
     if data["store"] == "files":

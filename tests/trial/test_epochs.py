@@ -112,6 +112,19 @@ def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
     assert enough.chosen == (STEPS, long)
 
 
+@pytest.mark.parametrize(("bound", "whole"), [(3.0, True), (1.5, False)])
+def test_for_what_promises_most_there_need_be_time_for_few_in_whole_epochs(bound, whole):
+    epoch = Epoch(100, 1.8)
+    saves = replace(candidate(epoch=epoch), bound=bound)
+    many = [candidate(f"steps {n}", None) for n in range(6)]
+    costs = replace(COSTS, epoch=epoch, step_s=0.018, epoch_s=1.8)
+    left = next(s for s in range(20, 400) if affordable(costs, float(s), 4) >= 2)
+    assert affordable(costs, float(left), 4) < 4
+    found = choose_slices([*many, saves], LONG, COSTS, float(left), 20.0, 1)
+    assert (found.costs.epoch == epoch) is whole
+    assert (saves in found.chosen) is whole
+
+
 def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long():
     long = Epoch(2000, 12.0)
     both = replace(candidate("both", long), in_steps=True)

@@ -24,7 +24,8 @@ LONG_BUDGET_S = 3600.0
 FEW = 4
 """Slices hold whole epochs where so many candidates can be tried in them."""
 FEWER = 2
-"""The same where slices of steps would tell next to nothing."""
+"""The same where slices of steps would tell next to nothing, or what promises most shows only in
+whole epochs."""
 SHORT_STEPS = 40
 """Workers have a good part of an epoch of so few steps ready before its first one."""
 RESTART_SHARE = 0.05
@@ -87,7 +88,8 @@ def choose_slices(
         # Slices of whole epochs of tf.data vary several times as much: these would hide the others.
         skipped = tuple(one.skipped(MORE_IN_STEPS) for one in lost)
         return Slicing(others, skipped, costs, then=Slicing(lost, (), whole, said))
-    few = min(FEWER if tensorflow and short is not None else FEW, len(chosen))
+    first = bool(lost) and not _promises_more(others, lost)
+    few = min(FEWER if first or (tensorflow and short is not None) else FEW, len(chosen))
     warm_up = max(one.warm_up_epochs for one in chosen)
     if affordable(whole, left, few, warm_up) >= few:
         return Slicing(tuple(chosen), (), whole, said)

@@ -56,7 +56,7 @@ class Job:
 
 
 def read(pid: int) -> Job:
-    """What runs as process `pid`, or started it where it is a rank, a worker or a helper.
+    """Return the job of process `pid`, or of what started it where that is a rank or a worker.
 
     Raises `TrainperfError` where there is no such process, where it may not be read, runs
     elsewhere, is not Python, or could not be started again as it was.

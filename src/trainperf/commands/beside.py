@@ -75,7 +75,7 @@ def _fixed_port(job: Job) -> int | None:
 
 
 def said(job: Job) -> Iterator[str]:
-    """What will be run, before it is."""
+    """Lines that say what will be run, before it is."""
     which = f"process {job.asked}"
     if job.pid != job.asked:
         which += f" was started by process {job.pid}, which"
@@ -89,7 +89,7 @@ def said(job: Job) -> Iterator[str]:
 
 
 class Beside:
-    """What a running job does, before a diagnosis and while it is made."""
+    """A running job as seen from outside, before a diagnosis and while it is made."""
 
     def __init__(self, job: Job) -> None:
         """Sample its stacks, if py-spy is there: some seconds."""

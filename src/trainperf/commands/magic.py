@@ -27,13 +27,13 @@ MAGIC = "%%trainperf"
 
 
 class History(Protocol):
-    """What was typed in a session; the first is of no cell."""
+    """The texts that were typed in a session; the first is of no cell."""
 
     input_hist_raw: Sequence[str]
 
 
 class Shell(Protocol):
-    """What of IPython's shell is used here."""
+    """IPython's shell, as far as it is used here."""
 
     history_manager: History
     events: Any

@@ -63,7 +63,7 @@ def not_helping(process: psutil.Process) -> psutil.Process:
 
 
 def launcher_of(rank: psutil.Process) -> psutil.Process | None:
-    """What started a rank of a job, None for a process that is no rank or if it cannot be seen."""
+    """Return the launcher of a rank of a job; None for no rank, or where it cannot be seen."""
     if not _is_rank(rank):
         return None
     with suppress(psutil.AccessDenied, PermissionError):

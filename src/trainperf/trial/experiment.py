@@ -112,7 +112,7 @@ def try_fixes(
 
 
 def _joined(first: Tried, after: Tried) -> Tried:
-    """What came of two plans, of which the first kept nothing."""
+    """The outcome of two plans, of which the first kept nothing."""
     trials = tuple(sorted((*first.trials, *after.trials), key=_order))
     whole = first if after.stack is None else after
     choices = {**first.choices, **after.choices}

@@ -1,4 +1,4 @@
-"""What the code of a notebook expects of the place where it runs."""
+"""The names that the code of a notebook expects to find."""
 
 from __future__ import annotations
 

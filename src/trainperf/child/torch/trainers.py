@@ -140,7 +140,7 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
 
 
 def _of_file(name: str) -> tuple[str, str]:
-    """What an object is made of that is read from a file: one that the command names, or not."""
+    """The kind and path of a file that settings are read from: the command names it, or not."""
     path = os.path.abspath(name)
     named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
     return "file" if path in named else "elsewhere", path

@@ -35,6 +35,8 @@ def job(*command: str, cwd: Path = Path("/"), pid: int = 0, **environment: str) 
 
 
 def test_the_environment_is_the_jobs_meanwhile_but_for_what_is_ours(monkeypatch):
+    for name in beside.OURS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MINE", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TRAINPERF_BUDGET", "9s")

@@ -82,7 +82,7 @@ def running_target(pid: int) -> Target:
     job = startable(running.read(pid))
     if job.script is not None:
         check_script(Path(job.script))
-    return Target(job.command, job.label, Path(job.cwd), job.script, job)
+    return Target(job.command, job.label, Path(job.cwd), job.script, job=job)
 
 
 def check_script(path: Path, called: str = "diagnose") -> None:

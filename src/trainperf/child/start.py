@@ -59,6 +59,7 @@ def start(run_file: str) -> None:
     else:
         process.watch_for_end()
         hooks = Frameworks(Training(process)).hooks()
+        hooks["tempfile"] = process.temporary.hook
     PostImport(hooks, lambda name, error: process.failed(f"hook {name}", error)).install()
 
 

@@ -58,9 +58,17 @@ class EventFiles:
         self.events.setdefault(pid, []).append(event)
         self._on_event(event)
 
-    def remove_temporary(self) -> None:
-        """Remove the files that stopped processes would have removed at their exit."""
+    def remove_temporary(self, all_made: bool = False) -> None:
+        """Remove the files that stopped processes would have removed themselves.
+
+        What one that ended by itself left in the temporary folder is the script's own,
+        unless `all_made`.
+        """
         for events in self.events.values():
+            ended = any(event["e"] == "exit" for event in events)
+            for event in events:
+                if event["e"] == "made" and (all_made or not ended):
+                    _remove(event["name"])
             for event in events:
                 for name in event["files"] if event["e"] == "temporary" else ():
                     if Path(name).name.startswith(TEMPORARY):
@@ -69,6 +77,14 @@ class EventFiles:
             latest = [event["names"] for event in events if event["e"] == "folders"]
             for name in latest[-1] if latest else ():
                 shutil.rmtree(name, ignore_errors=True)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 def training(events: Mapping[int, Sequence[Event]]) -> dict[int, Sequence[Event]]:

@@ -34,7 +34,7 @@ class Process:
         self.pid = os.getpid()
         self._noted: set[str] = set()
         self._watching = False
-        self._temporary = Temporary(self.record)
+        self.temporary = Temporary(self.record)
         self._after_fork: list[Callable[[], None]] = []
         self._at_exit: list[Callable[[], None]] = []
         self._before_finish: list[Callable[[], None]] = []
@@ -112,7 +112,7 @@ class Process:
 
     def record_temporary(self) -> None:
         """Name what a process which is stopped cannot remove at its exit."""
-        self._temporary.record()
+        self.temporary.record()
 
     # ------------------------------------------------------------------ internal
 

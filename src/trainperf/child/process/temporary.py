@@ -1,13 +1,23 @@
-"""Files that a process removes at its exit, and cannot where it is stopped: trainperf does then."""
+"""Files that a process removes itself, and cannot where it is stopped: trainperf does then."""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 from .recorder import Recorder
 
 TEMPORARY = "__autograph_generated_file"
 """Begins the names of modules that AutoGraph keeps in temporary files until exit."""
+
+MAKERS = {"mkdtemp": lambda made: made, "_mkstemp_inner": lambda made: made[1]}
+"""Functions of `tempfile`, and where the path is in what they return."""
+MOST = 1000
+"""So many paths of a process are followed: a loader may make one for each item."""
 
 
 class Temporary:
@@ -17,6 +27,32 @@ class Temporary:
         self._record = record
         self._modules: set[str] = set()
         self._folders: list[str] = []
+        self._made = 0
+
+    def hook(self, tempfile: ModuleType, seconds: float) -> None:
+        """Name at once what is made in the temporary folder: to be stopped in a save is usual.
+
+        What a script puts elsewhere is its own.
+        """
+        for name, path in MAKERS.items():
+            maker = getattr(tempfile, name, None)
+            if maker is not None:
+                setattr(tempfile, name, self._named(maker, path, tempfile))
+
+    def _named(
+        self, maker: Callable[..., Any], path: Callable[[Any], Any], tempfile: Any
+    ) -> Callable[..., Any]:
+        @functools.wraps(maker)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            result = maker(*args, **kwargs)
+            name = os.fsdecode(path(result))
+            if self._made < MOST and os.path.dirname(name) == tempfile.gettempdir():
+                self._made += 1
+                self._record.write("made", name=name)
+                self._record.flush()
+            return result
+
+        return made
 
     def record(self) -> None:
         """Name those that are new; cheap where there are none."""

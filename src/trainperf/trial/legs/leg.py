@@ -176,7 +176,7 @@ class Leg:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GONE_S)
             self._files.read()
-            self._files.remove_temporary()
+            self._files.remove_temporary(all_made=True)
         if self._log is not None:
             self._log.close()
         if self._words is not None:

@@ -14,6 +14,8 @@ from trainperf.child.timing.iterator_driver import IteratorDriver
 from trainperf.child.timing.loop_drivers import UpdateDriver
 from trainperf.child.timing.loops import BARE_UPDATES, Loops
 
+CLOSING_S = 6.0
+
 
 class Batches:
     """Batches of the framework: lists."""
@@ -101,6 +103,36 @@ def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ..
         if loops.process.finished:
             break
     return got
+
+
+class SlowToClose(Numbers):
+    clock: Any = None
+
+    def __del__(self) -> None:
+        self.clock.tick(CLOSING_S)
+
+
+@pytest.mark.parametrize(("late", "passed_s"), [(True, 0.0), (False, CLOSING_S)])
+def test_closing_an_iterator_whose_epoch_was_broken_off_is_not_a_pause_where_it_is_ours(
+    loops: Made,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+    late: bool,
+    passed_s: float,
+) -> None:
+    monkeypatch.setattr(IteratorDriver, "can_end", lambda self: True)
+    loops.closes_late = late
+    SlowToClose.clock = watcher.clock
+    loader = Loader(20)
+    for _ in range(50):
+        for _ in handed(loops, SlowToClose(loader, loader.count), Numbers.__next__, 0.001):
+            watcher.clock.tick(STEP_S)
+            loops.bare_update("one")
+        if watcher.finished:
+            break
+    pauses = [event["seconds"] for event in watcher.record.of("between")]
+    assert pauses
+    assert max(pauses) == pytest.approx(passed_s, abs=0.01)
 
 
 def test_a_loader_that_is_only_evaluated_never_drives(loops, watcher):

@@ -35,6 +35,7 @@ class TensorFlowLoops(Loops):
 
     name = "tensorflow"
     batches = tf_batches
+    closes_late = True  # tf.data waits for the thread that tunes its buffers, up to seconds
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)

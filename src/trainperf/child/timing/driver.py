@@ -56,6 +56,7 @@ class Driver(DrivenLoop):
         self.extras: list[Extra] = []
         self._at: Mark | None = None
         self._gap_from: Mark | None = None
+        self._gap_aside_s = 0.0
         self._times = StepTimes(self.device, self.record)
         self._warming = LateSteps(self.device)
         self._first = False
@@ -128,12 +129,13 @@ class Driver(DrivenLoop):
             self._step_ended(self._at, now)
         elif self._gap_from is not None:
             if self.tracing is None:
-                self._times.gap(self._gap_from, now)
+                self._times.gap(self._gap_from, now, self._gap_aside_s)
             self._epoch_ends.gap()
             self._gap_from = None
             self._first = True
         elif self._reopened_at is not None:
             self._times.lay_aside(self._reopened_at, now)  # the old iterator's end
+        self._gap_aside_s = 0.0
         self._reopened_at = None
         if self._phases.exchange is None and self.plan.phase == WARM_UP:
             self._phases.look_for_exchange()
@@ -228,6 +230,10 @@ class Driver(DrivenLoop):
     def counts_callbacks(self) -> bool:
         """Whether what a callback costs now is what it costs in a usual step."""
         return self.plan.phase in (REAL, RESIDENT)
+
+    def lay_aside_of_gap(self, seconds: float) -> None:
+        """Leave seconds out of the time between two epochs that passes now."""
+        self._gap_aside_s = seconds
 
     def reopened(self) -> None:
         """The input was opened again by us: the next step pays for its first batch."""

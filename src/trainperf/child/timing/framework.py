@@ -40,6 +40,8 @@ class Framework:
     device: DeviceClock
     probes_in_step = False
     """Whether several ranks can make `probes`: all of them the same ones, at the same time."""
+    closes_late = False
+    """Whether to close an iterator whose epoch we broke off may take what no spent one takes."""
 
     def world(self) -> dict[str, Any] | None:
         """This process's place among those that train together, None where there are none."""

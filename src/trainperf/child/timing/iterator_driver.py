@@ -53,7 +53,10 @@ class IteratorDriver(LoopDriver, DrivenIterator):
         if self._at is not None and not self._opened_for_each():
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
-        self._iterator = self._source = iterator
+        began = self.clock()
+        self._iterator = self._source = iterator  # the last reference to the one before
+        if self._framework.closes_late:
+            self.lay_aside_of_gap(self.clock() - began)
         self._dataset = dataset
         return True
 

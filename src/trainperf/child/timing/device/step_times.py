@@ -68,9 +68,9 @@ class StepTimes:
         self._steps += 1
         self._tell(ended, self._write_step, phase, block, began, ended, busy, self._steps)
 
-    def gap(self, began: Mark, ended: Mark) -> None:
-        """Record what passed between two epochs."""
-        self._tell(ended, self._write_gap, began, ended)
+    def gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
+        """Record what passed between two epochs, but for the seconds of it that are laid aside."""
+        self._tell(ended, self._write_gap, began, ended, aside_s)
 
     def epoch(self, at: Mark, reopened: bool = False) -> None:
         """Record that the input ran out, and whether it was opened again by us."""
@@ -140,8 +140,8 @@ class StepTimes:
             host_s = ended.host - began.host
             self.queue.note_step(number, first - began.host, last - ended.host, host_s)
 
-    def _write_gap(self, began: Mark, ended: Mark) -> None:
-        at, seconds = self._device.at(began), self.taken(began, ended)
+    def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
+        at, seconds = self._device.at(began), max(0.0, self.taken(began, ended) - aside_s)
         self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
 
     def _write_epoch(self, at: Mark, reopened: bool) -> None:

@@ -107,25 +107,17 @@ def test_a_cell_runs_after_those_before_it_and_the_report_is_shown(
         assert gone not in shown[0]["text/html"]
 
 
-def test_a_quote_that_is_open_is_told(
-    shown: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    shell = Shell()
-    trainperf.load_ipython_extension(shell)
-    shell.run("%%trainperf --budget '1\nfit(x)")
-    assert (shown, list(tmp_path.iterdir())) == ([], [])
-    assert capsys.readouterr().err == "trainperf: No closing quotation\n"
-
-
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [("--budget '1", "trainperf: No closing quotation\n"), ("--no-such-option", "--no-such-option")],
+)
 def test_what_ends_without_a_report_shows_none(
     shown: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], line: str, error: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     shell = Shell()
     trainperf.load_ipython_extension(shell)
-    shell.run("%%trainperf --no-such-option\nfit(x)")
-    assert shown == []
-    assert "--no-such-option" in capsys.readouterr().err
+    shell.run(f"%%trainperf {line}\nfit(x)")
+    assert (shown, list(tmp_path.iterdir())) == ([], [])
+    assert error in capsys.readouterr().err

@@ -40,14 +40,14 @@ def test_the_report_says_what_the_running_job_took():
         "Process 4711, started by process 4710, has run since 2026-11-23 14:02:11 UTC. "
         "This diagnosis left it alone, and shared the machine with it: it kept 1.6 of "
     ) in said(JOB)
-    assert "busy and held 3.00 GiB of GPU memory. Times are longer" in said(JOB)
+    assert "busy and held 3.00 GiB of GPU memory. Times may be longer" in said(JOB)
     assert "was not sampled: py-spy is not on the PATH." in said(JOB)
     assert "The running job" not in text(HEALTHY, 100)
 
 
 def test_without_figures_none_is_printed():
     bare = said(replace(JOB, cores=None, gpu_memory=None))
-    assert "shared the machine with it. Times are longer" in bare
+    assert "shared the machine with it. Times may be longer" in bare
 
 
 def test_a_job_that_ended_meanwhile_and_files_that_changed_are_said():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reporters.rendering import of
 from reporters.samples_tried import LEDGER, TRIED
-from trainperf.model import Diagnosis, Training
+from trainperf.model import Diagnosis, Item, Training
 from trainperf.report.sections.training import HEADING
 
 
@@ -25,6 +25,12 @@ def test_a_ledger_stands_with_its_lines() -> None:
     assert "with the changes 6 min 26 s (6 min 10 s to 6 min 43 s)" in said
     assert "What the script does after its last step is not in it. times now after" in said
     assert "training steps 5,999 14 min 5.7 min" in said
+
+
+def test_how_the_end_of_the_process_is_reckoned_stands_where_the_end_does() -> None:
+    end = Item("end", "end of the process", 1, 0.5, 0.5)
+    assert "one garbage collection" in told(replace(LEDGER, items=(*LEDGER.items, end)))
+    assert "one garbage collection" not in told(LEDGER)
 
 
 def test_a_ledger_that_no_plain_runs_confirm_says_why() -> None:

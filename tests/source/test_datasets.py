@@ -1,4 +1,4 @@
-"""What is certainly a dataset, from its source."""
+"""Names that certainly stand for a dataset, from the source."""
 
 from __future__ import annotations
 

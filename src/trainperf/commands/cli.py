@@ -108,7 +108,8 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
         from trainperf.commands import observe_rank
 
         sys.exit(observe_rank.run(target, settings, own, console(stderr=True)))
-    ranks.check_alone(target.command, os.environ if target.job is None else {})
+    if target.job is None:
+        ranks.check_alone(target.command, os.environ)
     if "run_dir" in asked:
         click.echo("trainperf: --run-dir is not used: no launcher says that this is one of "
                    "several ranks", err=True)  # fmt: skip

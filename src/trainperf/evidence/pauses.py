@@ -14,7 +14,7 @@ LONG = 3.0
 FEWEST = 2
 """One such step may be the machine's doing."""
 ALIKE = 0.3
-"""What comes by plan takes as long, and stays away as long, each time: to this share."""
+"""Pauses by plan take as long, and stay away as long, each time: to this share."""
 
 
 def pauses(observed: Observed, real: float) -> Outside | None:

@@ -49,7 +49,7 @@ def _beside(job: RunningJob, cores: float) -> str:
     if job.gpu_memory:
         said += f" and held {units.size(job.gpu_memory)} of GPU memory"
     return (
-        f"{said}. Times are longer and vary more than on a free machine; a fix is compared with "
+        f"{said}. Times may be longer and vary more than on a free machine; a fix is compared with "
         "the script as it is under the same load."
     )
 

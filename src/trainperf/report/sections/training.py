@@ -13,6 +13,7 @@ LEDGER = (
     "Start-up, steps and what stands between them, each as it was measured, times how often it "
     "comes."
 )
+END = "The end of the process is reckoned from one garbage collection, which it consists of mostly."
 TAIL = "What the script does after its last step is not in it."
 
 
@@ -79,10 +80,12 @@ def _basis(whole: Training) -> str:
             "From plain runs of the whole script, without trainperf in it: as it is, changed, "
             f"changed, as it is: {runs}."
         )
+    ended = any(one.part == "end" for one in whole.items)
+    ledger = " ".join([LEDGER, *([END] if ended else []), TAIL])
     if not whole.reason:
-        return f"{LEDGER} {TAIL}"
+        return ledger
     alone = "" if whole.seconds_after is None else "No plain runs of the script confirm it: "
-    return f"{LEDGER} {TAIL} {alone}{whole.reason}."
+    return f"{ledger} {alone}{whole.reason}."
 
 
 def _ledger(whole: Training, page: Page) -> None:

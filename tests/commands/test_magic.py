@@ -109,7 +109,10 @@ def test_a_cell_runs_after_those_before_it_and_the_report_is_shown(
 
 @pytest.mark.parametrize(
     ("line", "error"),
-    [("--budget '1", "trainperf: No closing quotation\n"), ("--no-such-option", "--no-such-option")],
+    [
+        ("--budget '1", "trainperf: No closing quotation\n"),
+        ("--no-such-option", "--no-such-option"),
+    ],
 )
 def test_what_ends_without_a_report_shows_none(
     shown: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -16,12 +16,14 @@ from trainperf.model.run import Epoch
 from trainperf.trial.budget import Costs, affordable
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.epochs import epoch_of, epochs_of_slice, with_pause
+from trainperf.trial.planning import in_order
 from trainperf.trial.slices import Slice, slice_of
 from trainperf.trial.slicing import (
     MORE_IN_STEPS,
     MORE_OUTSIDE,
     RANKS,
     SHORT_STEPS,
+    Slicing,
     choose_slices,
     short_epoch,
 )
@@ -112,7 +114,7 @@ def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
     assert enough.chosen == (STEPS, long)
 
 
-@pytest.mark.parametrize(("bound", "whole"), [(3.0, True), (1.5, False)])
+@pytest.mark.parametrize(("bound", "whole"), [(3.0, True), (1.2, False)])
 def test_for_what_promises_most_there_need_be_time_for_few_in_whole_epochs(bound, whole):
     epoch = Epoch(100, 1.8)
     saves = replace(candidate(epoch=epoch), bound=bound)
@@ -222,17 +224,33 @@ def test_what_saves_outside_the_steps_is_compared_in_whole_turns_and_so_are_the_
 
 
 def test_where_steps_promise_more_nothing_waits_for_whole_turns():
-    better = replace(STEPS, bound=5.0)
-    found = choose_slices([better, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 1)
+    better, turn = replace(STEPS, bound=5.0), replace(TURN, seconds=0.4)
+    found = choose_slices([better, candidate("predict", turn)], LONG, COSTS, 120.0, 20.0, 1)
     assert (found.chosen, found.costs) == ((better,), COSTS)
     assert [(one.fix, one.reason) for one in found.skipped] == [("predict", MORE_IN_STEPS)]
     assert found.then is not None
-    assert ([one.name for one in found.then.chosen], found.then.costs.epoch) == (["predict"], TURN)
+    assert ([one.name for one in found.then.chosen], found.then.costs.epoch) == (["predict"], turn)
+    # ... unless steps are little of a turn
+    other = choose_slices([better, candidate("predict", TURN)], LONG, COSTS, 120.0, 20.0, 1)
+    assert other.costs.epoch == TURN
+
+
+def test_what_saves_within_steps_saves_of_an_epoch_what_the_steps_are_of_it():
+    """35 % of an epoch went into its workers, 21 % into its steps: `prefetch_factor` came first."""
+    epoch = Epoch(24, 1.73)
+    workers = replace(candidate(epoch=epoch), bound=1.56)
+    others = [replace(candidate(f"steps {n}", None), bound=1.557) for n in range(4)]
+    costs = replace(COSTS, step_s=0.015)
+    found = choose_slices([*others, workers], LONG, costs, 90.0, 20.0, 1)
+    assert found.costs.epoch == epoch
+    assert found.in_steps == pytest.approx(0.208, abs=0.001)
+    assert in_order(found, 90.0)[0] == workers
 
 
 def test_slices_of_tensorflow_hold_whole_epochs_only_for_what_promises_most():
     more = replace(STEPS, bound=3.0)
-    found = choose_slices([more, candidate()], evidence(), COSTS, 120.0, 20.0, 1)
+    costs = replace(COSTS, step_s=0.02)
+    found = choose_slices([more, candidate()], evidence(), costs, 120.0, 20.0, 1)
     assert (found.chosen, found.costs.epoch) == ((more,), None)
     assert [(one.fix, one.reason) for one in found.skipped] == [("persistent", MORE_IN_STEPS)]
     # ... and for the others where none of that was kept
@@ -259,3 +277,18 @@ def test_turns_are_compared_where_one_process_trains():
 def test_a_turn_as_it_is_written_holds_its_pause_already():
     piece = Slice(2.0, 30, 30.0, 0.0, epochs=2)
     assert with_pause(piece, TURN) is piece
+
+
+def test_what_starts_slowly_comes_first_where_it_is_worth_that():
+    def unbound(fix: str, slow: bool = False) -> Candidate:
+        return replace(candidate(fix, None), bound=None, starts_slowly=slow)
+
+    half, base = unbound("keras_mixed_precision"), unbound("keras_frozen_base", slow=True)
+    compiled, cached = unbound("torch_compile", slow=True), unbound("tf_function")
+    found = in_order(Slicing((half, compiled, base, cached), (), COSTS), 90.0)
+    assert [one.name for one in found] == [
+        "tf_function",
+        "keras_frozen_base",
+        "keras_mixed_precision",
+        "torch_compile",
+    ]

@@ -28,7 +28,7 @@ from trainperf.trial.legs.pages import huge_pages
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.slicing import Slicing, choose_slices
+from trainperf.trial.slicing import Slicing, choose_slices, of_whole
 from trainperf.trial.turns import SMALLEST_GAIN
 
 SEED = 20261121
@@ -43,6 +43,8 @@ NEIGHBOURS = 0.3
 """Cores that others take from which they are in the way; what a report tells of as well."""
 KEPT_WAITING = 0.05
 """Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
+WORTH_A_SLOW_START = 2.0
+"""From this gain on a change that takes long to start is tried before those that promise less."""
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 
 
@@ -168,7 +170,7 @@ def _of_slicing(kind: Slicing, edits: Edits, how: Trials, legs: int, left: float
     before = edits.run.leg
     assert before is not None
     run = replace(edits.run, leg=replace(before, epoch=kind.costs.epoch))
-    chosen = in_order(kind.chosen, kind.costs, left, how.passive)
+    chosen = in_order(kind, left, how.passive)
     then = None
     if kind.then is not None:
         after = replace(how, mode_reason=kind.then.said, budget_needed_s=None)
@@ -185,27 +187,27 @@ def _with_leg(one: Candidate, run: Run) -> Candidate:
     )
 
 
-def in_order(
-    chosen: Sequence[Candidate], costs: Costs, left: float, spun: bool = False
-) -> list[Candidate]:
+def in_order(kind: Slicing, left: float, spun: bool = False) -> list[Candidate]:
     """The candidates in the order in which they are tried: what pays most next.
 
-    The best bound first; what no rule gives a bound, by what it usually gives. Values of one
-    fix, which race, start together. What takes long to start, or waits for a long epoch to pass,
-    comes after the others, then what changes the experiment, and last what has a bound that is
-    not worth an edit. Where threads `spun` beside neighbours while the bounds were measured, a
-    low one says nothing.
+    The best bound first; what no rule gives a bound, by what it usually gives; either by what
+    it is worth in a slice. Values of one fix, which race, start together. What waits for a long
+    epoch to pass, or takes long to start and is not worth that, comes after the others, then what
+    changes the experiment, and last what has a bound that is not worth an edit. Where threads
+    `spun` beside neighbours while the bounds were measured, a low one says nothing.
     """
 
     def order(one: Candidate) -> tuple[bool, bool, bool, bool, float]:
         fix = by_id().get(one.fixes[0])
         usual = fix.usual if fix is not None else 1.0
-        hope = usual if one.bound is None else max(one.bound, usual if spun else 0.0)
-        long = bool(one.warm_up_epochs) and _epoch_is_long(costs, left)
+        gain = usual if one.bound is None else max(one.bound, usual if spun else 0.0)
+        hope = of_whole(one, gain, kind.in_steps)
+        long = bool(one.warm_up_epochs) and _epoch_is_long(kind.costs, left)
+        slow = one.starts_slowly and hope < WORTH_A_SLOW_START
         hopeless = hope < 1 + SMALLEST_GAIN and one.bound is not None
-        return hopeless, one.apart, long, one.starts_slowly, -hope
+        return hopeless, one.apart, long, slow, -hope
 
-    return sorted(chosen, key=order)
+    return sorted(kind.chosen, key=order)
 
 
 def _obstacle(recording: Recording) -> str:

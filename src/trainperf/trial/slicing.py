@@ -43,7 +43,8 @@ class Slicing:
 
     `said` tells the reader what the slices hold; "" for a few steps. `budget_needed_s`
     is the budget, in seconds, that would have let the skipped ones be tried, if any would.
-    `then` is what is tried after that, in other slices, where nothing was kept.
+    `then` is what is tried after that, in other slices, where nothing was kept. Steps are
+    `in_steps` of the seconds of a slice: so much of it can what acts on steps alone save.
     """
 
     chosen: tuple[Candidate, ...]
@@ -52,6 +53,7 @@ class Slicing:
     said: str = ""
     budget_needed_s: float | None = None
     then: Slicing | None = None
+    in_steps: float = 1.0
 
 
 def choose_slices(
@@ -82,17 +84,18 @@ def choose_slices(
     if ranks > 1:
         return Slicing(others, tuple(one.skipped(RANKS) for one in lost), costs)
     whole = _whole(costs, epoch)
+    share = _in_steps(costs, epoch)
     said = f"whole epochs ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
     tensorflow = evidence.torch_ is None
-    if lost and tensorflow and short is None and _promises_more(others, lost):
+    if lost and tensorflow and short is None and _promises_more(others, lost, share):
         # Slices of whole epochs of tf.data vary several times as much: these would hide the others.
         skipped = tuple(one.skipped(MORE_IN_STEPS) for one in lost)
-        return Slicing(others, skipped, costs, then=Slicing(lost, (), whole, said))
-    first = bool(lost) and not _promises_more(others, lost)
+        return Slicing(others, skipped, costs, then=Slicing(lost, (), whole, said, in_steps=share))
+    first = bool(lost) and not _promises_more(others, lost, share)
     few = min(FEWER if first or (tensorflow and short is not None) else FEW, len(chosen))
     warm_up = max(one.warm_up_epochs for one in chosen)
     if affordable(whole, left, few, warm_up) >= few:
-        return Slicing(tuple(chosen), (), whole, said)
+        return Slicing(tuple(chosen), (), whole, said, in_steps=share)
     if not lost:
         return Slicing(others, (), costs)
     needed = budget_needed(spent, whole, few, warm_up)
@@ -112,10 +115,22 @@ def _whole(costs: Costs, epoch: Epoch) -> Costs:
     return replace(costs, epoch=epoch, step_s=step_s, epoch_s=epoch.seconds)
 
 
-def _promises_more(others: Sequence[Candidate], than: Sequence[Candidate]) -> bool:
+def _in_steps(costs: Costs, epoch: Epoch) -> float:
+    """The share of an epoch's seconds, with what follows it, that its steps take."""
+    return min(1.0, costs.step_s * epoch.steps / epoch.seconds)
+
+
+def of_whole(candidate: Candidate, gain: float, in_steps: float) -> float:
+    """What a gain is worth in slices of which steps are so much; the same where it is theirs."""
+    if candidate.epoch is not None:
+        return gain
+    return 1 / (1 - in_steps * (1 - 1 / gain)) if gain > 0 else gain
+
+
+def _promises_more(others: Sequence[Candidate], than: Sequence[Candidate], in_steps: float) -> bool:
     """Whether one that leaves the experiment as it is may give more than any of some others."""
     most = max(one.bound or math.inf for one in than)
-    return any((one.bound or 0.0) > most for one in others if not one.apart)
+    return any(of_whole(one, one.bound or 0.0, in_steps) > most for one in others if not one.apart)
 
 
 def _in_turns(
@@ -135,11 +150,12 @@ def _in_turns(
     epoch = written[0].epoch
     assert epoch is not None
     whole = _whole(costs, epoch)
+    share = _in_steps(costs, epoch)
     said = f"whole turns as they are written ({epoch.steps:,} steps each)"
     reason, needed = "", None
     if ranks > 1:
         reason = RANKS
-    elif _promises_more(rest, written):
+    elif _promises_more(rest, written, share):
         reason = MORE_IN_STEPS
     elif not affordable(whole, left, 1):
         needed = budget_needed(spent, whole, 1)
@@ -150,10 +166,11 @@ def _in_turns(
     if not reason:
         others = (one for one in rest if one.epoch is None or one.in_steps)
         lost = (one.skipped(MORE_OUTSIDE) for one in rest if one.epoch and not one.in_steps)
-        return Slicing((*written, *others), tuple(lost), whole, said)
+        return Slicing((*written, *others), tuple(lost), whole, said, in_steps=share)
     found = choose_slices(rest, evidence, costs, left, spent, ranks)
     skipped = (*found.skipped, *(one.skipped(reason) for one in written))
-    later = Slicing(tuple(written), (), whole, said) if reason == MORE_IN_STEPS else found.then
+    alone = Slicing(tuple(written), (), whole, said, in_steps=share)
+    later = alone if reason == MORE_IN_STEPS else found.then
     needed = needed or found.budget_needed_s
     return replace(found, skipped=skipped, budget_needed_s=needed, then=later)
 

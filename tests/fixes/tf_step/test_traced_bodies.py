@@ -39,7 +39,10 @@ NEEDED = [
     "y = math.exp(-n) * x",
     "y = np.sqrt(n) * x",
     "y = int(n)",
-    "y = min(1.0, n)",
+    "y = min(1.0, n, 2.0)",
+    "y = max([n, 1.0])",
+    "y = min(1.0, n, key=abs)",
+    "half = min(1.0, n / 2)\nif half > 1:\n    pass",
     "y = tf.reshape(x, (n, -1))",
     "y = tf.zeros(shape=n)",
     "y = tf.one_hot(x, depth=n)",
@@ -58,6 +61,7 @@ def test_a_number_that_python_needs_is_told(body: str) -> None:
 
 
 NOT_NEEDED = [
+    "y = x * min(1.0, n / 100)",
     "y = x * n",
     "y = tf.cast(n, tf.float32) ** 2",
     "loss = x + n * 0.5\ng = tape.gradient(loss, v)\nif g is None:\n    pass",

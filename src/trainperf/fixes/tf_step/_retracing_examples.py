@@ -97,6 +97,30 @@ def train_step(x, step):
         {"(x, count)": "(x, tf.constant(count, tf.float32))"},
         [{**NUMBER, "parameter": "step", "dtype": "int32"}],
     ),
+    # a warm-up: what Python bounds, TensorFlow bounds
+    changed(
+        """\
+import tensorflow as tf
+
+
+▸@tf.function
+def train_step(x, step):
+    rate = args.rate * min(1.0, (step + 1) / args.warm_up)
+    optimizer.learning_rate.assign(max(rate, 1e-5))
+    update(loss_of(model(x)))◂
+
+
+▸train_step(x, count)◂
+""",
+        {
+            "(x, count)": "(x, tf.constant(count, tf.float32))",
+            "min(1.0": "tf.minimum(1.0",
+            "max(rate": "tf.maximum(rate",
+        },
+        [{**NUMBER, "parameter": "step", "dtype": "int32"}],
+    ),
+    untouched("return update(x, range(min(weight, 3)))"),
+    untouched("return update(x, max([weight, *others]))"),
     changed(
         """\
 import tensorflow as tf

@@ -58,6 +58,9 @@ NEEDS_NUMBER = frozenset(
 NUMBERS_ONLY = ("math", "np", "numpy", "random", "itertools")
 """Modules whose functions do not take the tensors of a graph."""
 
+BOUNDS = {"min": "minimum", "max": "maximum"}
+"""Built-in functions of two numbers, and TensorFlow's of the same."""
+
 SETTINGS = frozenset(
     [
         "axis",
@@ -125,6 +128,16 @@ def needs_number(function: Function, parameter: str) -> str:
     return ""
 
 
+def bounds(function: Function, parameter: str) -> list[ast.Call]:
+    """The calls of `min` and `max` that a number goes into, with one other value."""
+    followed = _followed(function, parameter)
+    return [
+        node
+        for node in walk(function.body)
+        if isinstance(node, ast.Call) and _bounds(node) and names(node) & followed
+    ]
+
+
 def becomes_float(function: Function, parameter: str) -> bool:
     """Whether a whole number is divided, or reckoned with a literal of type float.
 
@@ -133,14 +146,18 @@ def becomes_float(function: Function, parameter: str) -> bool:
     followed = _followed(function, parameter)
     others = _others(function)
     for node in walk(function.body):
-        if not isinstance(node, ast.BinOp):
+        if isinstance(node, ast.BinOp):
+            sides = [node.left, node.right]
+        elif isinstance(node, ast.Call) and _bounds(node):
+            sides = node.args
+        else:
             continue
-        sides = (node.left, node.right)
         number = any(_is_number(each, followed, others) for each in sides)
         literal = any(
             isinstance(each, ast.Constant) and isinstance(each.value, float) for each in sides
         )
-        if number and (literal or isinstance(node.op, ast.Div)):
+        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        if number and (literal or divided):
             return True
     return False
 
@@ -180,8 +197,14 @@ def _followed(function: Function, parameter: str) -> set[str]:
 
 def _is_number(value: ast.AST, followed: set[str], others: set[str]) -> bool:
     found = names(value)
-    calls = any(isinstance(node, ast.Call) for node in ast.walk(value))
+    calls = any(isinstance(node, ast.Call) and not _bounds(node) for node in ast.walk(value))
     return bool(found & followed) and not found & (others - followed) and not calls
+
+
+def _bounds(call: ast.Call) -> bool:
+    """Whether a call is `min(a, b)` or `max(a, b)`."""
+    plain = not call.keywords and not any(isinstance(each, ast.Starred) for each in call.args)
+    return plain and len(call.args) == 2 and dotted(call.func) in BOUNDS
 
 
 def _uses(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
@@ -211,7 +234,8 @@ def _uses(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 def _arguments(call: ast.Call) -> Iterator[tuple[ast.AST, str]]:
     called = dotted(call.func)
-    if called in NEEDS_NUMBER or root(call.func) in NUMBERS_ONLY:
+    needs = called in NEEDS_NUMBER and not _bounds(call)
+    if needs or root(call.func) in NUMBERS_ONLY:
         yield from ((each, f"goes into {called}()") for each in (*call.args, *call.keywords))
     for argument in call.args:
         if isinstance(argument, ast.List | ast.Tuple):

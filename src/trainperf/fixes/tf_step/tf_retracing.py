@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
@@ -11,8 +12,10 @@ from trainperf.fixes.common.step import at_most, bound_if_saved, step_can_matter
 from trainperf.fixes.common.words import at, ms, percent, worth
 from trainperf.fixes.tf_step._retracing_examples import EXAMPLES
 from trainperf.fixes.tf_step._traced_bodies import (
+    BOUNDS,
     acts_once,
     becomes_float,
+    bounds,
     may_overflow,
     needs_number,
     needs_shape,
@@ -61,7 +64,8 @@ class StopRetracing(Fix):
     - A few traces at the start (one per bucket of lengths) are the price of less
       padding, and end by themselves.
     - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
-    - A number that Python itself needs, in `range`, an index or an `if`, stays one.
+    - A number that Python itself needs, in `range`, an index or an `if`, stays one; `min` and
+      `max` of it become `tf.minimum` and `tf.maximum`.
     - What Python does while tracing (`print`, counters, lists) was done in every step,
       and is done once after this: no edit is written for such a function.
     """
@@ -190,6 +194,12 @@ class StopRetracing(Fix):
             tensorflow = script.module_name(site.file, "tensorflow", site)
             template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
             script.wrap_argument(site, number["argument"], template)
+        parameters = {number["parameter"] for number in numbers}
+        calls = {id(c): c for each in sorted(parameters) for c in bounds(function, each)}
+        for call in calls.values():
+            tensorflow = script.module_name(head.file, "tensorflow", head)
+            name = BOUNDS[ast.unparse(call.func)]
+            script.replace_node(head.file, call.func, f"{tensorflow}.{name}")
         if not numbers:
             tensorflow = script.module_name(head.file, "tensorflow", head)
             decorator = f"{tensorflow}.function"

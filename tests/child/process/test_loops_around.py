@@ -290,3 +290,46 @@ def test_a_while_with_a_counter_turns_until_it_is_met(module):
         """
     )
     assert described(made.train(10)) == [(None, 3, None)]
+
+
+@pytest.mark.parametrize(
+    ("head", "left"),
+    [
+        ("for at in range(6):", [5, 4, 3, 2, 1, 0]),
+        ("for at in tqdm(range(2, 12, 4)):", [2, 1, 0]),
+        ("for at, one in enumerate([7, 8, 9]):", [2, 1, 0]),
+        ("for one in 'abc':", [None, None, None]),
+        ("while len(found) < 3:", [None, None, None]),
+        ("for epoch in range(2):\n        for at in range(3):", [5, 4, 3, 2, 1, 0]),
+        ("for epoch in 'ab':\n        for at in range(2):", [None] * 4),
+    ],
+)
+def test_how_often_a_line_is_reached_again_before_its_loops_end(module, head, left):
+    indent = "    " * (1 + head.count("\n") + 1)
+    made = module(
+        "tqdm = lambda turns: turns\n"
+        f"def main():\n    found = []\n    {head}\n{indent}found.append(turns.left())\n"
+        "    return found\n"
+    )
+    assert made.main() == left
+
+
+@pytest.mark.parametrize(("name", "told"), [("main", [4, 3, 2, 1]), ("endless", [3, 2, 1])])
+def test_a_counter_of_ones_own_tells_how_often_a_while_turns_yet(module, name, told):
+    made = module(
+        """
+        def main(found, step=0):
+            while step < 4:
+                found.append(turns.left())
+                step += 1
+        def endless(found, step=0):
+            while True:
+                found.append(turns.left())
+                step += 1
+                if step >= 3:
+                    break
+        """
+    )
+    found = []
+    getattr(made, name)(found)
+    assert found == told

@@ -279,3 +279,22 @@ def test_giving_up_every_phase_ends_the_plan():
         plan.give_up(phase)
     assert plan.phase == DONE
     assert not plan.wants_more
+
+
+@pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])
+def test_a_loop_that_ends_soon_keeps_half_of_its_steps_for_what_comes_after(left, most):
+    clock = Clock()
+    began = clock.now
+    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,), left=lambda: left)
+    bursty(plan, clock, lambda index: 0.01 * (1 + index % 4))
+    assert plan.phase == DONE
+    assert (clock.now - began) / 0.01 < 3 * most
+
+
+def test_a_loop_without_a_known_end_has_all_the_time():
+    both = []
+    for left in (lambda: None, lambda: 10**6):
+        clock = Clock()
+        bursty(Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,), left=left), clock, lambda _: 0.01)
+        both.append(clock.now)
+    assert both[0] == both[1]

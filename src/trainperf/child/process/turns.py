@@ -53,6 +53,21 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     return first, False
 
 
+def left() -> int | None:
+    """How many times more the user's line is reached before its loops end by themselves.
+
+    None where the source does not tell, for one of them.
+    """
+    total, each = 0, 1
+    for loop, frame in _loops():
+        turns, rest = _turns_left(loop, frame)
+        if rest is None or (rest and not each):
+            return None
+        total += rest * each
+        each *= turns or 0
+    return total
+
+
 def every() -> int | None:
     """How many turns of a loop pass from one time to the next that this line is reached.
 
@@ -104,11 +119,8 @@ def counter() -> int | None:
     loop, frame = next(_loops(), (None, None))
     if not isinstance(loop, ast.For) or frame is None:
         return None
-    names = _names(frame)
     try:
-        count = int(names[min(_handed_out(loop))])
-        turns = _range(_within(loop.iter, PROGRESS_BARS), names)
-        return count if turns is None else turns.index(count)
+        return _index(loop, _names(frame))
     except UNKNOWN:
         return None
 
@@ -198,6 +210,30 @@ def _turns(loop: ast.For, names: dict[str, Any]) -> int | None:
         return len(turns) if turns is not None else _length(iterated, names)
     except UNKNOWN:
         return None
+
+
+def _turns_left(loop: Loop, frame: FrameType) -> tuple[int | None, int | None]:
+    """How often a loop turns each time, and from now on; each None where it is not known."""
+    names = _names(frame)
+    far, most = _until(loop, names)
+    if isinstance(loop, ast.While):
+        return None, far
+    turns = _turns(loop, names)
+    try:
+        index = _index(loop, names)
+    except UNKNOWN:
+        return turns, None
+    ends = [one for one in (turns, most) if one is not None]
+    if not ends:
+        return None, None
+    return min(ends), max(0, min(ends) - index - 1)
+
+
+def _index(loop: ast.For, names: dict[str, Any]) -> int:
+    """The number of the turn a `for` is in; raises where its counter is not at hand."""
+    count = int(names[min(_handed_out(loop))])
+    turns = _range(_within(loop.iter, PROGRESS_BARS), names)
+    return count if turns is None else turns.index(count)
 
 
 def _until(loop: Loop, names: dict[str, Any]) -> tuple[int | None, int | None]:

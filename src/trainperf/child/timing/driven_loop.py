@@ -79,6 +79,10 @@ class DrivenLoop:
         """Whether epochs are ended so that what follows can be timed."""
         raise NotImplementedError
 
+    def steps_left(self) -> int | None:
+        """How many steps it has left before it ends for good; None where that is not known."""
+        return None
+
     def counts_callbacks(self) -> bool:
         """Whether what a callback costs now is what it costs in a usual step."""
         raise NotImplementedError

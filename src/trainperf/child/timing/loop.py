@@ -45,6 +45,9 @@ ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 6.0
 """Seconds that these take, where steps are not too slow for it."""
+RUN_SHARE = 0.5
+"""A loop whose end is known gives its rounds so much of what is left of it: its operators are
+traced in steps that come after them."""
 OVERRUN = 3
 """They may take so many times as long, whatever is left for measuring."""
 MOST_ROUNDS = 100
@@ -79,7 +82,8 @@ class Plan:
 
     Rounds go on until the real and the resident step are known to within `NARROW`, or
     until the `budget` for it is used. `steps` fixes the number of real steps instead.
-    `phases` names what can be had in this loop.
+    `phases` names what can be had in this loop. `left` says how many steps it has left, None
+    where that is not known or has no end for us.
     """
 
     counts_only = False
@@ -97,8 +101,10 @@ class Plan:
         budget: Budget,
         steps: int | None = None,
         phases: tuple[str, ...] = (REAL, RESIDENT, INPUT),
+        left: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._clock = clock
+        self._left = left
         self._budget = budget
         self._pace_s = min(ROUNDS_S, budget.measure_cap_s or ROUNDS_S)
         self._steps = steps
@@ -246,6 +252,11 @@ class Plan:
         now = self._clock()
         self._ends_by = self._budget.measure_by(now)
         self._first_by = max(self._ends_by, now + OVERRUN * self._pace_s)
+        left = self._left() if self._steps is None else None
+        if left is not None:
+            by = now + RUN_SHARE * left * self.step_estimate()
+            self._ends_by, self._first_by = min(self._ends_by, by), min(self._first_by, by)
+            self._pace_s = min(self._pace_s, by - now)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
             self._round([one for one in (REAL, LOCAL, RESIDENT, INPUT) if one in self._phases])

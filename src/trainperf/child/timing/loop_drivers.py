@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import frames, turns
 from .draining import Exhausted
 from .driver import Driver
 from .loop import REAL, RESIDENT
@@ -92,7 +92,15 @@ class LoopDriver(Driver):
         return [] if self.batch is None else [self.batch]
 
 
-class CallDriver(LoopDriver):
+class OwnBatchesDriver(LoopDriver):
+    """A loop that makes its own batches: nothing begins it again when it is over."""
+
+    def steps_left(self) -> int | None:
+        """What the loops around the step have left, where their source tells."""
+        return turns.left()
+
+
+class CallDriver(OwnBatchesDriver):
     """A loop that makes its own batches and calls a compiled step with them."""
 
     kind = "call"
@@ -145,7 +153,7 @@ class CallDriver(LoopDriver):
         raise Exhausted
 
 
-class UpdateDriver(LoopDriver):
+class UpdateDriver(OwnBatchesDriver):
     """A loop of which only the updates can be seen: eager, with batches of its own."""
 
     kind = "update"

@@ -24,7 +24,7 @@ def _plan(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) ->
     if settings.get("leg") is None:
         limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
         if driver.world is None:
-            return Plan(*limits)
+            return Plan(*limits, left=driver.steps_left)
         from .schedule import RankPlan
 
         return RankPlan(*limits, driver.world.agreement(driver.kind))

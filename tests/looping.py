@@ -8,7 +8,7 @@ from typing import Any
 from fakes import STEP_S, Clock, FakeProcess, Record
 from trainperf.child.timing.budget import Budget
 
-__all__ = ["STEP_S", "Clock", "Record", "Watcher", "handed", "phases", "within"]
+__all__ = ["STEP_S", "Clock", "Record", "Watcher", "handed", "phases", "watching", "within"]
 
 MOST = 2000
 """No loop of a test needs so many batches from one iterator."""
@@ -44,6 +44,14 @@ class Watcher(FakeProcess):
     def process(self) -> Watcher:
         """The process of the training: one object is both here."""
         return self
+
+
+def watching() -> Iterator[Watcher]:
+    """A watcher whose driver ends with the test, and what samples for it."""
+    made = Watcher()
+    yield made
+    if made.driver is not None:
+        made.driver.interrupted()
 
 
 def handed(

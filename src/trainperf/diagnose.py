@@ -24,7 +24,7 @@ from trainperf.model import (
     Recording,
     Run,
 )
-from trainperf.patch.patch import added_lines, build_patch
+from trainperf.patch.patch import added_lines, as_written, build_patch
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after, experiment_changes
 from trainperf.report.assemble.diagnosis import assemble, without_loop
@@ -111,7 +111,7 @@ def first_verdict(request: Request, recording: Recording, evidence: Evidence) ->
         if one.id not in request.ignore
     ]
     asked = ignored.suppressed(found, default_reader, request.run.cwd)
-    found = list(asked.kept)
+    found = list(as_written(asked.kept, request.run.cwd, by_id()))
     ranked = rank.ranked(found, evidence)
     findings = pasteable(at_most(ranked, evidence), request.run.cwd)
     verdict = rank.verdict(evidence, findings)
@@ -184,7 +184,8 @@ def _hidden(request: Request, first: Diagnosis, evidence: Evidence) -> tuple[Fin
     """Findings to be tried that the times and probes cannot prove."""
     found = possible_all(evidence, (one.id for one in first.findings), lambda fix, error: None)
     kept = ignored.suppressed(found, default_reader).kept
-    return tuple(one for one in kept if one.id not in request.ignore)
+    asked = (one for one in kept if one.id not in request.ignore)
+    return tuple(as_written(asked, request.run.cwd, by_id()))
 
 
 def _proven(

@@ -129,6 +129,13 @@ class Fix:
         """Return the finding to try where times that `detect` needs were not taken, if any."""
         return None
 
+    def as_written(self, script: Script, finding: Finding) -> Finding:
+        """Return the finding after a look at the source, before anything is tried.
+
+        For a fix that has a better edit where the source allows it, one that changes less.
+        """
+        return finding
+
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError

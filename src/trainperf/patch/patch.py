@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,6 +103,18 @@ def build_patch(
 
 MOST_LINES = 24
 """An edit of more lines than this is better read in the patch."""
+
+
+def as_written(
+    findings: Iterable[Finding],
+    root: str | Path,
+    fixes: Mapping[str, Fix],
+    read: Reader = default_reader,
+) -> Iterator[Finding]:
+    """Return the findings, each after its fix's look at the source."""
+    for one in findings:
+        fix = fixes.get(one.id)
+        yield one if fix is None else fix.as_written(Script(root, read), one)
 
 
 def added_lines(

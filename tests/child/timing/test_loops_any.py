@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looping import STEP_S, Watcher, handed, phases
+from looping import STEP_S, Watcher, handed, phases, watching
 from trainperf.child.timing import batches as plain
 from trainperf.child.timing.device.clock import HostClock
 from trainperf.child.timing.iterator_driver import IteratorDriver
@@ -76,10 +76,7 @@ class Made(Loops):
 
 @pytest.fixture
 def watcher() -> Iterator[Watcher]:
-    made = Watcher()
-    yield made
-    if made.driver is not None:
-        made.driver.interrupted()
+    yield from watching()
 
 
 @pytest.fixture
@@ -124,7 +121,7 @@ def test_closing_an_iterator_whose_epoch_was_broken_off_is_not_a_pause_where_it_
     loops.closes_late = late
     SlowToClose.clock = watcher.clock
     loader = Loader(20)
-    for _ in range(50):
+    for _ in range(200):
         for _ in handed(loops, SlowToClose(loader, loader.count), Numbers.__next__, 0.001):
             watcher.clock.tick(STEP_S)
             loops.bare_update("one")
@@ -348,3 +345,24 @@ def test_the_first_update_is_recorded_once(loops, watcher):
     for _ in range(3):
         loops.bare_update("one")
     assert len(watcher.record.of("first_update")) == 1
+
+
+@pytest.mark.parametrize(("every", "most_s"), [(7, STEP_S), (1, 5.0)])
+def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
+    loops: Made, watcher: Watcher, every: int, most_s: float
+) -> None:
+    number = 0
+    for _ in range(200):
+        for _ in over(loops, Loader(20)):
+            number += 1
+            if watcher.driver is not None and number % every == 0:
+                watcher.clock.tick(5.0)
+                watcher.driver.evaluated = True
+            watcher.clock.tick(STEP_S)
+            loops.bare_update("one")
+        if watcher.finished:
+            break
+    blocks = [one for one in watcher.record.of("block") if one["p"] == "real"]
+    assert blocks
+    assert max(one["d"] / one["n"] for one in blocks) == pytest.approx(most_s, abs=0.02)
+    assert any(one["p"] == "evaluated" for one in watcher.record.of("step")) is (every > 1)

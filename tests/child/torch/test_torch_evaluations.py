@@ -32,7 +32,8 @@ def made() -> Any:
 
 @pytest.fixture
 def loops() -> Any:
-    return SimpleNamespace(process=Watcher(), updates=0)
+    watcher = Watcher()
+    return SimpleNamespace(process=watcher, training=watcher, updates=0)
 
 
 @pytest.fixture
@@ -161,3 +162,12 @@ def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops:
         undo(torch.nn.Module, "eval")
     assert not part._forward_pre_hooks
     assert not loops.process.record.of("torch_evaluation")
+
+
+def test_the_step_that_evaluates_is_told_to_the_loop(loops: Any, module: Any) -> None:
+    loops.training.driver = SimpleNamespace(evaluated=False, interrupted=lambda: None)
+    model = module.Module()
+    model.eval()
+    assert not loops.training.driver.evaluated
+    model.train()
+    assert loops.training.driver.evaluated

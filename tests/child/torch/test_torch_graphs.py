@@ -10,6 +10,7 @@ import _thread
 import functools
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from emulation import fake_cuda  # noqa: E402
-from looping import Watcher  # noqa: E402
+from looping import Watcher, watching  # noqa: E402
 from trainperf.child.timing.losses import Losses  # noqa: E402
 from trainperf.child.torch import hooks  # noqa: E402
 from trainperf.child.torch.exchange.fsdp import Collectives  # noqa: E402
@@ -65,8 +66,8 @@ def graph(gpu) -> Any:
 
 
 @pytest.fixture
-def watcher() -> Watcher:
-    return Watcher()
+def watcher() -> Iterator[Watcher]:
+    yield from watching()
 
 
 @pytest.fixture

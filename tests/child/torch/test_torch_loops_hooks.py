@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +13,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from looping import Watcher  # noqa: E402
+from looping import Watcher, watching  # noqa: E402
 from processes import soon  # noqa: E402
 from trainperf.child.torch.loops import WITHOUT_OPTIMIZER, TorchLoops  # noqa: E402
 
 
 @pytest.fixture
-def watcher() -> Watcher:
-    return Watcher()
+def watcher() -> Iterator[Watcher]:
+    yield from watching()
 
 
 @pytest.fixture

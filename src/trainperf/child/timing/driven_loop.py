@@ -49,8 +49,9 @@ class DrivenLoop:
 
     `kind` names the loop ("fit", "iterator", "call", "update"); `plan` says which phase a step
     belongs to; `busy` are the seconds of a step within its own call, and `disturbed` says that
-    it is none of the usual ones; `extras` are measured once all blocks are done; `restarts` are
-    the seconds that opening the input again took in the last `pull`.
+    it is none of the usual ones, `evaluated` that the script evaluated its model in it;
+    `extras` are measured once all blocks are done; `restarts` are the seconds that opening the
+    input again took in the last `pull`.
     """
 
     kind = ""
@@ -63,6 +64,7 @@ class DrivenLoop:
     plan: Any
     busy: float
     disturbed: bool
+    evaluated: bool
     cycles: FitCycles | None
     epochs_ended: int
     epoch_batches: int | None  # those of an epoch that was seen whole, as far as it was timed

@@ -50,7 +50,7 @@ class Driver(DrivenLoop):
         self.world: World | None = self._place()
         self.plan: Any = plan_of(self, training, phases)
         self.busy = 0.0
-        self.disturbed = False
+        self.disturbed = self.evaluated = self._evaluated_before = False
         self.epochs_ended = 0
         self.restarts = 0.0
         self.extras: list[Extra] = []
@@ -153,7 +153,7 @@ class Driver(DrivenLoop):
             self._own += self.clock() - now.host
             self._at = self._mark(self._first)
         self.busy = 0.0
-        self.disturbed = False
+        self.disturbed = self.evaluated = False
 
     def _mark(self, alone: bool) -> Mark:
         """A mark; where none is queued with the work, what is timed `alone` is waited for."""
@@ -298,6 +298,14 @@ class Driver(DrivenLoop):
             if self._epoch_ends.enough(now.host):
                 self._gaps_seen()
             return
+        now_and_then = self.evaluated and not self._evaluated_before and not plan.whole_epochs
+        self._evaluated_before = self.evaluated
+        if now_and_then and block.phase != WARM_UP:
+            self._times.lay_aside(began, now)
+            if not plan.counts_only:
+                self._times.step("evaluated", block.index, began, now, self.busy)
+            return
+        self.disturbed |= now_and_then
         if self.disturbed and block.phase != WARM_UP and self._traced < ONE_OFF_TRACES:
             self._traced += 1
             self._times.lay_aside(began, now)

@@ -90,6 +90,8 @@ class Plan:
     """Whether steps are only counted, not recorded one by one (legs of trials)."""
     as_written = False
     """Whether epochs end where they are written to, and what follows them counts."""
+    whole_epochs = False
+    """Whether blocks hold epochs with all that is in them."""
     queues = False
     """Whether the devices run later than the host: steps end in its time before they are done."""
     every = 1

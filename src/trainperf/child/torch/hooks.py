@@ -162,8 +162,7 @@ def watch_modules(loops: TorchLoops, module: Any) -> None:
     from .step.evaluations import Evaluations
 
     facts.watch_modules(loops, module)
-    if loops.process.settings.get("leg") is None:
-        Evaluations(loops, module).watch()
+    Evaluations(loops, module).watch()
 
 
 def watch_checkpoints(loops: TorchLoops, module: Any) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.common.repeating import RANDOM
 from trainperf.source.statements import (
     COLLECTS,
     Function,
     assigned,
     dotted,
     keeps_state,
+    last_name,
     parameters,
     root,
     walk,
@@ -32,6 +35,13 @@ PER_BATCH = frozenset(
 """Arguments of Keras's `LambdaCallback` whose functions are called for each batch."""
 
 COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
+
+LAST = "# trainperf: only what the last batch of an epoch leaves is read"
+
+ENDS = ("on_batch_end", "on_train_batch_end")
+
+READS_LATE = {"on_epoch_end", "on_train_end"}
+"""Methods that are called when an epoch, or all of them, have ended."""
 
 CHANGES = frozenset(
     [
@@ -71,6 +81,101 @@ def work_seldom(script: Script, site: Site, every: int) -> None:
     Raises `CannotRewrite` where it does more than observe.
     """
     _guard(script, site, every, 1)
+
+
+def work_last(script: Script, site: Site) -> None:
+    """Have the method whose head is at `site` work in the last batch of an epoch only.
+
+    Where Keras does not know how many batches an epoch has, it works in each as before. Raises
+    `CannotRewrite` where more of its work is read than what the last batch leaves.
+    """
+    method = script.definition(site)
+    more = read_earlier(method, script.methods(site), script.module(site.file))
+    if more:
+        raise CannotRewrite(f"{method.name}: {more}")
+    steps = f'{parameters(method)[0]}.params["steps"]'
+    guard = f"{LAST}\nif {steps} and {parameters(method)[1]} + 1 < {steps}:\n    return"
+    script.insert_first(site, guard)
+
+
+def read_earlier(method: Function, methods: dict[str, Function], tree: ast.Module) -> str:
+    """Say what of a method's work may be seen before its epoch ends; '' if nothing.
+
+    Its attributes may be set, each anew in every batch, and read where an epoch has ended.
+    """
+    if method.name not in ENDS or method.decorator_list or len(parameters(method)) < 2:
+        return "it is no plain method for the end of a batch"
+    itself, *given = parameters(method)
+    body_ = body(method)
+    if names_in(body_) & set(given):
+        return "it uses the batch's number or logs"
+    kept = {
+        target.attr
+        for statement in body_
+        if isinstance(statement, ast.Assign)
+        for target in assigned(statement)
+        if isinstance(target, ast.Attribute) and dotted(target) == f"{itself}.{target.attr}"
+    }
+    if not kept:
+        return "it keeps nothing"
+    functions = {each.name: each for each in tree.body if isinstance(each, Function)} | methods
+    as_names = _KeptAsNames(itself, kept)
+    observed = [as_names.visit(copy.deepcopy(each)) for each in body_]
+    more = _changes(observed, functions, frozenset()) or _shows(body_, functions, frozenset())
+    if more:
+        return f"it does more than observe: {more}"
+    owner = {id(node) for each in methods.values() for node in ast.walk(each)}
+    late = {id(node) for name in READS_LATE & set(methods) for node in ast.walk(methods[name])}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node.attr not in kept:
+            continue
+        if isinstance(node.ctx, ast.Load) and (id(node) in owner) and id(node) not in late:
+            return f"{node.attr} is read in every batch"
+        if id(node) not in owner and _in_a_class(tree, node):
+            return f"{node.attr} is read elsewhere"
+    return ""
+
+
+class _KeptAsNames(ast.NodeTransformer):
+    """Puts a name of the method's own in place of each attribute that it sets."""
+
+    def __init__(self, itself: str, kept: set[str]) -> None:
+        self._itself = itself
+        self._kept = kept
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Return the name for the attribute."""
+        if node.attr in self._kept and dotted(node) == f"{self._itself}.{node.attr}":
+            return ast.copy_location(ast.Name(f"_{node.attr}", node.ctx), node)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+
+def _shows(statements: list[ast.stmt], functions: dict[str, Function], seen: frozenset[str]) -> str:
+    """Whether statements, or the functions of the file that they call, write or draw anything."""
+    for node in walk(statements):
+        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        if RANDOM.search(name):
+            return f"it may draw random numbers: {name}"
+        if not isinstance(node, ast.Call):
+            continue
+        name = last_name(node.func)
+        if SHOWS.search(name):
+            return f"it calls {name}()"
+        if name in functions and name not in seen:
+            found = _shows(functions[name].body, functions, seen | {name})
+            if found:
+                return found
+    return ""
+
+
+def _in_a_class(tree: ast.Module, node: ast.AST) -> bool:
+    classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+    return any(node is inner for each in classes for inner in ast.walk(each))
+
+
+def names_in(statements: list[ast.stmt]) -> set[str]:
+    """Return the names that stand in some statements."""
+    return {node.id for node in walk(statements) if isinstance(node, ast.Name)}
 
 
 def call_seldom(script: Script, site: Site, every: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
-from trainperf.fixes.tf_step._callback_bodies import COMMENT, EVERY
+from trainperf.fixes.tf_step._callback_bodies import COMMENT, EVERY, LAST
 
 
 def untouched(statement: str) -> Example:
@@ -18,6 +18,20 @@ def _called(arguments: str) -> Example:
     plain = f"LambdaCallback({arguments})"
     data = {"edits": [{"calls": EVERY}]}
     return Example(before=f"own = ▸{plain}◂\n", after=f"own = {plain}\n", data=data)
+
+
+def _of_last(body: str, changed: bool = True, end: str = "on_epoch_end") -> Example:
+    """A method whose work is read when an epoch has ended, or in `end`."""
+    head = "class Score(Callback):\n    "
+    method = "def on_train_batch_end(self, batch, logs=None):\n        "
+    rest = f"\n\n    def {end}(self, epoch, logs=None):\n        print(self.score)\n"
+    guard = f'{LAST}\n        if self.params["steps"] and batch + 1 < self.params["steps"]:\n'
+    guard += "            return\n        "
+    return Example(
+        before=f"{head}▸{method}{body}◂{rest}",
+        after=f"{head}{method}{guard if changed else ''}{body}{rest}",
+        data={"edits": [{"last": True}]},
+    )
 
 
 EXAMPLES = [
@@ -108,6 +122,15 @@ class Log(keras.callbacks.Callback):
 """,
         data={"edits": [{"every": EVERY}]},
     ),
+    # what the last batch leaves is all that is read
+    _of_last("proba = self.model.predict(self.x)\n        self.score = f1(self.y, proba)"),
+    # ... and is not
+    _of_last("self.score = max(self.score, f1(self.model.predict(self.x)))", changed=False),
+    _of_last("self.score = f1(self.model.predict(self.x), logs)", changed=False),
+    _of_last("self.score = f1(self.model.predict(self.x))\n        print(1)", changed=False),
+    _of_last("self.score = f1(self.model.predict(shuffled(self.x)))", changed=False),
+    _of_last("self.scores.append(f1(self.model.predict(self.x)))", changed=False),
+    _of_last("self.score = f1(self.model.predict(self.x))", changed=False, end="on_test_begin"),
     Example(
         before="show = ▸LambdaCallback(on_batch_end=lambda b, logs: print(b, logs['loss']))◂\n",
         after="show = LambdaCallback(on_batch_end=lambda b, logs: "

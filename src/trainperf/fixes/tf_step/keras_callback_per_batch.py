@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
@@ -9,7 +10,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence
 from trainperf.fixes.common.step import at_most, bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
-from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_seldom
+from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_last, work_seldom
 from trainperf.fixes.tf_step._callback_examples import EXAMPLES
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Loop, Site
 
@@ -55,6 +56,8 @@ class LighterCallback(Fix):
     `ModelCheckpoint(save_freq="epoch")` and `TensorBoard(update_freq="epoch")` write at
     the end of each epoch; a callback of your own works in every 100th batch. Training
     computes the same numbers; there are fewer checkpoints and fewer points in the logs.
+    Where each batch overwrites what the one before left, and only an epoch's end reads it, it
+    works in the epoch's last batch: nothing changes at all.
 
     ## When not to
     - Epochs of hours: keep a checkpoint every few thousand batches, so that little is
@@ -155,6 +158,22 @@ class LighterCallback(Fix):
             data={"edits": edits, "callbacks": [callback.name for callback in heavy]},
         )
 
+    def as_written(self, script: Script, finding: Finding) -> Finding:
+        """Have a method work in an epoch's last batch, where only that is read: nothing changes."""
+        edits = [
+            {"last": True} if "every" in edit and _reads_last(script, site) else edit
+            for site, edit in zip(finding.where, finding.data["edits"], strict=True)
+        ]
+        made = [edit for edit in edits if edit]
+        if not made or any("last" not in edit for edit in made):
+            return finding
+        return replace(
+            finding,
+            equivalence=Equivalence.EXACT,
+            advice="Do it once, in the last batch of an epoch: nothing else is read.",
+            data={**finding.data, "edits": edits},
+        )
+
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set `save_freq` or `update_freq` of Keras's callbacks; have others skip batches.
 
@@ -166,7 +185,9 @@ class LighterCallback(Fix):
             if not _writable(site, edit):
                 continue
             try:
-                if "calls" in edit:
+                if "last" in edit:
+                    work_last(script, site)
+                elif "calls" in edit:
                     call_seldom(script, site, edit["calls"])
                 elif "every" in edit:
                     work_seldom(script, site, edit["every"])
@@ -213,7 +234,15 @@ def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
 
 def _writable(site: Site, edit: dict[str, Any]) -> bool:
     """Whether there is an edit, and its place is known: a method's head is its line."""
-    return bool(edit) and (site.exact or "every" in edit)
+    return bool(edit) and (site.exact or "every" in edit or "last" in edit)
+
+
+def _reads_last(script: Script, site: Site) -> bool:
+    try:
+        work_last(script.copy(), site)
+    except CannotRewrite:
+        return False
+    return True
 
 
 def _edits(callback: CallbackCost) -> dict[str, Any]:

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
-from trainperf.fixes import Example
-from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
+from trainperf.fixes import Example, unmarked
+from trainperf.fixes.torch_step._lookers import DETACH, SELDOM, SINK
 
 
 def _alone(text: str) -> Example:
     return Example.untouched(text, {"edits": [DETACH], "loop": 0})
 
 
+OBSERVES = """\
+def spread(model):
+    found = {}
+    for name, one in model.named_parameters():
+        found[name] = ▸one.detach().cpu()◂.numpy().std()
+    return found
+
+
+"""
+
+
+SEEN = "        seen = spread(model)\n"
+SHOWN = "        if step:\n            print(seen)\n"
+
+
+def _sunk(body: str, after: str = "", observes: str = OBSERVES) -> Example:
+    """A loop that has what it observes where it looks at it, or `body` as it was."""
+    head = "def main():\n    for step, x in enumerate(▸loader◂):\n        optimizer.step()\n"
+    return Example(
+        before=observes + head + body,
+        after=unmarked(observes + head) + (after or body),
+        data={"edits": [SINK], "loop": 1},
+    )
+
+
 EXAMPLES = [
+    # what is computed in each step and looked at in some
+    _sunk(
+        """\
+        seen = spread(model)  # of the weights
+        total += 1
+        if step % 50 == 0:
+            low = min(seen.values())
+            print(low)
+        other()
+""",
+        """\
+        total += 1
+        if step % 50 == 0:
+            seen = spread(model)
+            low = min(seen.values())
+            print(low)
+        other()
+""",
+    ),
+    # ... by more than that, before it, or after the loop
+    _sunk("        seen = spread(model)\n        if seen:\n            print(seen)\n"),
+    _sunk(f"{SEEN}{SHOWN}    use(seen)\n"),
+    _sunk(f"{SEEN}        model = x\n{SHOWN}"),
+    _sunk(f"{SEEN}        opt.step()\n{SHOWN}"),
+    # ... with random numbers
+    _sunk(
+        f"{SEEN}{SHOWN}",
+        observes="def spread(model):\n    return ▸model.bias.cpu()◂[torch.randint(3)]\n\n\n",
+    ),
     Example(  # a function that logs, and a counter of the loop's
         before="""\
 def log(file, step, loss):

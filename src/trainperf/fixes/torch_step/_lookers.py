@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trainperf.fixes.common.step import sms_active, traced_kernels
@@ -45,7 +45,7 @@ WRITERS = frozenset(
 )
 """Functions of libraries that put something on record."""
 
-SELDOM, DETACH = "seldom", "detach"
+SELDOM, DETACH, SINK = "seldom", "detach", "sink"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Work:
 
 def lookers(evidence: Evidence) -> list[Work]:
     """Return the work that only looks on, by function; the loop's own function by place."""
-    loop, evaluates = _loop_functions(evidence), _evaluating(evidence)
+    loop, evaluates, costs = _loop_functions(evidence), _evaluating(evidence), _costs(evidence)
     found: list[Work] = []
     groups: dict[tuple[str, str], list[SyncPoint]] = {}
     for sync in evidence.torch.syncs:
@@ -72,9 +72,8 @@ def lookers(evidence: Evidence) -> list[Work]:
             if sync.calls >= EACH_STEP:
                 edit = SELDOM if sync.printed or sync.what != "item" else DETACH
                 found.append(Work("", sync.where, sync.seconds, sync.calls, edit))
-        elif not MAKES_BATCHES.search(key[1]) and key not in evaluates:
+        elif not _makes(key, costs) and key not in evaluates:
             groups.setdefault(key, []).append(sync)
-    costs = _costs(evidence)
     for key, syncs in groups.items():
         cost = costs.pop(key, None)
         seconds = sum(sync.seconds for sync in syncs)
@@ -83,11 +82,17 @@ def lookers(evidence: Evidence) -> list[Work]:
         reads = sum(sync.calls for sync in syncs)
         found.append(Work(key[1], syncs[0].where, seconds, reads, SELDOM))
     for key, cost in costs.items():
-        if cost.calls_into in WRITERS and key not in loop and not MAKES_BATCHES.search(key[1]):
+        if cost.calls_into in WRITERS and key not in loop and not _makes(key, {key: cost}):
             where = Site(cost.file, cost.line, key[1])
             seconds = cost.share * evidence.times.real
             found.append(Work(key[1], where, seconds, 0.0, SELDOM))
     return found
+
+
+def _makes(key: tuple[str, str], costs: Mapping[tuple[str, str], FunctionCost]) -> bool:
+    """Whether a function makes the input of a step, or part of it, by its name or its class's."""
+    name = costs[key].name if key in costs else key[1]
+    return bool(MAKES_BATCHES.search(name)) or key[1].startswith("__")
 
 
 def _costs(evidence: Evidence) -> dict[tuple[str, str], FunctionCost]:

@@ -18,6 +18,7 @@ from trainperf.fixes.torch_step._lookers import (
     DETACH,
     EACH_STEP,
     SELDOM,
+    SINK,
     Work,
     gap_seconds,
     lookers,
@@ -25,6 +26,7 @@ from trainperf.fixes.torch_step._lookers import (
     places_of,
     step_site,
 )
+from trainperf.fixes.torch_step._sinking import sink
 from trainperf.fixes.torch_step._sums import kept_on_device
 from trainperf.model import (
     Equivalence,
@@ -75,6 +77,7 @@ class SeldomLogging(Fix):
     same, the log has fewer lines. `total += loss.item()` becomes
     `total += loss.detach().float()`: the sum stays on the device and is read where it
     is used, with the rounding of float32. Counts of hits, and lists of losses, likewise.
+    What is computed in each step and looked at under an `if` goes there: the log stays as it is.
 
     ## When not to
     - A log that steers the training (early stopping, schedules) or keeps averages: no
@@ -104,6 +107,11 @@ class SeldomLogging(Fix):
             split=PARTS,
             functions=(replace(LOG, name="get_batch"),),
             torch={"syncs": (replace(LOG_SYNC, where=BATCH_SITE),)},
+        ),
+        # an object that is called for each sample
+        torch_evidence(
+            split=PARTS,
+            torch={"syncs": (replace(LOG_SYNC, where=replace(BATCH_SITE, function="__call__")),)},
         ),
         # in a worker thread
         torch_evidence(functions=(replace(LOG, thread="worker", calls_into="dumps"),)),
@@ -216,6 +224,23 @@ class SeldomLogging(Fix):
             rewritable=False,
         )
 
+    def as_written(self, script: Script, finding: Finding) -> Finding:
+        """Move what only some steps look at to where it is looked at: training and log stay."""
+        edits = finding.data.get("edits", [])
+        loop = finding.where[finding.data["loop"]] if edits else None
+        seen = [
+            SINK if edit == SELDOM and loop is not None and _sinks(script, site, loop) else edit
+            for site, edit in zip(finding.where, edits, strict=False)
+        ]
+        if SELDOM in seen or SINK not in seen:
+            return finding
+        return replace(
+            finding,
+            equivalence=Equivalence.NUMERICS if DETACH in seen else Equivalence.EXACT,
+            advice="Compute it in the steps that look at it.",
+            data={**finding.data, "edits": seen},
+        )
+
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put what logs under an `if`, and leave sums of losses on the device.
 
@@ -229,7 +254,9 @@ class SeldomLogging(Fix):
         for site, edit in zip(places, edits, strict=True):
             try:
                 for each in (script.copy(), script):  # whole, or not at all
-                    if edit == DETACH:
+                    if edit == SINK:
+                        sink(each, site, loop)
+                    elif edit == DETACH:
                         kept_on_device(each, site, EVERY if SELDOM in edits else None)
                     else:
                         log_seldom(each, site, loop, EVERY)
@@ -238,6 +265,14 @@ class SeldomLogging(Fix):
                 refused.append(error)
         if refused and not edited:
             raise refused[0]
+
+
+def _sinks(script: Script, site: Site, loop: Site) -> bool:
+    try:
+        sink(script.copy(), site, loop)
+    except CannotRewrite:
+        return False
+    return True
 
 
 def _bound(evidence: Evidence, seconds: float) -> float:

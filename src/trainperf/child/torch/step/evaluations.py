@@ -17,7 +17,8 @@ class Evaluations:
     """Records each time in which the model evaluates, and no weights are updated.
 
     `Module.train`, which a step may call, is watched only while a model evaluates; of the first
-    evaluation at a line, whether autograd recorded its forwards is seen as well.
+    evaluation at a line, whether autograd recorded its forwards is seen as well. A step that is
+    evaluated in is no usual one: it is left out of the times of steps.
     """
 
     def __init__(self, loops: Loops, module: Any) -> None:
@@ -85,6 +86,8 @@ class Evaluations:
             self._process.record.write("torch_evaluation", **found)
         if began is None or self._updates != self._loops.updates:
             return
+        if self._loops.training.driver is not None:
+            self._loops.training.driver.evaluated = True
         self._process.record.write(
             "evaluation",
             s=began,

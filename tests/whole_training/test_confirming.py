@@ -38,6 +38,17 @@ def test_without_plain_runs_the_ledger_tells(confirm):
     assert (whole.basis, whole.seconds_after) == ("ledger", 6.0)
 
 
+def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm):
+    slow = replace(
+        BEFORE, seconds_now=20.0, items=(Item("start", "imports", 1, 10.0), *BEFORE.items)
+    )
+    _, whole = confirm(PlainRuns(reason="out of time"), replace(TRIED, start_s=3.0), slow)
+    _, first = confirm(PlainRuns(reason="out of time"), TRIED, slow)
+    starts = [sum(i.now_s for i in one.items if i.part == "start") for one in (whole, first)]
+    assert starts[0] == pytest.approx(3.0)
+    assert first.seconds_now - whole.seconds_now == pytest.approx(starts[1] - 3.0)
+
+
 def test_plain_runs_tell_where_there_are_any(confirm):
     tried, whole = confirm(PlainRuns((12.0, 7.0, 7.2, 12.2)))
     assert tried == TRIED

@@ -5,8 +5,19 @@ from dataclasses import replace
 import pytest
 
 from trainperf.fixes.common.cases import evidence
-from trainperf.model import BetweenEpochs, Length, Missing, Outside, Spent, Stack, StartUp
+from trainperf.model import (
+    BetweenEpochs,
+    Item,
+    Length,
+    Missing,
+    Outside,
+    Spent,
+    Stack,
+    StartUp,
+    Training,
+)
 from trainperf.whole_training import ledger, with_changes
+from trainperf.whole_training.ledger import started_in
 
 TEN = Length(400, "10 epochs of 40 steps", epochs=10)
 START = StartUp(12.0, imports_s=4.0, setup_s=6.0, tracing_s=1.5, first_step_s=2.0)
@@ -105,6 +116,21 @@ def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well():
     whole = with_changes(before, replace(STACK, held_s=0.2, once_seconds=0.0), True)
     assert whole.seconds_now - whole.seconds_after == pytest.approx((39.9 + 9 * 0.2) / 2)
     assert "one-off cost" not in lines(whole)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [(None, [8.0, 2.0]), (12.0, [8.0, 2.0]), (4.0, [2.0, 2.0]), (1.5, [0.0, 1.5])],
+)
+def test_a_later_start_that_took_less_shortens_the_imports_first(seconds, left):
+    items = (
+        Item("start", "imports", 1, 8.0),
+        Item("start", "set-up", 1, 2.0),
+        Item("steps", "training steps", 9, 9.0),
+    )
+    whole = started_in(Training(Length(10, "10 steps"), seconds_now=19.0, items=items), seconds)
+    assert [one.now_s for one in whole.items] == pytest.approx([*left, 9.0])
+    assert whole.seconds_now == pytest.approx(sum(left) + 9.0)
 
 
 def test_a_script_that_starts_sooner_has_a_shorter_start():

@@ -49,7 +49,8 @@ class Tried:
     `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files
     that it changes, by path, as it leaves them.
 
-    `own_s` is what trainperf's hooks took of each step of the unchanged script, seconds.
+    `own_s` is what trainperf's hooks took of each step of the unchanged script, `start_s` what
+    passed until its first update, where it was started again for the trials; seconds.
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
     with the best way. `apart` are the trials of fixes that pay and make another experiment of the
     script, each with the patch that holds this fix alone.
@@ -63,6 +64,7 @@ class Tried:
     sources: Mapping[str, bytes] = field(default_factory=dict)
     own_s: float | None = None
     step_s: float | None = None
+    start_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
     apart: tuple[tuple[Trial, Patch], ...] = ()
 
@@ -178,6 +180,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         sources=written.contents,
         own_s=baseline.own_s,
         step_s=baseline.step_s,
+        start_s=None if baseline.start is None else baseline.start.seconds,
         choices=sorted_out.choices,
         apart=tuple((one, edits.write((one.fix,)).patch) for one in apart),
     )

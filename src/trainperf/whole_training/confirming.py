@@ -10,7 +10,7 @@ from trainperf.fixes import by_id
 from trainperf.model import Event, Outcome, Patch, Run, Training
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
-from trainperf.whole_training.ledger import with_changes
+from trainperf.whole_training.ledger import started_in, with_changes
 from trainperf.whole_training.plain_runs import Changes, PlainRuns, plain_runs, with_runs
 
 
@@ -47,6 +47,7 @@ def confirm(
 def _expected(before: Training, tried: Tried) -> Training:
     """The training with what was kept, by its ledger."""
     kept = tried.stack.fixes if tried.stack is not None else ()
+    before = started_in(before, tried.start_s)
     return with_changes(before, tried.stack, all(by_id()[one].lasting for one in kept))
 
 

@@ -89,6 +89,24 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
     )
 
 
+def started_in(before: Training, seconds: float | None) -> Training:
+    """Return the training as it goes where it starts in so many seconds, if that is sooner.
+
+    The first run of a script reads the files of its libraries from the disk, those after it have
+    them in memory. Imports are shorter by that, then what follows them.
+    """
+    excess = 0.0 if seconds is None else max(0.0, _seconds(before.items, "start") - seconds)
+    items = []
+    for one in before.items:
+        less = min(excess, one.now_s) if one.part == "start" else 0.0
+        excess -= less
+        items.append(replace(one, now_s=one.now_s - less))
+    if before.seconds_now is None:
+        return before
+    saved = sum(one.now_s for one in before.items) - sum(one.now_s for one in items)
+    return replace(before, items=tuple(items), seconds_now=before.seconds_now - saved)
+
+
 def _step_s(evidence: Evidence, real: Measure) -> float:
     """Seconds of a step without what stands in a line of its own."""
     turn = evidence.outside_

@@ -299,7 +299,9 @@ def test_a_while_with_a_counter_turns_until_it_is_met(module):
         ("for at in tqdm(range(2, 12, 4)):", [2, 1, 0]),
         ("for at, one in enumerate([7, 8, 9]):", [2, 1, 0]),
         ("for one in 'abc':", [None, None, None]),
-        ("while len(found) < 3:", [None, None, None]),
+        ("while len(found) < 3:", [3, 2, 1]),
+        ("while len(found) < 3:\n        while len(found) < 3:", [3, 2, 1]),
+        ("while len(other) < 3:", [None, None, None]),
         ("for epoch in range(2):\n        for at in range(3):", [5, 4, 3, 2, 1, 0]),
         ("for epoch in 'ab':\n        for at in range(2):", [None] * 4),
     ],
@@ -307,8 +309,11 @@ def test_a_while_with_a_counter_turns_until_it_is_met(module):
 def test_how_often_a_line_is_reached_again_before_its_loops_end(module, head, left):
     indent = "    " * (1 + head.count("\n") + 1)
     made = module(
+        "class Other:\n    def __len__(self):\n        self.n = getattr(self, 'n', -1) + 1\n"
+        "        return self.n\n"
         "tqdm = lambda turns: turns\n"
-        f"def main():\n    found = []\n    {head}\n{indent}found.append(turns.left())\n"
+        f"def main():\n    found, other = [], Other()\n    {head}\n"
+        f"{indent}found.append(turns.left())\n"
         "    return found\n"
     )
     assert made.main() == left

@@ -61,10 +61,10 @@ def left() -> int | None:
     total, each = 0, 1
     for loop, frame in _loops():
         turns, rest = _turns_left(loop, frame)
-        if rest is None or (rest and not each):
+        if rest is None:
             return None
-        total += rest * each
-        each *= turns or 0
+        total = total + rest * each if each else max(total, rest)
+        each *= turns or 0  # a counter that the loop does not begin anew counts on
     return total
 
 
@@ -295,15 +295,25 @@ def _distances(test: ast.expr, names: dict[str, Any], loop: Loop, ends: bool) ->
 
 
 def _growth(counter: ast.expr, loop: Loop) -> int | None:
-    """By how much a counter grows in a turn: `counter += 1` somewhere within the loop."""
+    """By how much a counter grows in a turn: `counter += 1` somewhere within the loop.
+
+    One that is the length of a list grows where that is appended to.
+    """
     name = ast.unparse(counter)
     for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and name == f"len({_appended_to(node)})":
+            return 1
         by: Any = None
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             by = node.value if ast.unparse(node.target) == name else None
         if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value > 0:
             return by.value
     return None
+
+
+def _appended_to(call: ast.Call) -> str:
+    append = isinstance(call.func, ast.Attribute) and call.func.attr == "append"
+    return ast.unparse(call.func.value) if append else ""  # type: ignore[attr-defined]
 
 
 def _limits(test: ast.expr, names: dict[str, Any], own: set[str]) -> list[int]:

@@ -56,6 +56,12 @@ def test_a_turn_is_the_fit_as_it_is_written_with_what_follows():
     assert sum(one.seconds for one in turn.spent) == pytest.approx(turn.seconds - 2.0)
 
 
+def test_a_model_that_is_called_eagerly_predicts():
+    turn = found(cycle(10.0, calls=[called(50, 9.0, "model(x)")]))
+    first = turn.spent[0]
+    assert (first.what, first.name, first.calls) == ("prediction", "model(x)", 50)
+
+
 def test_what_was_not_timed_is_told_by_the_stacks():
     turn = found(
         cycle(

@@ -14,11 +14,12 @@ from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import NOTHING_SEEN, SpentOn
+from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
     "predict_on_batch": "prediction",
+    CALLED_EAGERLY: "prediction",
     "evaluate": "evaluation",
     "test_on_batch": "evaluation",
 }

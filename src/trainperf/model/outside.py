@@ -9,6 +9,9 @@ from trainperf.model.basics import Missing, Site
 
 NOTHING_SEEN = Missing("nothing was seen to stand between the steps")
 
+CALLED_EAGERLY = "model(x)"
+"""The name of a Keras model that runs its layers from Python (`child/keras/eager_calls.py`)."""
+
 Turn = Literal["fit", "epoch", "evaluation", "pause", "step"]
 
 SpentOn = Literal[

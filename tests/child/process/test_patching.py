@@ -38,3 +38,20 @@ def test_a_function_in_c_that_tells_no_signature_is_replaced_all_the_same() -> N
 
     replace(Holder, "newest", through)
     assert Holder.newest(1, 3) == 3
+
+
+def test_what_a_class_inherits_is_replaced_for_it_and_its_subclasses_alone() -> None:
+    class Base:
+        def call(self) -> int:
+            return 1
+
+    class Model(Base):
+        pass
+
+    class Own(Model):
+        pass
+
+    replace(Model, "call", lambda original: lambda self: original(self) + 1)
+    assert (Base().call(), Model().call(), Own().call()) == (1, 2, 2)
+    undo(Model, "call")
+    assert Own().call() == 1

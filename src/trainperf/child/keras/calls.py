@@ -44,15 +44,19 @@ def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     Datasets and generators have none, and what Keras makes arrays of (lists of numbers, frames)
     is not looked into.
     """
-    given = args[1] if len(args) > 1 else kwargs.get("x")
+    return samples(args[1] if len(args) > 1 else kwargs.get("x"))
+
+
+def samples(given: Any) -> int | None:
+    """How many samples arrays hold that are one input: one array, or several of as many."""
     if isinstance(given, dict):
         given = list(given.values())
     parts = given if isinstance(given, (list, tuple)) else [given]
-    counts = {_samples(one) for one in parts}
+    counts = {_first_of_shape(one) for one in parts}
     return counts.pop() if len(counts) == 1 else None
 
 
-def _samples(value: Any) -> int | None:
+def _first_of_shape(value: Any) -> int | None:
     if type(value).__name__ not in ("ndarray", "EagerTensor"):
         return None
     return int(value.shape[0]) if len(value.shape) else None

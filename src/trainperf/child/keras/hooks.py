@@ -12,6 +12,7 @@ from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.strategies.hooks import make_model
 from .callbacks import time_callbacks, time_logs
 from .calls import count_calls, remember_call, remember_compile, remember_site, time_evaluation
+from .eager_calls import EagerCalls
 from .epochs import Epochs
 from .modules import HOOKS
 from .steps import drive_train_function, make_train_on_batch, watch_apply
@@ -32,6 +33,12 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
     """Time the callbacks."""
     time_callbacks(loops, module.CallbackList)
     time_logs(loops, module.python_utils)
+
+
+def watch_calls(loops: Any, module: Any) -> None:
+    """See models being called from Python; of those that PyTorch runs there is no faster way."""
+    if backend() == "tensorflow":
+        EagerCalls(loops).watch(module.Model)
 
 
 def watch_rnn(loops: TensorFlowLoops, module: Any) -> None:

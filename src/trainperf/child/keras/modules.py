@@ -10,6 +10,7 @@ HOOKS = {
     KERAS + "callbacks.callback": "watch_callback",
     KERAS + "callbacks.callback_list": "watch_callbacks",
     KERAS + "layers.rnn.rnn": "watch_rnn",
+    KERAS + "models.model": "watch_calls",
     KERAS + "optimizers.base_optimizer": "watch_optimizer",
     KERAS + "trainers.data_adapters.py_dataset_adapter": "watch_pydataset",
     KERAS + "trainers.trainer": "watch_compile",

@@ -17,12 +17,12 @@ Rows = Callable[[tuple[Any, ...], dict[str, Any]], int | None]
 
 
 class Calls:
-    """Counts the outermost calls on the main thread, by what was called and the user's line."""
+    """Counts the outermost calls on the main thread, by what was called and where."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._main = threading.main_thread().ident
-        self._inside = False
+        self.inside = False  # a call that is counted
         self._found: dict[tuple[str, CodeType | None, int], list[Any]] = {}
 
     def counting(self, what: str, rows: Rows = lambda args, kwargs: None) -> Callable[[Any], Any]:
@@ -30,20 +30,28 @@ class Calls:
 
         def make(original: Any) -> Any:
             def counted(*args: Any, **kwargs: Any) -> Any:
-                if self._process.off or self._inside or threading.get_ident() != self._main:
+                if self.passive():
                     return original(*args, **kwargs)
                 given = self._rows(rows, args, kwargs)
-                began = self._process.clock()
-                self._inside = True
-                try:
-                    return original(*args, **kwargs)
-                finally:
-                    self._inside = False
-                    self.add(what, self._process.clock() - began, given)
+                return self.timed(what, given, lambda: original(*args, **kwargs))
 
             return counted
 
         return make
+
+    def passive(self) -> bool:
+        """Whether a call is none of the user's own: trainperf's, within another, on a thread."""
+        return self._process.off or self.inside or threading.get_ident() != self._main
+
+    def timed(self, what: str, rows: int | None, call: Callable[[], Any]) -> Any:
+        """Make an outermost call and count it."""
+        began = self._process.clock()
+        self.inside = True
+        try:
+            return call()
+        finally:
+            self.inside = False
+            self.add(what, self._process.clock() - began, rows)
 
     def _rows(self, rows: Rows, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
         try:
@@ -53,10 +61,10 @@ class Calls:
             return None
 
     def add(self, what: str, seconds: float, rows: int | None = None) -> None:
-        """Count a call that the user's innermost line made, with so many samples."""
+        """Count a call that stands in the user's innermost frame, with so many samples."""
         try:
             frame, _ = frames.users_frame()
-            key = (what, frame.f_code, frame.f_lineno) if frame else (what, None, 0)
+            key = (what, frame.f_code, frame.f_lasti) if frame else (what, None, 0)
             entry = self._found.get(key)
             if entry is None:
                 entry = self._found[key] = [0, 0.0, frames.site(frame), rows]

@@ -39,6 +39,10 @@ BY_HAND = OwnWork("optimizer", STEP, 0.47, 300, statement=True)
 SCORING = OwnWork("metrics", Site("train.py", 31, "f1_of"), 0.40, 300, calls_into="f1_score")
 CELL = OwnWork("recurrence", Site("model.py", 20, "Reader.forward"), 0.28, 300, statement=True)
 EVALUATED = Outside("evaluation", 3.0, 10, 2.0, (Spent("evaluation", 1.0, 0.33),))
+PREDICTING = OwnWork("metrics", Site("train.py", 31, "act"), 0.40, 300)
+PREDICTED = Outside(
+    "step", 0.1, 1, 0.6, (Spent("prediction", 0.04, 0.4, calls=4, where=PREDICTING.where),)
+)
 ITEM = OwnWork("sample", Site("data.py", 12, "Images.__getitem__"), 0.47, 200)
 
 
@@ -83,6 +87,8 @@ class OwnFunction(Fix):
         _work(ITEM, real=0.2, resident=0.1, input=0.1),
         # evaluations that were timed one by one are told by what they took
         _work(replace(SCORING, kind="evaluation"), outside_=EVALUATED),
+        # calls of a model that were timed one by one
+        evidence(own_work=(PREDICTING,), outside_=PREDICTED),
         # hidden behind a device that is busy all the time
         _work(BY_HAND, real=0.2, resident=0.2, device_s=0.198),
         # a cell in a part of the model that takes little, its backward included
@@ -97,6 +103,8 @@ class OwnFunction(Fix):
         _work(ITEM),
         _work(replace(SCORING, kind="other"), resident=None, input=None),
         evidence(own_work=(replace(BY_HAND, where=SITE),)),
+        # another line than the calls
+        evidence(own_work=(replace(PREDICTING, where=SITE),), outside_=PREDICTED),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -135,7 +143,10 @@ class OwnFunction(Fix):
 
 def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
     """The pieces that surely take a good part of a step, each with its share."""
+    timed = _lines_timed(evidence)
     for work in evidence.own_work:
+        if (work.where.file, work.where.line) in timed:
+            continue
         if work.kind in ("sample", "other") and _input_bound(evidence):
             continue
         if work.kind == "evaluation" and _evaluations_timed(evidence):
@@ -144,6 +155,15 @@ def _taking(evidence: Evidence) -> Iterator[tuple[OwnWork, float]]:
         shown = work.kind not in ("sample", "other")
         if min(1.0, factor * work.low) >= (LEAST if shown else MOST):
             yield work, min(1.0, factor * work.share)
+
+
+def _lines_timed(evidence: Evidence) -> set[tuple[str, int]]:
+    """The lines whose calls were timed one by one: the fixes of these tell what they take."""
+    turn = evidence.outside_
+    if not isinstance(turn, Outside):
+        return set()
+    called = [one.where for one in turn.spent if one.calls and one.where]
+    return {(each.file, each.line) for each in called}
 
 
 def _evaluations_timed(evidence: Evidence) -> bool:

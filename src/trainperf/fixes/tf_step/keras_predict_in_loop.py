@@ -8,40 +8,22 @@ from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
-from trainperf.fixes.common.cases import SITE, evidence
-from trainperf.fixes.common.turns import outside_steps
-from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
-from trainperf.model import Equivalence, Evidence, Finding, Outside, Site, Spent
+from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.tf_step._model_calls import ModelCalls, between_fits, in_steps, is_batch
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.arguments import argument, starred
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
-
-LEAST_CALLS = 10
-"""So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
-One call is such a one where it was given no more than a batch."""
-
-LONGEST_S = 0.2
-"""A call that takes longer works on more than a batch: there `predict` is the right thing."""
-
-CALL = Site("train.py", 27, "main", col=18, end_line=27, end_col=49)
-
-NOTHING = 0.01
-"""The share of a turn below which its rest lies within the error of the times: no bound then."""
-
-ONE_BATCH = 32
-"""Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""
 
 NEEDLESS = frozenset({"x", "batch_size", "verbose"})
 """Arguments of `predict` that have no meaning for one batch, and its input."""
 
 SNIPPET = "preds = model.predict_on_batch(x)  # instead of model.predict(x, verbose=0)"
 
-CALLED = Spent("prediction", 12.0, 0.92, "predict", calls=200, where=CALL, rows=1)
-BETWEEN_FITS = Outside("fit", 13.0, 32, 0.6, (CALLED,), loop=SITE)
-IN_STEPS = Outside(
-    "step", 0.1, 1, 0.04, (Spent("prediction", 0.06, 0.6, "predict", calls=1, where=CALL),)
-)
+BETWEEN_FITS = between_fits("predict")
+(CALLED,) = BETWEEN_FITS.spent
+IN_STEPS = in_steps("predict")
 
 
 def _untouched(call: str, rows: int = 1) -> Example:
@@ -150,49 +132,21 @@ def act(self, state):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find many short calls of `predict` where each turn spends its time in them."""
-        turn = evidence.outside
-        found = [one for one in turn.spent if _in_loop(one, turn)]
-        if not found:
+        calls = ModelCalls.of(evidence, "predict")
+        if calls is None:
             return None
-        seconds = sum(one.seconds for one in found)
-        calls = sum(one.calls or 0.0 for one in found)
-        left = turn.seconds - seconds
-        bound = turn.seconds / left if left > NOTHING * turn.seconds else None
-        if bound is not None and bound <= 1 + SMALLEST_GAIN:
-            return None
-        placed = [one for one in found if one.where is not None]
-        where = tuple(one.where for one in placed if one.where is not None)
-        place = f" ({', '.join(at(site) for site in where)})" if where else ""
-        share = percent(seconds / turn.seconds)
-        if turn.turn == "step":
-            often = f"{calls:.3g} times in each step"
-            rest = f"{ms(seconds)} of a step of {ms(turn.seconds)}"
-        else:
-            after = "calls of `fit`" if turn.turn == "fit" else "epochs"
-            often = f"{calls:.0f} times between two {after}"
-            if not turn.whole:
-                often = f"at least {often}"
-            rest = f"{ms(seconds)} beside the {ms(turn.training_s)} that the training steps take"
         return self.finding(
-            title=f"`model.predict` in a Python loop takes {share} of the time",
-            text=f"`model.predict` is called {often}{place}, {ms(seconds / calls)} a call: {rest}. "
-            "Each builds a dataset of its own and begins a loop over it.",
-            bound=bound,
-            bound_basis="all that these calls take"
-            if bound is not None
-            else "next to nothing is left of it without these calls",
-            where=where,
+            title=f"`model.predict` in a Python loop takes {calls.share} of the time",
+            text=f"`model.predict` is called {calls.said()}. Each builds a dataset of its own and "
+            "begins a loop over it.",
+            bound=calls.bound,
+            bound_basis=calls.basis,
+            where=calls.where,
             advice="Call `predict_on_batch` on what is one batch. Where inputs do not depend on "
             "one another, give it several at a time.",
             snippet=SNIPPET,
-            rewritable=None if any(_is_batch(one.rows) for one in placed) else False,
-            data={
-                "calls": calls,
-                "seconds": seconds,
-                "turn_s": turn.seconds,
-                "rows": [one.rows for one in placed],
-            }
-            | outside_steps(evidence),
+            rewritable=None if any(is_batch(rows) for rows in calls.rows) else False,
+            data=calls.data(),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -210,7 +164,7 @@ def act(self, state):
 def _on_batch(script: Script, site: Site, rows: int | None) -> str:
     """The call at `site` as one of `predict_on_batch`."""
     call = script.call(site)
-    if not _is_batch(rows):
+    if not is_batch(rows):
         raise CannotRewrite("what `predict` is given was not seen to be one small batch")
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "predict":
         raise CannotRewrite("it is not called as `predict` of a model")
@@ -233,13 +187,3 @@ def _holds(size: ast.expr, rows: int) -> bool:
     if not isinstance(size, ast.Constant):
         return False
     return size.value is None or (isinstance(size.value, int) and size.value >= rows)
-
-
-def _is_batch(rows: int | None) -> bool:
-    return rows is not None and rows <= ONE_BATCH
-
-
-def _in_loop(one: Spent, turn: Outside) -> bool:
-    if one.name != "predict" or not one.calls or one.seconds / one.calls > LONGEST_S:
-        return False
-    return turn.turn == "step" or one.calls >= LEAST_CALLS or _is_batch(one.rows)

@@ -1,0 +1,130 @@
+"""Calls of a model in a Python loop that do not train: what they take of a turn, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trainperf.fixes.common.cases import SITE
+from trainperf.fixes.common.turns import outside_steps
+from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent
+from trainperf.model import Evidence, Outside, Site, Spent
+
+LEAST_CALLS = 10
+"""So many calls between two of `fit` are a loop over small inputs, not a prediction of a set.
+One call is such a one where it was given no more than a batch."""
+
+LONGEST_S = 0.2
+"""A call that takes longer works on more than a batch: there `predict` is the right thing."""
+
+NOTHING = 0.01
+"""The share of a turn below which its rest lies within the error of the times: no bound then."""
+
+ONE_BATCH = 32
+"""Samples that `predict` takes as one batch by default; as many are no trouble for any memory."""
+
+CALL = Site("train.py", 27, "main", col=18, end_line=27, end_col=49)
+
+
+def between_fits(name: str) -> Outside:
+    """A case: a script that calls `name` many times between two of `fit`."""
+    called = Spent("prediction", 12.0, 0.92, name, calls=200, where=CALL, rows=1)
+    return Outside("fit", 13.0, 32, 0.6, (called,), loop=SITE)
+
+
+def in_steps(name: str) -> Outside:
+    """A case: a script that calls `name` once in each step."""
+    called = Spent("prediction", 0.06, 0.6, name, calls=1, where=CALL)
+    return Outside("step", 0.1, 1, 0.04, (called,))
+
+
+@dataclass(frozen=True)
+class ModelCalls:
+    """The calls of one name in a turn, with the upper bound of what leaving them out gives.
+
+    `bound` is None where next to nothing is left of a turn without them.
+    """
+
+    evidence: Evidence
+    found: tuple[Spent, ...]
+    bound: float | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, name: str) -> ModelCalls | None:
+        """Those of a loop over small inputs; None where they take nothing that would be felt."""
+        turn = evidence.outside
+        found = tuple(one for one in turn.spent if one.name == name and _in_loop(one, turn))
+        left = turn.seconds - sum(one.seconds for one in found)
+        bound = turn.seconds / left if left > NOTHING * turn.seconds else None
+        if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
+            return None
+        return cls(evidence, found, bound)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that they take in one turn."""
+        return sum(one.seconds for one in self.found)
+
+    @property
+    def calls(self) -> float:
+        """How many there are in one turn."""
+        return sum(one.calls or 0.0 for one in self.found)
+
+    @property
+    def share(self) -> str:
+        """Their share of a turn, in words."""
+        return percent(self.seconds / self.evidence.outside.seconds)
+
+    @property
+    def basis(self) -> str:
+        """What the bound rests on."""
+        if self.bound is None:
+            return "next to nothing is left of it without these calls"
+        return "all that these calls take"
+
+    @property
+    def where(self) -> tuple[Site, ...]:
+        """Their places, those that are known."""
+        return tuple(one.where for one in self.found if one.where is not None)
+
+    @property
+    def rows(self) -> list[int | None]:
+        """The most samples that was given at each of these places."""
+        return [one.rows for one in self.found if one.where is not None]
+
+    def said(self) -> str:
+        """How often, where and how long: "10 times in each step (train.py:66), 2 ms a call: …"."""
+        turn = self.evidence.outside
+        place = f" ({', '.join(at(site) for site in self.where)})" if self.where else ""
+        if turn.turn == "step":
+            often = f"{self.calls:.3g} times in each step"
+            rest = f"{ms(self.seconds)} of a step of {ms(turn.seconds)}"
+        else:
+            after = "calls of `fit`" if turn.turn == "fit" else "epochs"
+            often = f"{self.calls:.0f} times between two {after}"
+            if not turn.whole:
+                often = f"at least {often}"
+            rest = (
+                f"{ms(self.seconds)} beside the {ms(turn.training_s)} that the training steps take"
+            )
+        return f"{often}{place}, {ms(self.seconds / self.calls)} a call: {rest}"
+
+    def data(self) -> dict[str, Any]:
+        """The figures, and how a repair is tried."""
+        return {
+            "calls": self.calls,
+            "seconds": self.seconds,
+            "turn_s": self.evidence.outside.seconds,
+            "rows": self.rows,
+        } | outside_steps(self.evidence)
+
+
+def is_batch(rows: int | None) -> bool:
+    """Whether so many samples are one small batch; None is not known."""
+    return rows is not None and rows <= ONE_BATCH
+
+
+def _in_loop(one: Spent, turn: Outside) -> bool:
+    if not one.calls or one.seconds / one.calls > LONGEST_S:
+        return False
+    return turn.turn == "step" or one.calls >= LEAST_CALLS or is_batch(one.rows)

@@ -1,0 +1,137 @@
+"""Models that the user's code calls eagerly, counted where nothing needs them to be eager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("keras")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from looping import Watcher
+from trainperf.child.keras.eager_calls import MOST_MODELS, NAME, EagerCalls
+from trainperf.child.process.patching import undo
+from trainperf.child.timing.calls import Calls
+from trainperf.model.outside import CALLED_EAGERLY
+
+ONE = np.ones((1, 3), "float32")
+
+
+class Own(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = dense()
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def dense() -> Any:
+    return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
+
+
+@pytest.fixture
+def loops() -> Iterator[Any]:
+    process = Watcher()
+    loops = SimpleNamespace(process=process, calls=Calls(process), depth=0)  # type: ignore[arg-type]
+    EagerCalls(loops).watch(keras.Model)  # type: ignore[arg-type]
+    yield loops
+    undo(keras.Model, "__call__")
+
+
+def counted(loops: Any) -> list[tuple[int, int | None]]:
+    return [(one["n"], one["rows"]) for one in loops.calls.take() if one["what"] == NAME]
+
+
+def test_parent_and_child_name_such_calls_alike() -> None:
+    assert NAME == CALLED_EAGERLY
+
+
+def test_calls_of_one_place_are_counted_with_their_samples(loops: Any) -> None:
+    model = dense()
+    for _ in range(3):
+        found = model(ONE, training=False)
+    assert found.shape == (1, 2)
+    assert counted(loops) == [(3, 1)]
+
+
+def test_two_calls_of_one_line_are_two_places(loops: Any) -> None:
+    model = dense()
+    assert [model(ONE).shape[0], model(np.ones((4, 3)))[0].shape[0]] == [1, 2]
+    assert counted(loops) == [(1, 1), (1, 4)]
+
+
+def test_training_and_building_are_not_counted(loops: Any) -> None:
+    model = dense()
+    model(ONE, training=True)
+    model(keras.Input((3,)))
+    assert counted(loops) == []
+
+
+def test_what_a_step_or_a_traced_function_or_a_tape_needs_is_not_counted(loops: Any) -> None:
+    model = dense()
+    tf.function(lambda x: model(x))(ONE)
+    with tf.GradientTape() as tape:
+        tape.watch(value := tf.constant(ONE))
+        found = model(value)
+    assert tape.gradient(found, value) is not None
+    loops.depth = 1
+    model(ONE)
+    assert counted(loops) == []
+
+
+def test_predict_holds_the_calls_that_it_makes(loops: Any) -> None:
+    dense().predict(ONE, verbose=0)
+    assert counted(loops) == []
+
+
+def test_a_place_that_a_tape_has_seen_may_not_be_replaced(loops: Any) -> None:
+    model = dense()
+
+    def forward() -> Any:
+        return model(ONE)
+
+    forward()
+    assert counted(loops) == [(1, 1)]
+    with tf.GradientTape():
+        forward()
+    forward()
+    assert counted(loops) == [(1, None)]
+
+
+def test_a_model_with_code_of_the_users_is_counted_and_may_not_be_replaced(loops: Any) -> None:
+    model = Own()
+    for _ in range(2):
+        model(ONE)
+    keras.Sequential([keras.layers.Input((3,)), keras.layers.Lambda(lambda x: x)])(ONE)
+    assert counted(loops) == [(2, None), (1, None)]
+
+
+def test_a_model_that_is_given_another_layer_may_not_be_replaced(loops: Any) -> None:
+    model = dense()
+    for _ in range(2):
+        model(ONE)
+        model.add(keras.layers.Dense(2))
+    assert counted(loops) == [(2, None)]
+
+
+def test_models_that_are_made_anew_may_not_be_replaced(loops: Any) -> None:
+    nets = [dense() for _ in range(MOST_MODELS)]
+    for _ in range(2):
+        for net in nets:
+            net(ONE)
+    assert counted(loops) == [(2 * MOST_MODELS, 1)]
+    for _ in range(MOST_MODELS + 1):
+        dense()(ONE)
+    assert counted(loops) == [(MOST_MODELS + 1, None)]
+
+
+def test_a_call_by_a_library_is_not_the_users(loops: Any) -> None:
+    tf.nest.map_structure(dense(), [ONE])
+    assert counted(loops) == []

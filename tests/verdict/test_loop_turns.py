@@ -11,6 +11,7 @@ from trainperf.fixes.practice.evaluation_between import OFTEN
 from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import Evidence, Missing, Outside, Verdict
 from trainperf.verdict import ranked, verdict
+from trainperf.verdict.turns import beside_the_steps
 
 
 def answered(case: Evidence) -> Verdict:
@@ -69,3 +70,10 @@ def test_the_verdict_names_what_the_first_finding_is_about():
         "Held up outside the training steps: they take 54 % of what passes from one evaluation to "
         "the next (12.0 s); 60 % goes into `estimate_loss` (train.py:40)."
     )
+
+
+def test_steps_that_were_not_examined_are_not_said_to_have_nothing_to_repair():
+    case = evidence(outside_=turn(10.0), around=SITE)
+    said = beside_the_steps(case, examined=False)
+    assert said.startswith("The training steps were not examined; they take 70 % of each turn")
+    assert beside_the_steps(case, examined=True) == answered(case).text

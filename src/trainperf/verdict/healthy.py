@@ -35,7 +35,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
 
     `trials` are those that were made on the script.
     """
-    share = _own_share(evidence)
+    share = own_share(evidence)
     if share is None:
         return not_examined(evidence)
     if evidence.times.noise > QUIET + 1e-9:
@@ -92,8 +92,8 @@ def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str
             yield one.fix, one.reason
 
 
-def _own_share(evidence: Evidence) -> str | None:
-    """How much of a step is the model's own, in words; None where that is not known."""
+def own_share(evidence: Evidence) -> str | None:
+    """Return how much of a step is the model's own, in words; None where that is not known."""
     utilization = _utilization(evidence)
     if utilization is not None:
         return f"{percent(utilization)} of each step is the step itself"

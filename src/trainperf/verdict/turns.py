@@ -43,8 +43,8 @@ def mostly_outside(
     )
 
 
-def beside_the_steps(evidence: Evidence) -> str:
-    """Why the steps alone do not make a training healthy; "" where they do."""
+def beside_the_steps(evidence: Evidence, examined: bool) -> str:
+    """Why the steps alone, `examined` or not, do not make a training healthy; "" where they do."""
     turn = evidence.outside_
     if isinstance(turn, Missing):
         if evidence.around is None:
@@ -53,12 +53,13 @@ def beside_the_steps(evidence: Evidence) -> str:
             "Nothing to repair was found in the steps of `fit`; what stands between its calls, in "
             f"the loop at {at(evidence.around)}, was not examined: {turn.reason}."
         )
-    return _said(turn) if turn.share > NOT_HEALTHY else ""
+    return _said(turn, examined) if turn.share > NOT_HEALTHY else ""
 
 
-def _said(turn: Outside) -> str:
+def _said(turn: Outside, examined: bool) -> str:
+    found = "Nothing to repair was found in the training steps, but they take only"
     text = (
-        "Nothing to repair was found in the training steps, but they take only "
+        f"{found if examined else 'The training steps were not examined; they take'} "
         f"{percent(turn.training_s / turn.seconds)} of {PLACES[turn.turn]} ({ms(turn.seconds)})"
     )
     return f"{text}; most of the rest is {named(turn.spent[0])}." if turn.spent else f"{text}."

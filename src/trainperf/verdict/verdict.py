@@ -21,7 +21,7 @@ from trainperf.model import (
 )
 from trainperf.verdict import surroundings, torch
 from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.healthy import sound
+from trainperf.verdict.healthy import own_share, sound
 from trainperf.verdict.probable import hedged, probably
 from trainperf.verdict.sync import hidden_share, sync_bound
 from trainperf.verdict.turns import beside_the_steps, mostly_outside
@@ -69,7 +69,7 @@ def verdict(
     bottleneck, text = found
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not findings and settled and bottleneck in ("model", "none"):
-        if beside := beside_the_steps(evidence):
+        if beside := beside_the_steps(evidence, own_share(evidence) is not None):
             return Verdict("none", beside, utilization, grade="not examined")
         return sound(evidence, trials)
     if bottleneck != "environment":

@@ -97,7 +97,11 @@ class OwnBatchesDriver(LoopDriver):
 
     def steps_left(self) -> int | None:
         """What the loops around the step have left, where their source tells."""
-        return turns.left()
+        try:
+            return turns.left()
+        except Exception as error:
+            self.process.failed("how many steps the loop has left", error)
+            return None
 
 
 class CallDriver(OwnBatchesDriver):

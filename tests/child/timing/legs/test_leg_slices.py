@@ -255,3 +255,14 @@ def test_epochs_end_by_themselves_only_where_turns_are_taken_as_they_are_written
     other = leg.Slices(plan._training, {"warm_up_steps": 1, "warm_up_epochs": 0, "epoch": epoch})
     assert (other.as_written, other.wants_more) == (written, not written)
     other._words.close()
+
+
+@pytest.mark.parametrize(("every", "most"), [(1, leg.MOST_COMPILING + 6), (3, 20)])
+def test_the_warm_up_of_a_script_that_traces_again_and_again_has_an_end(slices, every, most):
+    now = [0.0]
+    plan, *_ = slices(now=now)
+    for count in range(most):
+        now[0] += 0.2
+        if plan.step_ended(0.2, usual=count % every > 0):
+            return
+    raise AssertionError("it has none")

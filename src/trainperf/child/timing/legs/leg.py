@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
 the last step in which something was compiled."""
+MOST_COMPILING = 12
+"""In a leg with more steps than that in which something was traced or compiled, each step is one."""
 WARM_UP_OF_RANKS = 12
 """So many steps the ranks of a job warm up for at least, whatever steps take."""
 ASK_AGAIN_S = 0.0005
@@ -62,6 +64,7 @@ class Slices:
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
+        self._compiling = 0
         self._began = self._clock()
         self._updates = 0
         self._retries = 0
@@ -142,7 +145,8 @@ class Slices:
         block = self.block
         if block.phase == WARM_UP:
             block.steps += 1
-            if usual:
+            self._compiling += not usual
+            if usual or self._compiling > MOST_COMPILING:
                 self._durations.append(seconds)
             else:  # what was traced or compiled is no step that does not settle
                 self._began = self._clock()

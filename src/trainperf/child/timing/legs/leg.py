@@ -33,7 +33,7 @@ LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
 the last step in which something was compiled."""
 MOST_COMPILING = 12
-"""In a leg with more steps than that in which something was traced or compiled, each step is one."""
+"""A leg in which more steps than that traced or compiled something does so in all of them."""
 WARM_UP_OF_RANKS = 12
 """So many steps the ranks of a job warm up for at least, whatever steps take."""
 ASK_AGAIN_S = 0.0005

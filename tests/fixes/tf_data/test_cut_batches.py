@@ -19,6 +19,7 @@ LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
 FIT = "▸model.fit(rows, targets, batch_size={}, epochs=2{})◂\n"
 SETTINGS = "import tensorflow as tf\n\n"
 ONE = "model.compile('adam', 'mse')\n"
+JOINED = "every = np.concatenate([rows.numpy() for rows, _ in ds])\n"
 TWICE = "def fitted(model):\n    model.compile('adam', 'mse')\n\n\n"
 
 
@@ -71,6 +72,8 @@ def fitted(source: str, side: str) -> Model:
         ("ds = ▸texts.padded_batch(8, ([9], [9]))◂\n", "padded_batch pads several"),
         ("ds = ▸texts.batch(*how)◂\n", "the arguments of the call are not written out"),
         (f"{TWICE}fitted(lstm())\nfitted(cnn())\nds = ▸texts.batch(8)◂\n", "several models may"),
+        (f"{ONE}ds = ▸texts.batch(8)◂\n{JOINED}", "batches of sequences are put together"),
+        (f"{ONE}ds = ▸texts.batch(8)◂\none = ds.unbatch()\n", "samples are taken out"),
         (f"{ONE}model.add(Flatten())\nds = ▸texts.batch(8)◂\n", "the model flattens"),
     ],
 )
@@ -139,6 +142,11 @@ def test_a_pipeline_gives_the_same_batches_in_the_same_order_without_their_paddi
     assert next(iter(batches(after, rows))).shape == (4, 32)
     for other in (rows.astype("float32"), rows[:, 0], {"text": rows}, (rows[:, :, None], rows)):
         assert batches(after, other).element_spec == batches(before, other).element_spec
+
+
+def test_labels_may_be_put_together():
+    after = edited(f"{ONE}ds = ▸texts.batch(8)◂\ny = np.concatenate([y for _, y in ds])\n")
+    assert "batch(8).map(cut_batch, " in after
 
 
 def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_is_made():

@@ -60,8 +60,8 @@ class TFPadding(Fix):
     masks them) and the script has no other model: rounding is all that differs.
 
     ## When not to
-    When the model needs one length (a flattened time axis), or the script joins batches of
-    sequences itself (`np.concatenate`).
+    When the model needs one length (a flattened time axis), or the script puts batches of
+    sequences together in one array.
     Where XLA compiles the step: each length is compiled once, so they are kept few.
     """
 

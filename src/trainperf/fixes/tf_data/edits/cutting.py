@@ -12,7 +12,7 @@ from trainperf.fixes.tf_data.edits.buckets import fit_of_arrays, open_inputs
 from trainperf.source.arguments import argument, starred
 from trainperf.source.origins.parameters import callers
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import called
+from trainperf.source.statements import called, root
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 PIPELINE = ("batch", "map", "padded_batch")
 """Calls of a pipeline that may be the last to change its batches."""
+
+REBATCHED = ("unbatch", "rebatch")
+JOINED = ("concatenate", "concat", "vstack")
+JOINS = (*REBATCHED, *JOINED)
 
 DEEPEST = 5
 """A call is followed through so many functions that call each other."""
@@ -85,7 +89,9 @@ def _behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> N
     if not data.get("alone"):
         raise CannotRewrite("batches hold more than one sequence and its label")
     site, files = where[0], list(dict.fromkeys(each.file for each in reversed(where)))
-    _check_one_model(script.project(files))
+    project = script.project(files)
+    _check_one_model(project)
+    _check_not_joined(project)
     for each in {each.file: each for each in where}.values():
         open_inputs(script, each)
     tf = script.module_name(site.file, "tensorflow")
@@ -104,6 +110,23 @@ def _check_one_model(project: Project) -> None:
     ]
     if len(compiled) != 1 or _runs_again(project, *compiled[0]):
         raise CannotRewrite("several models may be given these batches, or which is not seen")
+
+
+def _check_not_joined(project: Project) -> None:
+    """Refuse where batches are put together again, which takes rows of one length."""
+    for file in project.holding(*JOINS):
+        if any(file.module.methods(*REBATCHED)):
+            raise CannotRewrite("samples are taken out of their batches again")
+        for call in file.module.methods(*JOINED):
+            rows = call.args[0] if call.args else None
+            if isinstance(rows, ast.ListComp) and _is_first(rows.elt, rows.generators[0].target):
+                raise CannotRewrite("batches of sequences are put together in one array")
+
+
+def _is_first(node: ast.expr, target: ast.expr) -> bool:
+    """Whether an expression is of the first of the names that a loop has: `x.numpy()` of `x, y`."""
+    first = target.elts[0] if isinstance(target, ast.Tuple) else None
+    return isinstance(first, ast.Name) and first.id == root(node)
 
 
 def _runs_again(project: Project, file: File, node: ast.Call, depth: int = 0) -> bool:

@@ -215,3 +215,6 @@ def test_padding_says_at_which_end_it_stands_and_whether_the_model_masks_it():
     event = {"e": "padding", "lengths": [9, 9], "batch": 2, "padded": 9.0, "longest": 4.0}
     found = padding(observed(FIT, {**event, "side": "start", "masked": True}))
     assert (found.side, found.masked, found.longest_length) == ("start", True, 4.0)
+    assert found.place is None
+    place = {"kind": "tuple", "at": 0, "along": [0]}
+    assert padding(observed(FIT, {**event, "place": place})).place.along == (0,)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rewriting import result, script_of
+from rewriting import project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.cases import evidence
+from trainperf.fixes.common.cases import OTHER_SITE, evidence, stage
 from trainperf.fixes.tf_data.edits.cutting import cut_batches
-from trainperf.fixes.tf_data.tf_padding import ARRAYS, MASKED, TFPadding
-from trainperf.model import Finding, ModelFacts
+from trainperf.fixes.tf_data.tf_padding import ARRAYS, MASKED, PAIR, TFPadding
+from trainperf.model import Finding, ModelFacts, PaddedPlace, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
 FIT = "▸model.fit(rows, targets, batch_size={}, epochs=2{})◂\n"
 SETTINGS = "import tensorflow as tf\n\n"
+ONE = "model.compile('adam', 'mse')\n"
+JOINED = "every = np.concatenate([rows.numpy() for rows, _ in ds])\n"
+TWICE = "def fitted(model):\n    model.compile('adam', 'mse')\n\n\n"
 
 
 def padded(side: str) -> Any:
@@ -30,14 +34,14 @@ def padded(side: str) -> Any:
 
 def edited(text: str, side: str = "end", multiple: int = 16) -> str:
     script, (site,) = script_of(SETTINGS + text)
-    cut_batches(script, site, {"side": side, "multiple": multiple})
+    cut_batches(script, [site], {"side": side, "multiple": multiple, "alone": True})
     return result(script) or ""
 
 
 def refused(text: str) -> str:
     script, (site,) = script_of(SETTINGS + text)
     with pytest.raises(CannotRewrite) as error:
-        cut_batches(script, site, {"side": "end", "multiple": 16})
+        cut_batches(script, [site], {"side": "end", "multiple": 16, "alone": True})
     return str(error.value)
 
 
@@ -64,7 +68,13 @@ def fitted(source: str, side: str) -> Model:
         (FIT.format(4, ", shuffle=False"), "fit is given shuffle"),
         ("▸model.fit([rows, more], targets)◂\n", "the model takes several arrays"),
         ("▸model.fit(dataset)◂\n", "the arrays are not written out in the call"),
-        ("ds = ▸texts.padded_batch(8, shapes())◂\n", "which length padded_batch pads to"),
+        ("ds = ▸texts.padded_batch(8, shapes())◂\n", "several models may"),
+        ("ds = ▸texts.padded_batch(8, ([9], [9]))◂\n", "padded_batch pads several"),
+        ("ds = ▸texts.batch(*how)◂\n", "the arguments of the call are not written out"),
+        (f"{TWICE}fitted(lstm())\nfitted(cnn())\nds = ▸texts.batch(8)◂\n", "several models may"),
+        (f"{ONE}ds = ▸texts.batch(8)◂\n{JOINED}", "batches of sequences are put together"),
+        (f"{ONE}ds = ▸texts.batch(8)◂\none = ds.unbatch()\n", "samples are taken out"),
+        (f"{ONE}model.add(Flatten())\nds = ▸texts.batch(8)◂\n", "the model flattens"),
     ],
 )
 def test_what_is_not_sure_is_left_alone(call, why):
@@ -101,10 +111,81 @@ def test_validation_keeps_its_order_and_its_batch_size():
     assert set(model.given) == {"epochs", "validation_data"}
 
 
+@pytest.mark.parametrize("side", ["end", "start"])
+def test_a_pipeline_gives_the_same_batches_in_the_same_order_without_their_padding(side):
+    tf = pytest.importorskip("tensorflow")
+    rows = padded(side)
+
+    class Named:
+        compile = staticmethod(lambda *how: None)
+
+    def batches(source: str, of: Any) -> Any:
+        space: dict[str, Any] = {"of": of, "model": Named()}
+        exec(compile(source, "train.py", "exec"), space)
+        return space["ds"]
+
+    before = f"{SETTINGS}{ONE}ds = tf.data.Dataset.from_tensor_slices(of).batch(4).prefetch(1)\n"
+    marked = before[len(SETTINGS) :].replace("tf.data", "▸tf.data").replace("(4)", "(4)◂")
+    after = edited(marked, side)
+    given = (rows, np.arange(len(rows)))
+    for (whole, targets), (cut, same) in zip(
+        batches(before, given), batches(after, given), strict=True
+    ):
+        width = cut.shape[1]
+        assert (targets.numpy() == same.numpy()).all()
+        kept = whole[:, :width] if side == "end" else whole[:, -width:]
+        assert (kept.numpy() == cut.numpy()).all()
+        assert int(tf.reduce_sum(whole)) == int(tf.reduce_sum(cut))
+        assert width in (16, 32)
+    assert batches(after, given).cardinality() == 3
+    # what else goes through that call: rows alone, numbers that are no sequences, names
+    assert next(iter(batches(after, rows))).shape == (4, 32)
+    for other in (rows.astype("float32"), rows[:, 0], {"text": rows}, (rows[:, :, None], rows)):
+        assert batches(after, other).element_spec == batches(before, other).element_spec
+
+
+def test_labels_may_be_put_together():
+    after = edited(f"{ONE}ds = ▸texts.batch(8)◂\ny = np.concatenate([y for _, y in ds])\n")
+    assert "batch(8).map(cut_batch, " in after
+
+
+def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_is_made():
+    files = {
+        "train.py": "import keras\nfrom data import batches\nmodel = keras.Sequential(\n"
+        "    [keras.Input((200,)), keras.layers.LSTM(8)])\nmodel.compile('adam', 'mse')\n"
+        "model.fit(batches())\n",
+        "data.py": "import tensorflow as tf\n\n\ndef batches():\n"
+        "    return ▸tf.data.Dataset.range(9).batch(4)◂\n",
+    }
+    script, site = project_of(files), site_in(files)
+    fit = Site("train.py", 6, "", 0, 6, 20)
+    data = {"side": "end", "multiple": 16, "alone": True}
+    cut_batches(script, [site, fit], data)
+    sources = script.sources()
+    assert (
+        ".batch(4).map(cut_batch, num_parallel_calls=tf.data.AUTOTUNE)"
+        in sources["/project/data.py"]
+    )
+    assert "keras.Input((None,))" in sources["/project/train.py"]
+
+
+def test_the_place_is_behind_the_last_call_that_changes_the_batches():
+    vectorized = stage("map", 0.01, where=OTHER_SITE)
+    chain = (stage("batch", 0.01), vectorized, stage("cache", 0.0), stage("prefetch", 0.0))
+    found = TFPadding().detect(evidence(stages_=chain, padding=PAIR))
+    assert found is not None
+    assert found.where[0] == OTHER_SITE
+    assert found.data["alone"]
+    labelled = replace(PAIR, place=PaddedPlace("tuple", 0, (0, 1)))
+    found = TFPadding().detect(evidence(stages_=chain, padding=labelled))
+    assert found is not None
+    assert not found.data["alone"]
+
+
 def test_lengths_are_few_where_xla_compiles_each():
     found = TFPadding().detect(evidence(loop=ARRAYS, padding=MASKED))
     assert isinstance(found, Finding)
-    assert found.data == {"side": "end", "multiple": 16}
+    assert found.data == {"side": "end", "multiple": 16, "alone": False}
     compiled = ModelFacts("model", "Functional", jit=True)
     found = TFPadding().detect(evidence(loop=ARRAYS, padding=MASKED, model=compiled))
     assert found is not None

@@ -199,7 +199,21 @@ def record_padding(driver: LoopDriver) -> None:
             longest=sum(longest) / len(longest),
             side="start" if ahead else "end",
             masked=_masks(driver, model, rows if number == 0 else None),
+            place=_place(batches[-1]) if number == 0 else None,
         )
+
+
+def _place(batch: Any) -> dict[str, Any] | None:
+    """Where the sequences are in a tuple that begins with them; None in any other batch."""
+    if not isinstance(batch, tuple) or not hasattr(batch[0], "shape"):
+        return None
+    steps = batch[0].shape[1]
+    along = [
+        place
+        for place, member in enumerate(batch)
+        if any(leaf.shape[1:2] == (steps,) for leaf in tf_batches.leaves(member))
+    ]
+    return {"kind": "tuple", "at": 0, "along": along}
 
 
 def _masks(driver: LoopDriver, model: Any, rows: Any) -> bool | None:

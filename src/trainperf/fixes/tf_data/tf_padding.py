@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import SITE, evidence, stage
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import percent, worth
-from trainperf.fixes.tf_data.edits.cutting import cut_batches
+from trainperf.fixes.tf_data.edits.cutting import PIPELINE, cut_batches
 from trainperf.fixes.tf_data.examples.cutting import EXAMPLES
-from trainperf.model import Equivalence, Evidence, Finding, Loop, Padding, Site
+from trainperf.model import Equivalence, Evidence, Finding, Loop, PaddedPlace, Padding, Site
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -31,12 +32,16 @@ LENGTHS_OF_XLA = 4
 
 COMPILES = ("keras_jit_compile", "tf_jit_compile")
 
+SAME_BATCHES = ("prefetch", "repeat", "take", "skip", "shuffle", "cache", "with_options")
+"""Calls of a pipeline that hand on the batches they are given."""
+
 SNIPPET = """\
 dataset = tf.data.Dataset.from_tensor_slices((ragged, labels)).shuffle(count).batch(batch_size)
 dataset = dataset.map(lambda rows, labels: (rows.to_tensor(), labels)).prefetch(tf.data.AUTOTUNE)"""
 
 ARRAYS = Loop("fit", where=SITE, batch_size=32, epochs=4, epoch_steps=50, input_kind="numpy")
 MASKED = Padding(32, 250, 45, 640, longest_length=76, masked=True)
+PAIR = replace(MASKED, place=PaddedPlace("tuple", 0, (0,)))
 BATCHES = (stage("from_tensor_slices", 0.0), stage("padded_batch", 0.01))
 
 
@@ -48,13 +53,15 @@ class TFPadding(Fix):
     recurrent layer walks through every step of it, masked or not.
 
     ## What changes
-    Arrays given to `fit` become a dataset that cuts each batch to its longest row, rounded up
-    to a multiple of a few steps; `padded_batch` is no longer given the length. Batches hold as
-    many samples, drawn from all of them as before. Only where this run has shown that the
-    model gives the same without the padding (it masks it): rounding is all that differs.
+    A `map` behind `batch` cuts each batch to its longest row, rounded up to a multiple of a few
+    steps, in the same order, wherever it was padded. Arrays given to `fit` become such a dataset;
+    `padded_batch` is no longer given the length. Only zeros go that all rows of a batch have at
+    that end, and only where this run has shown that the model gives the same without them (it
+    masks them) and the script has no other model: rounding is all that differs.
 
     ## When not to
-    When the model needs one length (a flattened time axis).
+    When the model needs one length (a flattened time axis), or the script puts batches of
+    sequences together in one array.
     Where XLA compiles the step: each length is compiled once, so they are kept few.
     """
 
@@ -68,6 +75,13 @@ class TFPadding(Fix):
         evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 640, longest_length=76)),
         # cut to the longest of each batch already
         evidence(stages_=BATCHES, padding=Padding(32, 80, 45, 640, longest_length=80, masked=True)),
+        evidence(
+            stages_=(stage("batch", 0.01),),
+            padding=replace(PAIR, padded_length=80, longest_length=80),
+        ),
+        # the model was not asked, or reads the padding that a generator made
+        evidence(stages_=(stage("batch", 0.01),), padding=replace(PAIR, masked=None)),
+        evidence(stages_=(stage("batch", 0.01),), padding=replace(PAIR, masked=False)),
         # too few to tell
         evidence(loop=ARRAYS, padding=Padding(32, 250, 45, 12, longest_length=76, masked=True)),
         # the step is not what costs
@@ -77,6 +91,7 @@ class TFPadding(Fix):
     fires = [
         evidence(loop=ARRAYS, padding=MASKED),
         evidence(stages_=BATCHES, padding=MASKED),
+        evidence(stages_=(stage("batch", 0.01), stage("prefetch", 0.0)), padding=PAIR),
         evidence(loop=ARRAYS, padding=Padding(250, 250, 250, 640, longest_length=76, masked=True)),
     ]
     tries_not = [
@@ -105,7 +120,7 @@ class TFPadding(Fix):
         return self._finding(evidence, padding, None) if padding is not None else None
 
     def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
-        where, longest = place_of_padding(evidence, padding), padding.longest_length or 0.0
+        where, longest = _places(evidence, padding), padding.longest_length or 0.0
         spare = percent(1 - longest / padding.padded_length)
         return self.finding(
             title="Batches are padded beyond their longest sequence",
@@ -117,10 +132,14 @@ class TFPadding(Fix):
             ),
             bound=bound,
             bound_basis="the step's time follows the padded length",
-            where=(where,) if where else (),
+            where=where,
             advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
-            data={"side": padding.side, "multiple": _multiple(evidence, padding)},
+            data={
+                "side": padding.side,
+                "multiple": _multiple(evidence, padding),
+                "alone": padding.place is not None and padding.place.along == (0,),
+            },
         )
 
     def clashes(self, finding: Finding, other: Finding) -> str:
@@ -130,8 +149,8 @@ class TFPadding(Fix):
         return "XLA would compile the step for each length of a batch"
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Cut what `fit` is given, or let `padded_batch` find the length."""
-        cut_batches(script, finding.where[0], finding.data)
+        """Cut the batches of a pipeline or of `fit`, or let `padded_batch` find the length."""
+        cut_batches(script, finding.where, finding.data)
 
 
 def place_of_padding(evidence: Evidence, padding: Padding) -> Site | None:
@@ -139,6 +158,17 @@ def place_of_padding(evidence: Evidence, padding: Padding) -> Site | None:
     stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
     pads = [one.where for one in stages if one.op == "padded_batch" and one.by_user]
     return padding.where or next((each for each in pads if each), evidence.loop.where)
+
+
+def _places(evidence: Evidence, padding: Padding) -> tuple[Site, ...]:
+    """The last call that changes the batches of a pipeline, and `fit`'s; or the one that pads."""
+    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
+    changing = (one for one in reversed(stages) if one.by_user and one.op not in SAME_BATCHES)
+    last = next(changing, None)
+    found = [place_of_padding(evidence, padding)]
+    if last is not None and last.op in PIPELINE and last.where is not None:
+        found = [last.where, evidence.loop.where]
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def _mostly_padded(evidence: Evidence) -> Padding | None:

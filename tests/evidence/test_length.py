@@ -99,6 +99,13 @@ def test_steps_of_a_loop_that_makes_its_batches():
     assert (told.steps, told.epochs) == (120, None)
 
 
+def test_a_counter_that_ends_a_loop_and_the_one_around_it_counts_once():
+    inner = around("while not done and len(losses) < 210:", left=180)
+    outer = around("while len(losses) < 210:", left=180, line=5)
+    assert found(Loop("call"), inner, outer, made=30).steps == 210
+    assert found(Loop("call"), inner, outer, EPOCHS, made=30).steps == 6 * 210
+
+
 def test_fit_says_its_epochs_and_the_loops_around_it_how_often():
     fit = Loop("fit", epochs=3, epoch_steps=10)
     assert found(fit).steps == 30

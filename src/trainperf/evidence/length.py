@@ -123,7 +123,11 @@ def _turns_of(loop: Loop, around: Sequence[Event], made: int) -> Length | Missin
 
 
 def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
-    """The turns of loops within each other; `made` are those of the innermost until now."""
+    """The turns of loops within each other; `made` are those of the innermost until now.
+
+    Loops that end by a counter which goes on in the next turn of the one around them, and which
+    ends that one as well (`while len(losses) < most` in another), are as long as the longest.
+    """
     total = 1
     for number, one in enumerate(around):
         done = made if number == 0 and made is not None else 0
@@ -132,7 +136,10 @@ def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
             known.append(done + one["left"])
         if not known:
             return Missing(f"how often `{_short(one['text'])}` turns is not known")
-        total *= min(known)
+        if number and made is not None and one["turns"] is None and one["each"] is None:
+            total = max(total, made + min(known))
+        else:
+            total *= min(known)
     return total
 
 

@@ -91,6 +91,7 @@ def loop(observed: Observed) -> Loop:
         pydataset=site(facts.get("pydataset")),
         pydataset_arguments=dict(facts.get("pydataset_arguments") or {}),
         pydataset_random=facts.get("pydataset_random"),
+        pydataset_item=site(facts.get("pydataset_item")),
         clock=str(observed.start.get("clock") or ""),
         waits_every=observed.waits_every,
         batches_per_step=int(facts.get("batches_per_step") or 1),

@@ -334,6 +334,7 @@ class Loop:
     pydataset: Site | None = None  # where the PyDataset was built
     pydataset_arguments: dict[str, Any] = field(default_factory=dict)
     pydataset_random: bool | None = None  # its batches draw random numbers; None: not known
+    pydataset_item: Site | None = None  # the `__getitem__` of the user's that makes its batches
     clock: str = ""
     waits_every: int = 1
     batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one

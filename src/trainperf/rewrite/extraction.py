@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace, lines_within_strings
 from trainperf.rewrite.imports import block_end
+from trainperf.rewrite.layout import replaced
 from trainperf.rewrite.statements import first_line
 from trainperf.rewrite.wrapping import Around, indentation, siblings
 from trainperf.source.text import Function, Source
@@ -36,14 +39,30 @@ def into_function(
         raise CannotRewrite(f"a string goes over lines in {source.name}:{nodes[0].lineno}")
     body = [_moved(line, indent, step) for line in text.rstrip().splitlines()]
     lines = [*head.splitlines(), *body, *([step + result] if result else [])]
+    return [_above(source, sites[0], lines), Replace((start, end), indent + call)]
+
+
+def expression_into_function(
+    source: Source, node: ast.expr, around: Around, head: str, call: str
+) -> list[Edit]:
+    """Have a function below `head` return an expression, and put `call` in its place.
+
+    The function stands ahead of the statement of the module that holds it.
+    """
+    text = source.text_of(node) if node.lineno == node.end_lineno else ast.unparse(node)
+    lines = [*head.splitlines(), f"{indentation(source)}return {text}"]
+    return [_above(source, around, lines), replaced(source, source.span(node), call)]
+
+
+def _above(source: Source, around: Around, lines: list[str]) -> Insert:
+    """Put a function ahead of the statement of the module around a place."""
     function = "".join(line + source.newline for line in lines)
-    place = _with_comments(source, first_line(source, sites[0][0][0]))
+    place = _with_comments(source, first_line(source, around[0][0]))
     above = _empty_above(source, place)
     before, behind = source.newline * max(0, GAP - above), source.newline * GAP
     if not source.text[:place].strip():
         before = ""
-    insert = Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
-    return [insert, Replace((start, end), indent + call)]
+    return Insert(place, before + function + behind, Rank.BEFORE_STATEMENT, (place, place))
 
 
 def split(source: Source, around: Around, result: str, head: str) -> list[Edit]:

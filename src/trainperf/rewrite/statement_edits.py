@@ -131,6 +131,17 @@ class StatementEdits(Editing):
         around = (file.source.around(first), file.source.around(last))
         self._edit(file, extraction.into_function(file.source, around, head, result, call))
 
+    def expression_into_function(self, site: Site, head: str, call: str) -> None:
+        """Have a function ahead of all around it return the expression at `site`.
+
+        `head` are its lines up to `def …:`, and `call` is put in place of the expression.
+        """
+        names_imported(f"{head}\n    pass")  # refuses what is no statement
+        check_expression(call)
+        file = self._file(site.file)
+        node, around = file.source.expression(site), file.source.around(site)
+        self._edit(file, extraction.expression_into_function(file.source, node, around, head, call))
+
     def insert_after_imports(self, file: str, statement: str) -> None:
         """Put `statement` after the imports at the top of `file`, at least those it needs."""
         found = self._file(file)

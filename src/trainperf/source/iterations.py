@@ -113,7 +113,14 @@ def carried(
     """
     flow = _Flow(stored(body) if names is None else names, without)
     flow.run(body, frozenset(given))
-    return flow.early
+    return next(iter(flow.early), "")
+
+
+def read_first(body: Sequence[ast.stmt], names: set[str]) -> list[str]:
+    """Return those of some names that a body may read before it has bound them."""
+    flow = _Flow(names, None)
+    flow.run(body, frozenset())
+    return list(flow.early)
 
 
 class _Flow:
@@ -121,7 +128,7 @@ class _Flow:
 
     def __init__(self, names: set[str], without: ast.stmt | None) -> None:
         self.names, self.without = names, without
-        self.early = ""
+        self.early: dict[str, None] = {}
 
     def run(self, body: Sequence[ast.stmt], bound: frozenset[str]) -> frozenset[str] | None:
         """Return the names bound behind some statements; None where nothing goes on there."""
@@ -199,9 +206,7 @@ class _Flow:
         return bound | {n.target.id for n in nodes if isinstance(n, ast.NamedExpr)}
 
     def _check(self, read: set[str], bound: frozenset[str]) -> None:
-        missing = sorted((read & self.names) - bound)
-        if missing and not self.early:
-            self.early = missing[0]
+        self.early |= dict.fromkeys(sorted((read & self.names) - bound))
 
 
 def _unbound(body: Iterable[ast.AST]) -> set[str]:

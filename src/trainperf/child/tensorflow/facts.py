@@ -134,6 +134,7 @@ def _input_kind(x: Any, driver: LoopDriver) -> dict[str, Any]:
                 "max_queue_size": x.max_queue_size,
             },
             "pydataset_random": pydatasets.draws(x),
+            "pydataset_item": pydatasets.item(x),
         }
     if kinds & {"PyDataset", "Sequence"}:
         return {"input_kind": "PyDataset"}

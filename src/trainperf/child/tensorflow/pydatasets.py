@@ -1,4 +1,4 @@
-"""The user's part of a `PyDataset`: whether making a batch draws random numbers."""
+"""The user's part of a `PyDataset`: where it makes a batch, and whether it draws for it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from typing import Any
 from ..process import frames
 
 MOST_FUNCTIONS = 200
+
+
+def item(dataset: Any) -> dict[str, Any] | None:
+    """Where the user defines what makes a batch; None where a library or a decorator does."""
+    function = getattr(type(dataset), "__getitem__", None)
+    if not isinstance(function, FunctionType) or not frames.is_users(function.__code__.co_filename):
+        return None
+    return frames.definition(function.__code__) if function.__name__ == "__getitem__" else None
 
 
 def draws(dataset: Any) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trainperf.source.bodies import function_of
 from trainperf.source.iterations import loaded, stored
@@ -28,6 +28,7 @@ KNOWN = (
     "string", "tifffile", "pydicom", "nibabel", "struct", "gzip", "base64", "itertools",
     "functools", "operator", "collections", "unicodedata", "torchvision.io",
     "torchvision.transforms.functional", "torchvision.transforms.v2.functional",
+    "keras.applications", "keras.preprocessing", "keras.utils", "tensorflow.image", "tensorflow.io",
 )  # fmt: skip
 """Modules whose functions give the same for the same arguments, those named as random aside."""
 
@@ -40,6 +41,9 @@ SAMPLERS = tuple(
 )
 """Objects that draw when they are gone through, not when they are made."""
 
+LATER = ("on_epoch_begin", "on_epoch_end")
+"""Methods of a dataset that Keras calls between epochs, whoever else calls them."""
+
 HELD = re.compile(r"token|vocab|loader|decode|encode|resize|normali[sz]e|to_?tensor", re.IGNORECASE)
 """Names of what an object holds that may be called: it makes the same of the same."""
 
@@ -51,13 +55,31 @@ def fixed_statements(module: Module, function: Function) -> list[ast.stmt]:
     so, that leaves the function, or that changes something beyond it; what they bind and later
     ones read is bound whatever the way through them. Empty where they do no work.
     """
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    fixed = []
+    body = without_docstring(function)
+    return fixed_ahead(module, body, lambda fixed: body[len(fixed) :])
+
+
+def without_docstring(function: Function) -> list[ast.stmt]:
+    """Return the statements of a function that do something."""
+    return function.body[1:] if ast.get_docstring(function) is not None else function.body
+
+
+def fixed_ahead(
+    module: Module,
+    body: Sequence[ast.stmt],
+    rest: Callable[[list[ast.stmt]], Iterable[ast.AST]],
+    fits: Callable[[list[ast.stmt]], bool] = lambda _: True,
+) -> list[ast.stmt]:
+    """Return those of `fixed_statements` that any statements begin with.
+
+    `rest` gives what may read what they bind; `fits` what else is asked of all of them.
+    """
+    fixed: list[ast.stmt] = []
     for statement in body:
-        if _leaves(statement) or not repeats(module, statement):
+        if leaves(statement) or not repeats(module, statement) or not fits([*fixed, statement]):
             break
         fixed.append(statement)
-    while fixed and not bound_names(fixed, body[len(fixed) :])[1]:
+    while fixed and not bound_names(fixed, rest(fixed))[1]:
         fixed.pop()
     return fixed if any(isinstance(each, ast.Call) for each in walk(fixed)) else []
 
@@ -105,8 +127,8 @@ def _call_repeats(module: Module, call: ast.Call, seen: frozenset[int]) -> bool:
     return "rng" not in ast.unparse(call.func)
 
 
-def _leaves(statement: ast.stmt) -> bool:
-    """Whether a statement cannot stand in another function, or keeps something beyond it."""
+def leaves(statement: ast.AST) -> bool:
+    """Whether some code cannot stand in another function, or keeps something beyond it."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.Global):
             return True
@@ -136,7 +158,7 @@ def _private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def bound_names(fixed: list[ast.stmt], rest: Iterable[ast.stmt]) -> tuple[list[str], bool]:
+def bound_names(fixed: list[ast.stmt], rest: Iterable[ast.AST]) -> tuple[list[str], bool]:
     """Return what `fixed` binds and `rest` reads, in order, and whether all of it surely is."""
     found = stored(fixed) & loaded(rest)  # what is imported or defined cannot be kept
     order = dict.fromkeys(node.id for node in walk(fixed) if isinstance(node, ast.Name))
@@ -204,7 +226,7 @@ def _building(owner: ast.ClassDef) -> set[Function]:
         return set()
     found = {"__init__"}
     for _ in methods:
-        for name in methods:
+        for name in methods.keys() - set(LATER):
             callers = {
                 caller
                 for caller, method in methods.items()

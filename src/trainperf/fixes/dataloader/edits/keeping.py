@@ -6,49 +6,29 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.common.repeating import (
-    bound_names,
-    changing_attribute,
-    changing_name,
-    fixed_statements,
+from trainperf.fixes.common.keeping import (
+    INSIDE,
+    MOST,
+    at_statement,
+    changing,
+    class_of_items,
+    in_memory,
+    move_part,
 )
+from trainperf.fixes.common.repeating import changing_attribute, fixed_statements
 from trainperf.fixes.common.words import size
 from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.dataloader._loader import ITEM, ranks
 from trainperf.fixes.torch_step._source import refuse_if_named
 from trainperf.model import Evidence, Loader, Site, is_taken
-from trainperf.source.bodies import reached, reached_elsewhere
-from trainperf.source.module import Module
-from trainperf.source.statements import Function, parameters, root
+from trainperf.source.statements import parameters
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-MOST = 0.5
-"""Share of the memory, or of the disk, that is free, which kept items may take."""
-
-INSIDE = 4
-"""The start of an item (a picture before it was cropped) may be so many times as large."""
-
 DEFAULT_COLLATE = "default_collate"
 
 NAMES = ("made_once", "made_item")
-
-IN_MEMORY = '''\
-def made_once(make):
-    """Keep in memory what `make` returned for an index when it was first asked for."""
-
-    @{functools}.wraps(make)
-    def kept(self, index):
-        if not isinstance(index, {numbers}.Integral):
-            return make(self, index)
-        made = self.__dict__.setdefault("_made_once", {{}})
-        if index not in made:
-            made[index] = make(self, index)
-        return {returned}
-
-    return kept
-'''
 
 IN_FILES = '''\
 def made_once(make):
@@ -181,20 +161,15 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
         return
     function = script.definition(site)
     module = script.linked(site.file)
-    owner = _checked(module, function)
+    owner = class_of_items(module, function)
     for name in NAMES:
         refuse_if_named(script, site.file, name)
     fixed = [] if data["whole"] else fixed_statements(module, function)
     if not data["whole"] and not fixed:
         raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
-    nodes = list(reached(module, fixed or [function]))
-    read = [each.attr for each in nodes if isinstance(each, ast.Attribute) and root(each)]
     others = [name for name in data["files"] if name != site.file]
     modules = [module, *(script.source(name).module for name in others)]
-    used = ((module, nodes), *reached_elsewhere(module, nodes))
-    changed = changing_attribute(modules, owner, read) or next(
-        (name for there, each in used if (name := changing_name(there, each))), ""
-    )
+    changed = changing(modules, owner, fixed or [function])
     if changed:
         raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
     if data["store"] == "files":
@@ -202,7 +177,8 @@ def keep_items(script: Script, site: Site, data: dict[str, Any]) -> None:
     if data["whole"]:
         script.decorate(site, "made_once")
     else:
-        _move(script, site, function, fixed)
+        rest = function.body[function.body.index(fixed[-1]) + 1 :]
+        move_part(script, site, fixed, rest, "made_item", parameters(function))
     _add_helper(script, site.file, data["store"], data["copied"] or not data["whole"])
 
 
@@ -222,41 +198,11 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     _add_helper(script, site.file, data["store"], data["copied"], wrapper=True)
 
 
-def _checked(module: Module, function: Function) -> ast.ClassDef:
-    """Return the class of a plain `__getitem__(self, index)`; raises `CannotRewrite`."""
-    owner = module.parent(function)
-    if not isinstance(owner, ast.ClassDef) or module.parent(owner) is not module.top.node:
-        raise CannotRewrite("its class does not stand at the top of its file")
-    plain = not (function.args.kwonlyargs or function.args.vararg or function.args.kwarg)
-    if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list or not plain:
-        raise CannotRewrite("its __getitem__ is no plain method")
-    if parameters(function)[:1] != ["self"] or len(parameters(function)) != 2:
-        raise CannotRewrite("its __getitem__ takes more than an index")
-    if any("__slots__" in ast.unparse(each) for each in owner.body):
-        raise CannotRewrite("its class has __slots__: nothing can be kept in its objects")
-    return owner
-
-
-def _move(script: Script, site: Site, function: Function, fixed: list[ast.stmt]) -> None:
-    """Move the statements that stay the same into a function of their own, which is kept."""
-    rest = function.body[function.body.index(fixed[-1]) + 1 :]
-    names, _ = bound_names(fixed, rest)
-    given = ", ".join(parameters(function))
-    made = ", ".join(names)
-    script.move_into_function(
-        _at(site, fixed[0]),
-        _at(site, fixed[-1]),
-        f"@made_once\ndef made_item({given}):",
-        f"return {made}",
-        f"{made} = made_item({given})",
-    )
-
-
 def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
     for node in owner.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             for line in _folder(script, site.file):
-                script.insert_first(_at(site, node), line)
+                script.insert_first(at_statement(site, node), line)
             return
     raise CannotRewrite("its class has no __init__ that could say where items are kept")
 
@@ -276,15 +222,9 @@ def _add_helper(
     elif copied:
         modules += ["copy"]
     names = {each: script.module_name(file, each) for each in modules}
-    text = IN_FILES if store == "files" else IN_MEMORY
-    returned = f"{names['copy']}.deepcopy(made[index])" if "copy" in names else "made[index]"
-    text = text.format(**names, returned=returned)
+    text = IN_FILES.format(**names) if store == "files" else in_memory(**names)
     if wrapper:
         lines = _folder(script, file) if store == "files" else []
         folder = "".join(f"        {line}\n" for line in lines)
         text += WRAPPER.format(torch=script.module_name(file, "torch"), folder=folder)
     script.insert_function(file, text)
-
-
-def _at(site: Site, node: ast.stmt) -> Site:
-    return Site(site.file, node.lineno, site.function)

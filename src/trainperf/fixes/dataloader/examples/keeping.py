@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from trainperf.fixes import Example
+from trainperf.fixes.common.keeping import in_memory
 from trainperf.fixes.dataloader.edits import keeping
 
 MEMORY = {"store": "memory", "whole": True, "copied": False, "files": []}
 PART = {**MEMORY, "whole": False}
 
 NAMES = {each: each for each in ("functools", "numbers", "os", "pickle")}
-IN_MEMORY = keeping.IN_MEMORY.format(**NAMES, returned="made[index]")
-COPIED = keeping.IN_MEMORY.format(**NAMES, returned="copy.deepcopy(made[index])")
+IN_MEMORY = in_memory(functools="functools", numbers="numbers")
+COPIED = in_memory(functools="functools", numbers="numbers", copy="copy")
 IN_FILES = keeping.IN_FILES.format(**NAMES)
 
 

@@ -183,8 +183,8 @@ def test_the_one_off_cost_stands_in_the_trial():
     assert (one.one_off_s, one.break_even_steps) == (6.0, 120)
 
 
-@pytest.mark.parametrize(("cpu_s", "costs"), [(9.0, True), (4.1, False)])
-def test_a_start_that_others_held_up_is_no_cost_of_the_change(cpu_s, costs):
+@pytest.mark.parametrize(("cpu_s", "costs"), [(12.0, 6.0), (9.0, 5.0), (4.1, None)])
+def test_what_others_held_up_of_a_start_is_no_cost_of_the_change(cpu_s, costs):
     one = measured(ratio(1.9, 2.0, 2.1), first_step_s=16.0, cpu_s=cpu_s)
     extra, _ = break_even(one, baseline(first_step_s=10.0, cpu_s=4.0))
-    assert (extra == 6.0) if costs else (extra is None)
+    assert extra == costs

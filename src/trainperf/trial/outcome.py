@@ -21,9 +21,6 @@ ONE_OFF_S = 0.3
 OF_NOISE = 0.5
 """This share of the control's half-width is asked of a gain beyond its own interval; see below."""
 
-LEAST_CPU = 0.3
-"""The share of a one-off cost that the process itself must have computed: a start that was
-only held up by others has none."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +209,6 @@ def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, in
     saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
     if extra < max(ONE_OFF_S, 2 * baseline.start_spread_s) or saved <= 0:
         return None, None
-    known = start.cpu_s is not None and usual.cpu_s is not None
-    if known and (start.cpu_s or 0.0) - (usual.cpu_s or 0.0) < LEAST_CPU * extra:
-        return None, None
     return extra, math.ceil(extra / saved)
 
 
@@ -222,11 +216,16 @@ def more_once(start: Start, usual: Start, step_s: float, speedup: float) -> floa
     """Seconds that a changed script takes once, more than the unchanged one of `step_s` a step.
 
     Compiling, filling a cache, starting workers: all up to its slices that is not `speedup`
-    times as fast as the unchanged script's steps.
+    times as fast as the unchanged script's steps. Legs that start beside each other hold each
+    other up: what one computed more, on all cores, is the most that counts.
     """
     if start.ready_s is None or usual.ready_s is None:
-        return start.seconds - usual.seconds
-    return start.lead_s(step_s / speedup) - usual.lead_s(step_s)
+        extra = start.seconds - usual.seconds
+    else:
+        extra = start.lead_s(step_s / speedup) - usual.lead_s(step_s)
+    if start.cpu_s is None or usual.cpu_s is None:
+        return extra
+    return min(extra, max(0.0, start.cpu_s - usual.cpu_s))
 
 
 def _mean(starts: Sequence[Start]) -> Start | None:

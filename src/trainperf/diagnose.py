@@ -236,12 +236,11 @@ def _proven(
 
 def _passing(tried: Tried) -> Iterator[str]:
     """Notes on kept fixes whose gain may not last."""
-    for trial in tried.trials:
-        if trial.kept and not by_id()[trial.fix].lasting:
-            yield (
-                f"the gain of {trial.fix} is that of the steps that were compared; "
-                "it lasts as long as what it mends goes on"
-            )
+    for fix in tried.passing:
+        yield (
+            f"the gain of {fix} is that of the steps that were compared; "
+            "it lasts as long as what it mends goes on"
+        )
 
 
 def pasteable(findings: Iterable[Finding], root: str) -> tuple[Finding, ...]:

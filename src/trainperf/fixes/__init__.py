@@ -136,6 +136,10 @@ class Fix:
         """
         return finding
 
+    def lasts(self, finding: Finding) -> bool:
+        """Whether what a step saves now by the repair of `finding`, every later step saves too."""
+        return self.lasting
+
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Make the repair in `script` at the sites of `finding`."""
         raise NotImplementedError

@@ -53,7 +53,8 @@ class Tried:
     passed until its first update, where it was started again for the trials; seconds.
     `choices` are the findings of fixes that pay and could be made in several ways, by id,
     with the best way. `apart` are the trials of fixes that pay and make another experiment of the
-    script, each with the patch that holds this fix alone.
+    script, each with the patch that holds this fix alone. `passing` are the kept ones whose gain
+    may not last as long as the training.
     """
 
     trying: Trials
@@ -67,6 +68,7 @@ class Tried:
     start_s: float | None = None
     choices: Mapping[str, Finding] = field(default_factory=dict)
     apart: tuple[tuple[Trial, Patch], ...] = ()
+    passing: tuple[str, ...] = ()
 
 
 def try_fixes(
@@ -166,6 +168,8 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
     for name, drop in stacked.dropped.items():
         found[name] = replace(found[name], outcome=drop.outcome, reason=drop.reason, kept=False)
     baseline, written = engine.baseline(), edits.write(stacked.fixes)
+    kept = [one for one in edits.findings if one.id in stacked.fixes]
+    passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     apart = of_another(found.values(), measured, planned.chosen, baseline)
     return Tried(
         trying=Trials(
@@ -175,7 +179,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         ),
         trials=tuple(sorted((*found.values(), *sorted_out.others), key=_order)),
         control=baseline.control,
-        stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg),
+        stack=_stack(stacked, found, baseline, subject.evidence, planned.edits.run.leg, passing),
         patch=written.patch,
         sources=written.contents,
         own_s=baseline.own_s,
@@ -183,6 +187,7 @@ def _measure(engine: Engine, planned: Plan, subject: Subject, clock: Clock) -> T
         start_s=None if baseline.start is None else baseline.start.seconds,
         choices=sorted_out.choices,
         apart=tuple((one, edits.write((one.fix,)).patch) for one in apart),
+        passing=passing,
     )
 
 
@@ -226,13 +231,13 @@ def _stack(
     baseline: Baseline,
     evidence: Evidence,
     leg: Leg | None = None,
+    passing: Sequence[str] = (),
 ) -> Stack | None:
     if not stacked.fixes or stacked.ratio is None:
         return None
     whole = stacked.ratio
     before, after = baseline.step_s, baseline.step_s / whole.speedup
-    lasting = all(by_id()[name].lasting for name in stacked.fixes)
-    batch, steps = evidence.loop.batch_size, evidence.loop.epoch_steps if lasting else None
+    batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
     held = 0.0

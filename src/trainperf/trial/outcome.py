@@ -22,7 +22,6 @@ OF_NOISE = 0.5
 """This share of the control's half-width is asked of a gain beyond its own interval; see below."""
 
 
-
 @dataclass(frozen=True)
 class Start:
     """From the start of a process to its first update of the weights, in seconds.

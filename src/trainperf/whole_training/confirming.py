@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trainperf.fixes import by_id
 from trainperf.model import Event, Outcome, Patch, Run, Training
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
@@ -46,9 +45,8 @@ def confirm(
 
 def _expected(before: Training, tried: Tried) -> Training:
     """The training with what was kept, by its ledger."""
-    kept = tried.stack.fixes if tried.stack is not None else ()
     before = started_in(before, tried.start_s)
-    return with_changes(before, tried.stack, all(by_id()[one].lasting for one in kept))
+    return with_changes(before, tried.stack, not tried.passing)
 
 
 def _without(tried: Tried, runs: PlainRuns) -> Tried:

@@ -175,6 +175,10 @@ class StopRetracing(Fix):
             **_edit(seen),
         )
 
+    def lasts(self, finding: Finding) -> bool:
+        """Only where a number made each step a new one, as a count of steps does."""
+        return bool(finding.data.get("numbers") and finding.data.get("each_step"))
+
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Turn the numbers into tensors where they are given, or relax the decorator."""
         head = finding.where[0]
@@ -230,7 +234,8 @@ def _edit(seen: Retracing) -> dict[str, Any]:
         for each in seen.numbers
     ]
     known = all(each.parameter and each.dtype and each.where.exact for each in seen.numbers)
-    return {"where": (seen.where, *calls), "data": {"numbers": numbers}, "rewritable": known}
+    data = {"numbers": numbers, "each_step": seen.count >= EVERY_STEP * seen.steps}
+    return {"where": (seen.where, *calls), "data": data, "rewritable": known}
 
 
 def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from looping import Watcher, watching  # noqa: E402
 from processes import soon  # noqa: E402
+from trainperf.child.torch import hooks  # noqa: E402
 from trainperf.child.torch.loops import WITHOUT_OPTIMIZER, TorchLoops  # noqa: E402
 
 
@@ -184,3 +185,28 @@ def test_weights_are_summed_where_no_loss_can_be_seen(loops, watcher, leg):
     for _ in range(9):
         loops.stepped(optimizer)
     assert written(watcher, "weights") == {1: 3.0, 2: 3.0, 4: 3.0, 9: 3.0}
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_schedule_that_is_over_keeps_its_last_rate_where_the_loop_goes_on_for_us(
+    loops: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    module = torch.optim.lr_scheduler
+    monkeypatch.setattr(module.OneCycleLR, "get_lr", module.OneCycleLR.get_lr)
+    hooks.watch_schedules(loops, module)
+    watcher.driver = SimpleNamespace(epochs_ended=ended, interrupted=lambda: None)
+    optimizer = sgd()
+    schedule = module.OneCycleLR(optimizer, max_lr=0.1, total_steps=4)
+    rates = []
+    for _ in range(4):
+        optimizer.step()
+        schedule.step()
+        rates.append(schedule.get_last_lr())
+    optimizer.step()
+    if ended:
+        schedule.step()
+        assert schedule.get_last_lr() == rates[-1]
+        assert len({tuple(one) for one in rates}) > 2
+    else:
+        with pytest.raises(ValueError, match="Tried to step"):
+            schedule.step()

@@ -120,6 +120,25 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     facts.watch_optimizers(loops, module)
 
 
+def watch_schedules(loops: TorchLoops, module: Any) -> None:
+    """Keep the last learning rate of a schedule that ends with the training, once it has.
+
+    An epoch that we open again goes on beyond the steps that `OneCycleLR` was told of, where it
+    raises; of a loop that nobody goes on with, it does so as ever.
+    """
+
+    def make(original: Any) -> Any:
+        def get_lr(self: Any) -> Any:
+            driver = loops.training.driver
+            if driver is not None and driver.epochs_ended and self.last_epoch > self.total_steps:
+                return [group["lr"] for group in self.optimizer.param_groups]
+            return original(self)
+
+        return get_lr
+
+    replace(module.OneCycleLR, "get_lr", make)
+
+
 def watch_scalers(loops: TorchLoops, module: Any) -> None:
     """See updates that a scaler skips, and remember what a scaled loss was before.
 

@@ -21,6 +21,7 @@ HOOKS = {
     "torch.nn.modules.module": "watch_modules",
     "torch.nn.parallel.data_parallel": "watch_data_parallel",
     "torch.nn.parallel.distributed": "watch_ddp",
+    "torch.optim.lr_scheduler": "watch_schedules",
     "torch.optim.optimizer": "watch_optimizers",
     "torch.serialization": "watch_saves",
     "torch.utils.checkpoint": "watch_checkpoints",

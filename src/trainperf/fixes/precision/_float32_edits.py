@@ -121,11 +121,16 @@ def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
 
 
 def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
-    """The source of an expression, with the function whose parameter it begins with, if any."""
+    """The source of an expression, with the function whose parameter it begins with, if any.
+
+    `self` is that of all methods of a class.
+    """
     name = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
     found = module.bindings(name) or []
     own = [module.function(each.node) for each in found if each.kind == "parameter"]
-    return id(own[0] if own else None), ast.unparse(node)
+    owner = module.parent(own[0]) if own and own[0] is not None else None
+    method = isinstance(owner, ast.ClassDef) and root(node) == "self"
+    return id(owner if method else own[0] if own else None), ast.unparse(node)
 
 
 def _given_place(loop: ast.AST, calls: dict[int, ast.Call]) -> tuple[int, int] | None:
@@ -214,6 +219,38 @@ EXAMPLES = [
             CONVERTED + "for i, u in named:\n    show(i, model(u.float()))\ntest(model, held)\n"
             "for _ in range(3):\n    show(model(x_test.float()))\n",
         ),
+    ),
+    Example(  # a class whose evaluation is another method, and no loop
+        before=HEAD
+        + """\
+class Trainer:
+    def __init__(self):
+        self.model = ▸Net()◂.double()
+
+    def train(self):
+        for x, y in ▸self.loader◂:
+            loss = criterion(▸self.model(x)◂, y)
+            loss.backward()
+
+    def test(self):
+        return sum(criterion(self.model(x), y) for x, y in self.held)
+""",
+        after=HEAD
+        + """\
+class Trainer:
+    def __init__(self):
+        self.model = Net().float()
+
+    def train(self):
+        for x, y in self.loader:
+            x, y = x.float(), y.float()
+            loss = criterion(self.model(x), y)
+            loss.backward()
+
+    def test(self):
+        return sum(criterion(self.model(x.float()), y) for x, y in self.held)
+""",
+        data={"batch": "all"},
     ),
     _of(  # whole numbers are what it is to tell
         "torch.set_default_dtype(torch.float64)\nmodel = ▸Net()◂\n",

@@ -120,9 +120,9 @@ def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well():
 
 @pytest.mark.parametrize(
     ("seconds", "left"),
-    [(None, [8.0, 2.0]), (12.0, [8.0, 2.0]), (4.0, [2.0, 2.0]), (1.5, [0.0, 1.5])],
+    [(None, [8.0, 2.0]), (12.0, [8.0, 2.0]), (4.0, [4.0]), (1.5, [1.5])],
 )
-def test_a_later_start_that_took_less_shortens_the_imports_first(seconds, left):
+def test_a_later_start_that_took_less_stands_for_the_first(seconds, left):
     items = (
         Item("start", "imports", 1, 8.0),
         Item("start", "set-up", 1, 2.0),

@@ -186,7 +186,7 @@ def retracing(observed: Observed) -> Retracing | None:
     update = observed.first("first_update")
     if update is None:
         return None
-    counted = ("warmup", "real", "real~", "first", "traced", "evaluated")
+    counted = ("warmup", "real", "real~", "first", "traced")
     steps = [event for event in observed.of("step") if event["p"] in counted]
     traces = [
         event

@@ -23,6 +23,7 @@ from trainperf.model.training import Part
 STEPS = "training steps"
 ONCE = "one-off cost"
 FIRST = "first step, with tracing"
+STARTED_AGAIN = "start, its files in memory"
 START = "start, to the first step"
 REST = "else between epochs"
 BETWEEN_STEPS = ("evaluation", "pause")
@@ -93,18 +94,14 @@ def started_in(before: Training, seconds: float | None) -> Training:
     """Return the training as it goes where it starts in so many seconds, if that is sooner.
 
     The first run of a script reads the files of its libraries from the disk, those after it have
-    them in memory. Imports are shorter by that, then what follows them.
+    them in memory. Of these only the whole start was timed: it is one line then.
     """
-    excess = 0.0 if seconds is None else max(0.0, _seconds(before.items, "start") - seconds)
-    items = []
-    for one in before.items:
-        less = min(excess, one.now_s) if one.part == "start" else 0.0
-        excess -= less
-        items.append(replace(one, now_s=one.now_s - less))
-    if before.seconds_now is None:
+    first = _seconds(before.items, "start")
+    if seconds is None or before.seconds_now is None or seconds >= first:
         return before
-    saved = sum(one.now_s for one in before.items) - sum(one.now_s for one in items)
-    return replace(before, items=tuple(items), seconds_now=before.seconds_now - saved)
+    rest = (one for one in before.items if one.part != "start")
+    items = (Item("start", STARTED_AGAIN, 1, seconds), *rest)
+    return replace(before, items=items, seconds_now=before.seconds_now - first + seconds)
 
 
 def _step_s(evidence: Evidence, real: Measure) -> float:

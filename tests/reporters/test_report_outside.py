@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reporters.rendering import text
 from reporters.samples_observed import HEALTHY
-from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS
 from trainperf.model import Outside
 from trainperf.report.sections import outside as _outside
 from trainperf.reporters import html, markdown

@@ -8,7 +8,7 @@ from trainperf.fixes import detect_all
 from trainperf.fixes.common.cases import SITE, evidence
 from trainperf.fixes.common.torch_cases import torch_evidence
 from trainperf.fixes.practice.evaluation_between import OFTEN
-from trainperf.fixes.tf_step.keras_predict_in_loop import BETWEEN_FITS, CALLED
+from trainperf.fixes.tf_step.calls.keras_predict_in_loop import BETWEEN_FITS, CALLED
 from trainperf.model import Evidence, Missing, Outside, Verdict
 from trainperf.verdict import ranked, verdict
 from trainperf.verdict.turns import beside_the_steps

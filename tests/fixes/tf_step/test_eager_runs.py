@@ -1,4 +1,4 @@
-"""What becomes of eager calls runs, and gives the numbers that the calls gave."""
+"""The edits of eager calls run, and give the numbers that the calls gave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from trainperf.fixes import unmarked
-from trainperf.fixes.tf_step._eager_examples import EXAMPLES
+from trainperf.fixes.tf_step.calls._eager_examples import EXAMPLES
 
 CHANGED = [one for one in EXAMPLES if one.after != unmarked(one.before)]
 

@@ -1,4 +1,4 @@
-"""What a dataset makes of an item, made once and kept in memory, whatever framework asks for it."""
+"""Keep in memory what a dataset makes of an item, whatever framework asks for it."""
 
 from __future__ import annotations
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import GPU, OTHER_SITE, SITE, evidence
+from trainperf.fixes.common.many import make_those_that_can_be, refusal
 from trainperf.fixes.common.step import at_most, bound_if_saved
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, worth
 from trainperf.fixes.tf_step._callback_bodies import EVERY, call_seldom, work_last, work_seldom
@@ -179,28 +181,15 @@ class LighterCallback(Fix):
 
         What can be edited is, unless nothing can.
         """
-        refused: list[CannotRewrite] = []
-        edited = False
-        for site, edit in zip(finding.where, finding.data["edits"], strict=True):
-            if not _writable(site, edit):
-                continue
-            try:
-                if "last" in edit:
-                    work_last(script, site)
-                elif "calls" in edit:
-                    call_seldom(script, site, edit["calls"])
-                elif "every" in edit:
-                    work_seldom(script, site, edit["every"])
-                elif "{batch" in script.expression(site):
-                    raise CannotRewrite("the file name has the batch in it")
-                else:
-                    for name, value in edit.items():
-                        script.set_keyword(site, name, value, POSITIONS[name])
-                edited = True
-            except CannotRewrite as error:
-                refused.append(error)
-        if refused and not edited:
-            raise refused[0]
+        places = zip(finding.where, finding.data["edits"], strict=True)
+        make_those_that_can_be(
+            script,
+            (
+                partial(_edit, site=site, edit=edit)
+                for site, edit in places
+                if _writable(site, edit)
+            ),
+        )
 
 
 def _heavy(evidence: Evidence, least: float) -> list[CallbackCost]:
@@ -232,17 +221,28 @@ def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
     return places + [(site, {"every": EVERY}) for site in dict.fromkeys(every)]
 
 
+def _edit(script: Script, site: Site, edit: dict[str, Any]) -> None:
+    """Make one callback act less often, as its edit says."""
+    if "last" in edit:
+        work_last(script, site)
+    elif "calls" in edit:
+        call_seldom(script, site, edit["calls"])
+    elif "every" in edit:
+        work_seldom(script, site, edit["every"])
+    elif "{batch" in script.expression(site):
+        raise CannotRewrite("the file name has the batch in it")
+    else:
+        for name, value in edit.items():
+            script.set_keyword(site, name, value, POSITIONS[name])
+
+
 def _writable(site: Site, edit: dict[str, Any]) -> bool:
     """Whether there is an edit, and its place is known: a method's head is its line."""
     return bool(edit) and (site.exact or "every" in edit or "last" in edit)
 
 
 def _reads_last(script: Script, site: Site) -> bool:
-    try:
-        work_last(script.copy(), site)
-    except CannotRewrite:
-        return False
-    return True
+    return refusal(script, partial(work_last, site=site)) is None
 
 
 def _edits(callback: CallbackCost) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common import trainers
 from trainperf.fixes.common.cases import GPU
+from trainperf.fixes.common.many import Edit, make_those_that_can_be, refusal
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import split, torch_evidence, traced
 from trainperf.fixes.common.words import at, ms, percent, worth
@@ -248,31 +250,20 @@ class SeldomLogging(Fix):
         """
         places = list(finding.where)
         loop = places.pop(finding.data["loop"])
-        refused: list[CannotRewrite] = []
-        edited = False
         edits = finding.data["edits"]
-        for site, edit in zip(places, edits, strict=True):
-            try:
-                for each in (script.copy(), script):  # whole, or not at all
-                    if edit == SINK:
-                        sink(each, site, loop)
-                    elif edit == DETACH:
-                        kept_on_device(each, site, EVERY if SELDOM in edits else None)
-                    else:
-                        log_seldom(each, site, loop, EVERY)
-                edited = True
-            except CannotRewrite as error:
-                refused.append(error)
-        if refused and not edited:
-            raise refused[0]
+        every = EVERY if SELDOM in edits else None
+        make: dict[str, Callable[[Site], Edit]] = {
+            SINK: lambda site: partial(sink, site=site, anchor=loop),
+            DETACH: lambda site: partial(kept_on_device, site=site, every=every),
+            SELDOM: lambda site: partial(log_seldom, site=site, anchor=loop, every=EVERY),
+        }
+        make_those_that_can_be(
+            script, (make[edit](site) for site, edit in zip(places, edits, strict=True))
+        )
 
 
 def _sinks(script: Script, site: Site, loop: Site) -> bool:
-    try:
-        sink(script.copy(), site, loop)
-    except CannotRewrite:
-        return False
-    return True
+    return refusal(script, partial(sink, site=site, anchor=loop)) is None
 
 
 def _bound(evidence: Evidence, seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""What a `PyDataset` makes the same of an item in every epoch, made once and kept by the item."""
+"""Keep, by the item, what a `PyDataset` makes the same of it in every epoch."""
 
 from __future__ import annotations
 

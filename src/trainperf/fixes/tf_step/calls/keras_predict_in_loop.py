@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Example, Fix
 from trainperf.fixes.common.cases import evidence
-from trainperf.fixes.tf_step._model_calls import ModelCalls, between_fits, in_steps, is_batch
+from trainperf.fixes.common.many import make_those_that_can_be
+from trainperf.fixes.tf_step.calls._model_calls import ModelCalls, between_fits, in_steps, is_batch
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.source.arguments import argument, starred
 
@@ -151,18 +153,14 @@ def act(self, state):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Call `predict_on_batch`, without what only `predict` takes; as many as can be."""
-        refused: list[CannotRewrite] = []
-        for site, rows in zip(finding.where, finding.data["rows"], strict=True):
-            try:
-                script.replace_call(site, _on_batch(script, site, rows))
-            except CannotRewrite as error:
-                refused.append(error)
-        if len(refused) == len(finding.where):
-            raise refused[0]
+        calls = zip(finding.where, finding.data["rows"], strict=True)
+        make_those_that_can_be(
+            script, (partial(_on_batch, site=site, rows=rows) for site, rows in calls)
+        )
 
 
-def _on_batch(script: Script, site: Site, rows: int | None) -> str:
-    """The call at `site` as one of `predict_on_batch`."""
+def _on_batch(script: Script, site: Site, rows: int | None) -> None:
+    """Have the call at `site` be one of `predict_on_batch`."""
     call = script.call(site)
     if not is_batch(rows):
         raise CannotRewrite("what `predict` is given was not seen to be one small batch")
@@ -178,9 +176,8 @@ def _on_batch(script: Script, site: Site, rows: int | None) -> str:
     given = script.argument(site, 0, "x")
     if given is None:
         raise CannotRewrite("`predict` is given nothing")
-    return (
-        f"{script.expression(script.receiver(site))}.predict_on_batch({script.expression(given)})"
-    )
+    model = script.expression(script.receiver(site))
+    script.replace_call(site, f"{model}.predict_on_batch({script.expression(given)})")
 
 
 def _holds(size: ast.expr, rows: int) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.common.cases import evidence
-from trainperf.fixes.tf_step._array_uses import ArrayUses
-from trainperf.fixes.tf_step._eager_examples import EXAMPLES
-from trainperf.fixes.tf_step._model_calls import ModelCalls, between_fits, in_steps
+from trainperf.fixes.common.many import make_those_that_can_be
+from trainperf.fixes.tf_step.calls._array_uses import ArrayUses
+from trainperf.fixes.tf_step.calls._eager_examples import EXAMPLES
+from trainperf.fixes.tf_step.calls._model_calls import ModelCalls, between_fits, in_steps
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import CALLED_EAGERLY
 from trainperf.source.arguments import argument, starred
@@ -102,14 +104,10 @@ class EagerCall(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Call `predict_on_batch`, where its array does as well; as many as can be."""
-        refused: list[CannotRewrite] = []
-        for site, rows in zip(finding.where, finding.data["rows"], strict=True):
-            try:
-                _on_batch(script, site, rows)
-            except CannotRewrite as error:
-                refused.append(error)
-        if len(refused) == len(finding.where):
-            raise refused[0]
+        calls = zip(finding.where, finding.data["rows"], strict=True)
+        make_those_that_can_be(
+            script, (partial(_on_batch, site=site, rows=rows) for site, rows in calls)
+        )
 
 
 def _on_batch(script: Script, site: Site, rows: int | None) -> None:

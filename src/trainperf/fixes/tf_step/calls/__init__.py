@@ -1,0 +1,1 @@
+"""Models called in Python loops that do not train: evidence of the calls, and their edits."""

@@ -23,6 +23,7 @@ from trainperf.model import (
     Patch,
     Recording,
     Run,
+    Training,
 )
 from trainperf.patch.patch import added_lines, as_written, build_patch
 from trainperf.report import ignored
@@ -34,7 +35,7 @@ from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 from trainperf.trial.budget import Clock
-from trainperf.whole_training import confirm, ledger
+from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
 LOOK_S = 0.5
 """So long the machine is looked at before the trials: how many cores do neighbours take?"""
@@ -92,12 +93,17 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
         first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
-        tried = _try(request, findings, recording, evidence, began, interrupted, on_event)
+        if request.only:
+            findings = tuple(one for one in findings if one.id in request.only)
+        found = Found(findings, patch_root(request.run, findings), request.allow_semantic)
+        tried = _try(
+            request, found, first.training, recording, evidence, began, interrupted, on_event
+        )
         if tried is None:
             return replace(first, seconds=time.monotonic() - began), recording
         until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
         clock, folder = Clock(until, interrupted), request.folder
-        tried, whole = confirm(tried, first.training, request.run, folder, clock, on_event)
+        tried, whole = confirm(tried, found, first.training, request.run, folder, clock, on_event)
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)
     return replace(diagnosis, seconds=time.monotonic() - began), recording
 
@@ -151,28 +157,32 @@ def at_most(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, .
 
 def _try(
     request: Request,
-    findings: tuple[Finding, ...],
+    found: Found,
+    before: Training | None,
     recording: Recording,
     evidence: Evidence,
     began: float,
     interrupted: Interrupted,
     on_event: Callable[[Event], None],
 ) -> Tried | None:
-    """Try the fixes on the script, if that was asked for and the run was measured."""
-    complete = recording.ending.complete
-    if request.only:
-        findings = tuple(one for one in findings if one.id in request.only)
-    if not request.trials or not complete or not findings:
+    """Try the fixes on the script, if that was asked for and the run was measured.
+
+    Time is left for what only whole runs show, where the whole training `before` lets it.
+    """
+    if not request.trials or not recording.ending.complete or not found.findings:
         return None
+    until = began + request.run.budget_s
+    if before is not None:
+        until -= reserved_s(found, before, until - time.monotonic())
     subject = Subject(
         recording=recording,
         evidence=evidence,
-        findings=findings,
+        findings=found.findings,
         machine=request.inspect(),
-        root=patch_root(request.run, findings),
+        root=found.root,
         folder=request.folder,
         began=began,
-        deadline=began + request.run.budget_s,
+        deadline=until,
         sequential=request.sequential,
         allow_semantic=request.allow_semantic,
         neighbours_cores=busy_cores(LOOK_S),

@@ -217,6 +217,18 @@ def test_an_epochs_end_that_takes_for_ever_is_ended(following, tmp_path):
     assert following.must_stop() is Ending.MEASURED
 
 
+def test_an_epochs_end_that_was_seen_once_is_waited_for_again(following, tmp_path):
+    append(tmp_path, '{"e": "measured", "t": 1}\n')
+    following.read()
+    following.measured -= 9.0
+    append(tmp_path, '{"e": "between", "t": 1, "seconds": 8.0}\n')
+    following.read()
+    following.measured -= 10.0
+    assert following.must_stop() is None
+    following.measured -= 4.0
+    assert following.must_stop() is Ending.MEASURED
+
+
 def test_what_follows_a_fit_has_time_of_its_own(following, tmp_path):
     append(tmp_path, '{"e": "measured", "t": 1}\n{"e": "cycles", "t": 1, "limit_s": 30.0}\n')
     following.read()

@@ -1,58 +1,128 @@
-"""The changes that stay kept for the whole training."""
+"""The changes that stay kept for the whole training, and those that only whole runs show."""
 
 from dataclasses import replace
 
 import pytest
 
-from trainperf.model import Item, Length, Outcome, Patch, Run, Stack, Training, Trial, Trials
+from trainperf.model import (
+    Equivalence,
+    Finding,
+    Item,
+    Length,
+    Outcome,
+    Patch,
+    Run,
+    Site,
+    Stack,
+    Training,
+    Trial,
+    Trials,
+)
 from trainperf.trial import Tried
 from trainperf.trial.budget import Clock
-from trainperf.whole_training import confirming
+from trainperf.whole_training import Found, confirming, reserved_s
 from trainperf.whole_training.plain_runs import PlainRuns
 
 BEFORE = Training(
-    Length(100, "100 steps"), seconds_now=12.0, items=(Item("steps", "training steps", 99, 12.0),)
+    Length(100, "100 steps"),
+    seconds_now=12.0,
+    items=(
+        Item("steps", "training steps", 99, 4.0),
+        Item("between", "prediction (predict)", 4, 8.0),
+    ),
 )
 KEPT = Trial("tf_prefetch", Outcome.KEPT, "", 2.0, 1.9, 2.1, 12, 60, kept=True)
 SLOWER = Trial("tf_cache", Outcome.SLOWER, "", 0.9, 0.8, 0.95, 12, 60)
+OPEN = Trial("keras_predict_in_loop", Outcome.NOT_TRIED, "it lies outside", bound=3.0)
 STACK = Stack(("tf_prefetch",), 2.0, 1.9, 2.1, 12, 60, None, 0.12, 0.06, once_seconds=0.0)
-TRIED = Tried(
-    Trials("side by side"), (KEPT, SLOWER), None, STACK, Patch("diff", ("tf_prefetch",), root="/w")
-)
-RUN = Run(("python", "train.py"), "/w", "train.py")
+NOTHING = Tried(Trials("none"), (OPEN,))
+SOURCE = """\
+for epoch in range(3):
+    model.fit(x, y)
+    for one in many:
+        p = model.predict(one, verbose=0)[0]
+"""
 
 
 @pytest.fixture
-def confirm(monkeypatch, tmp_path):
-    def confirmed(runs, tried=TRIED, before=BEFORE):
-        monkeypatch.setattr(confirming, "plain_runs", lambda *_: runs)
-        clock = Clock(100.0, lambda: False, lambda: 0.0)
-        return confirming.confirm(tried, before, RUN, tmp_path, clock, lambda event: None)
+def script(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(SOURCE)
+    return script
+
+
+@pytest.fixture
+def predicts(script):
+    return Finding(
+        id="keras_predict_in_loop",
+        category="host",
+        title="`predict` in a loop",
+        text="",
+        advice="",
+        equivalence=Equivalence.EXACT,
+        bound=3.0,
+        bound_basis="all of them",
+        where=(Site(str(script), 4, col=12, end_line=4, end_col=41),),
+        rewritable=True,
+        data={"rows": [1], "outside": True},
+    )
+
+
+@pytest.fixture
+def kept(script):
+    return Tried(
+        Trials("side by side"),
+        (KEPT, SLOWER),
+        None,
+        STACK,
+        Patch("diff", ("tf_prefetch",), root=str(script.parent)),
+    )
+
+
+@pytest.fixture
+def confirm(monkeypatch, tmp_path, kept):
+    def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0):
+        asked = []
+
+        def runner(run, versions, *_):
+            asked.append(versions)
+            return runs
+
+        monkeypatch.setattr(confirming, "plain_runs", runner)
+        monkeypatch.setattr(confirming, "run_once", lambda *args: args[-1])
+        clock = Clock(left, lambda: False, lambda: 0.0)
+        found = Found(tuple(findings), str(tmp_path))
+        run = Run(("python", "train.py"), str(tmp_path), "train.py")
+        came = confirming.confirm(tried, found, before, run, tmp_path, clock, lambda event: None)
+        confirmed.asked = asked
+        return came
 
     return confirmed
 
 
-def test_without_plain_runs_the_ledger_tells(confirm):
+def test_without_plain_runs_the_ledger_tells(confirm, kept):
     tried, whole = confirm(PlainRuns(reason="whole runs would take 300 s"))
-    assert tried == TRIED
-    assert (whole.basis, whole.seconds_after) == ("ledger", 6.0)
+    assert tried == kept
+    assert (whole.basis, whole.seconds_after) == ("ledger", 10.0)
+    assert whole.reason == "whole runs would take 300 s"
 
 
-def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm):
+def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm, kept):
     slow = replace(
         BEFORE, seconds_now=20.0, items=(Item("start", "imports", 1, 10.0), *BEFORE.items)
     )
-    _, whole = confirm(PlainRuns(reason="out of time"), replace(TRIED, start_s=3.0), slow)
-    _, first = confirm(PlainRuns(reason="out of time"), TRIED, slow)
+    _, whole = confirm(PlainRuns(reason="out of time"), replace(kept, start_s=3.0), slow)
+    _, first = confirm(PlainRuns(reason="out of time"), kept, slow)
     starts = [sum(i.now_s for i in one.items if i.part == "start") for one in (whole, first)]
     assert starts[0] == pytest.approx(3.0)
     assert first.seconds_now - whole.seconds_now == pytest.approx(starts[1] - 3.0)
 
 
-def test_plain_runs_tell_where_there_are_any(confirm):
-    tried, whole = confirm(PlainRuns((12.0, 7.0, 7.2, 12.2)))
-    assert tried == TRIED
-    assert (whole.basis, whole.seconds_after) == ("whole runs", 7.1)
+def test_plain_runs_tell_where_there_are_any(confirm, kept):
+    tried, whole = confirm(PlainRuns(((12.0, 12.4), (7.0, 7.2))))
+    assert tried == kept
+    assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 12.2, 7.1)
+    assert (whole.low, whole.high, whole.runs) == (7.0, 7.2, (12.0, 7.0, 7.2, 12.4))
 
 
 def test_a_patch_that_fails_in_the_whole_script_is_not_kept(confirm):
@@ -66,14 +136,97 @@ def test_a_patch_that_fails_in_the_whole_script_is_not_kept(confirm):
 
 
 def test_a_patch_that_makes_the_whole_script_longer_is_not_kept(confirm):
-    tried, _ = confirm(PlainRuns((12.0, 13.0, 13.1, 12.2)))
+    tried, _ = confirm(PlainRuns(((12.0, 12.2), (13.0, 13.1))))
     assert tried.trials[0].outcome is Outcome.LOSES
     assert tried.trials[0].reason == (
         "the whole script took 13.0 s and 13.1 s with it, 12.0 s and 12.2 s without"
     )
+    tried, _ = confirm(PlainRuns(((12.0, 13.05), (13.0, 13.1))))
+    assert tried.trials[0].kept
 
 
-def test_where_nothing_was_kept_nothing_is_run(confirm):
-    tried, whole = confirm(None, replace(TRIED, stack=None))
-    assert (tried.stack, whole.seconds_after) == (None, None)
-    assert confirm(None, before=None) == (TRIED, None)
+def test_where_nothing_was_kept_and_nothing_is_open_nothing_is_run(confirm, kept):
+    tried, whole = confirm(None, replace(kept, stack=None))
+    assert (tried.stack, whole.seconds_after, confirm.asked) == (None, None, [])
+    assert confirm(None, before=None) == (kept, None)
+
+
+def test_what_lies_outside_the_steps_is_tried_by_whole_runs(confirm, predicts, script):
+    tried, whole = confirm(PlainRuns(((12.0, 12.4), (4.0, 4.2))), NOTHING, findings=[predicts])
+    (trial,) = tried.trials
+    assert (trial.outcome, trial.kept, trial.basis) == (Outcome.KEPT, True, "whole runs")
+    assert trial.speedup == pytest.approx(24.4 / 8.2)
+    assert (trial.low, trial.high) == pytest.approx((12.0 / 4.2, 12.4 / 4.0))
+    assert "predict_on_batch" in tried.patch.diff
+    assert b"predict_on_batch" in tried.sources[str(script)]
+    assert (whole.seconds_now, whole.seconds_after) == (12.2, 4.1)
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        ((11.0, 11.9), Outcome.NO_EFFECT),  # within what two runs lie apart
+        ((14.0, 15.0), Outcome.SLOWER),
+    ],
+)
+def test_what_whole_runs_do_not_show_clearly_is_not_kept(confirm, predicts, after, outcome):
+    tried, whole = confirm(PlainRuns(((12.0, 12.4), after)), NOTHING, findings=[predicts])
+    assert (tried.trials[0].outcome, tried.patch) == (outcome, None)
+    assert (whole.basis, whole.seconds_after) == ("ledger", None)
+
+
+def test_an_addition_stands_on_what_the_trials_kept(confirm, predicts, kept):
+    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
+    runs = PlainRuns(((12.0, 12.4), (10.0, 10.2), (2.0, 2.1)))
+    tried, whole = confirm(runs, both, findings=[predicts])
+    first, second = tried.trials
+    assert (first, second.kept) == (KEPT, True)
+    assert second.speedup == pytest.approx(20.2 / 4.1)
+    assert whole.seconds_after == pytest.approx(2.05)
+    assert len(confirm.asked[0]) == 3
+
+
+def test_an_addition_that_fails_leaves_what_the_trials_kept(confirm, predicts, kept):
+    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
+    runs = PlainRuns(((12.0, 12.4), (7.0, 7.2)), failure="was killed by SIGSEGV")
+    tried, whole = confirm(runs, both, findings=[predicts])
+    assert (tried.trials[0], tried.trials[1].outcome) == (KEPT, Outcome.FAILED)
+    assert "was killed by SIGSEGV" in tried.trials[1].reason
+    assert (tried.patch, whole.seconds_after) == (both.patch, 7.1)
+
+
+def test_an_addition_without_time_says_what_it_would_take(confirm, predicts):
+    tried, whole = confirm(None, NOTHING, findings=[predicts], left=20.0)
+    assert confirm.asked == []
+    assert "whole runs would take 37 s" in tried.trials[0].reason
+    assert whole == BEFORE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bound": 1.2},  # less than two runs of one script may lie apart
+        {"rewritable": False},
+        {"equivalence": Equivalence.SEMANTICS},
+        {"where": (Site("/nowhere/train.py", 4),)},
+    ],
+)
+def test_what_cannot_show_or_be_made_is_not_run(confirm, predicts, change):
+    tried, _ = confirm(None, NOTHING, findings=[replace(predicts, **change)])
+    assert (tried, confirm.asked) == (NOTHING, [])
+
+
+@pytest.mark.parametrize(
+    ("left", "kept_back"),
+    [
+        (120.0, 2 * 1.15 * (12.0 + 4.0)),
+        (60.0, 0.0),  # more than half of it
+    ],
+)
+def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, left, kept_back):
+    found = Found((predicts,), str(tmp_path))
+    assert reserved_s(found, BEFORE, left) == pytest.approx(kept_back)
+    in_steps = replace(predicts, data={"rows": [1]})
+    assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0
+    unknown = Training(None, reason="endless")
+    assert reserved_s(found, unknown, left) == 0.0

@@ -1,18 +1,19 @@
 """The whole script in turns, as it is and changed, by a starter that runs nothing."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
-from trainperf.model import Length, Run, Training
+from trainperf.model import Run
 from trainperf.run.plain import Finished
 from trainperf.trial.budget import END_S, Clock
-from trainperf.whole_training.plain_runs import Changes, PlainRuns, plain_runs, with_runs
+from trainperf.whole_training.plain_runs import PlainRuns, Version, plain_runs, run_once
 
 RUN = Run(("python", "train.py"), "/w", "train.py", env={"MINE": "1"})
-CHANGES = Changes({"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"}, ("--bf16", "True"))
-KNOWN = Training(Length(100, "100 steps"), seconds_now=10.0, seconds_after=4.0)
-UNKNOWN = Training(None, reason="how often `while True` turns is not known")
+AS_IS = Version(10.0)
+CHANGED = Version(4.0, {"/w/train.py": b"faster"}, {"OMP_NUM_THREADS": "2"}, ("--bf16", "True"))
+MORE = Version(2.0, {"/w/train.py": b"faster still"})
+UNKNOWN = [Version(None), Version(None, CHANGED.sources)]
 
 
 @dataclass
@@ -29,92 +30,114 @@ class Starter:
         self.now += limit_s if ended.seconds is None else ended.seconds
         return ended
 
+    @property
+    def sources(self):
+        return [next(iter(run.sources.values()), b"") for run, _ in self.seen]
+
 
 def took(*seconds):
     return [Finished(one, 0, "") for one in seconds]
 
 
-def made(ends, expected=KNOWN, left=100.0, tmp_path=None, interrupted=lambda: False):
+BROKEN = Finished(3.0, 1, "Traceback\n  …\nValueError: no\n")
+
+
+def clock_of(starter, left, interrupted=lambda: False):
+    return Clock(left + END_S, interrupted, lambda: starter.now)
+
+
+def made(ends, tmp_path, versions=(AS_IS, CHANGED), left=100.0, interrupted=lambda: False):
     starter = Starter(ends)
-    clock = Clock(left + END_S, interrupted, lambda: starter.now)
-    return plain_runs(RUN, CHANGES, expected, tmp_path, clock, lambda *_: None, starter), starter
+    clock = clock_of(starter, left, interrupted)
+    return plain_runs(RUN, versions, tmp_path, clock, lambda *_: None, starter), starter
 
 
 def test_what_does_not_fit_is_not_started(tmp_path):
-    runs, starter = made([], left=30.0, tmp_path=tmp_path)
+    runs, starter = made([], tmp_path, left=30.0)
     assert starter.seen == []
     assert runs == PlainRuns(reason="whole runs would take 32 s")
 
 
 def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
-    runs, starter = made(took(10.0, 4.0, 4.2, 10.4), tmp_path=tmp_path)
-    assert (runs.before, runs.after, runs.reason) == ((10.0, 10.4), (4.0, 4.2), "")
-    sources = [bool(run.sources) for run, _ in starter.seen]
-    assert sources == [False, True, True, False]
+    runs, starter = made(took(10.0, 4.0, 4.2, 10.4), tmp_path)
+    assert runs == PlainRuns(((10.0, 10.4), (4.0, 4.2)))
+    assert starter.sources == [b"", b"faster", b"faster", b""]
     threads = [run.env.get("OMP_NUM_THREADS") for run, _ in starter.seen]
     assert threads == [None, "2", "2", None]
     commands = [run.command[2:] for run, _ in starter.seen]
-    assert commands == [(), CHANGES.arguments, CHANGES.arguments, ()]
+    assert commands == [(), CHANGED.arguments, CHANGED.arguments, ()]
     assert all(run.env["MINE"] == "1" for run, _ in starter.seen)
     caches = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run, _ in starter.seen}
     assert len(caches) == 4, "what a changed run compiles, the next must not find"
 
 
+def test_versions_on_top_of_each_other_stand_around_one_another(tmp_path):
+    runs, starter = made(took(10, 4, 2, 2.1, 4.1, 10.1), tmp_path, (AS_IS, CHANGED, MORE))
+    assert runs.seconds == ((10, 10.1), (4, 4.1), (2, 2.1))
+    assert starter.sources == [b"", b"faster", b"faster still", b"faster still", b"faster", b""]
+
+
 def test_a_script_of_unknown_length_may_use_its_share_of_the_time(tmp_path):
-    runs, starter = made([Finished(None, -9, "")], UNKNOWN, 100.0, tmp_path)
+    runs, starter = made([Finished(None, -9, "")], tmp_path, UNKNOWN)
     assert starter.seen[0][1] == 25.0
-    assert (runs.seconds, runs.reason) == (
-        (),
-        "the whole script did not end in the time that was left",
-    )
+    assert runs == PlainRuns(reason="the whole script did not end in the time that was left")
 
 
 def test_a_run_that_would_not_end_in_time_is_not_begun(tmp_path):
-    runs, starter = made(took(25.0, 24.0, 30.0), UNKNOWN, 100.0, tmp_path)
+    runs, starter = made(took(25.0, 24.0, 30.0), tmp_path, UNKNOWN)
     assert len(starter.seen) == 3
-    assert runs.reason == "out of budget after 3 of 4 whole runs"
+    assert runs.reason == (
+        "out of budget after 3 of 4 whole runs (as it is 25.0 s, changed 24.0 s)"
+    )
 
 
 def test_ctrl_c_ends_it(tmp_path):
-    runs, starter = made([], tmp_path=tmp_path, interrupted=lambda: True)
+    runs, starter = made([], tmp_path, interrupted=lambda: True)
     assert (starter.seen, runs.reason) == ([], "interrupted after 0 of 4 whole runs")
 
 
 def test_a_changed_script_that_fails_is_told_from_one_that_always_did(tmp_path):
-    broken = Finished(3.0, 1, "Traceback\n  …\nValueError: no\n")
-    runs, _ = made([*took(10.0), broken], tmp_path=tmp_path)
-    assert runs.failure == "ended with exit status 1: ValueError: no"
-    runs, _ = made([broken], tmp_path=tmp_path)
+    runs, _ = made([*took(10.0), BROKEN], tmp_path)
+    assert runs == PlainRuns(failure="ended with exit status 1: ValueError: no")
+    runs, _ = made([BROKEN], tmp_path)
     assert (runs.failure, runs.seconds) == ("", ())
     assert runs.reason.startswith("the script as it is ended with exit status 1")
     killed = Finished(3.0, -11, "")
-    assert made([*took(10.0), killed], tmp_path=tmp_path)[0].failure == "was killed by SIGSEGV"
+    assert made([*took(10.0), killed], tmp_path)[0].failure == "was killed by SIGSEGV"
+
+
+def test_what_stands_below_a_version_that_fails_is_still_compared(tmp_path):
+    versions = (AS_IS, CHANGED, MORE)
+    runs, starter = made([*took(10, 4), BROKEN, *took(4.1, 10.1)], tmp_path, versions)
+    assert runs.seconds == ((10, 10.1), (4, 4.1))
+    assert runs.failure == "ended with exit status 1: ValueError: no"
+    assert starter.sources == [b"", b"faster", b"faster still", b"faster", b""]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "slower"),
+    ("ends", "left", "runs"),
     [
-        ((), False),
-        ((10.0, 4.0, 4.2, 10.4), False),
-        ((10.0, 10.2, 11.0, 10.4), False),
-        ((10.0, 10.6, 11.0, 10.4), True),
+        ([], 4.0, 0),  # no time for one
+        (took(4.0), 8.0, 1),
+        ([BROKEN, *took(10.0)], 30.0, 2),
+        ([BROKEN, Finished(None, -9, "")], 8.0, 2),
     ],
 )
-def test_slower_is_what_each_run_with_the_changes_says(seconds, slower):
-    assert PlainRuns(seconds).slower is slower
+def test_one_run_tells_whether_a_changed_script_reaches_its_end(tmp_path, ends, left, runs):
+    starter, none = Starter(ends), PlainRuns(reason="no time")
+    clock = clock_of(starter, left)
+    found = run_once(RUN, CHANGED, tmp_path, clock, lambda *_: None, none, starter)
+    assert len(starter.seen) == runs
+    failed = bool(ends) and bool(ends[0].status)
+    assert found == (
+        PlainRuns(failure="ended with exit status 1: ValueError: no") if failed else none
+    )
 
 
-def test_the_runs_stand_in_place_of_the_ledger():
-    whole = with_runs(KNOWN, PlainRuns((10.0, 4.0, 4.2, 10.4)))
-    assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 10.2, 4.1)
-    assert (whole.low, whole.high) == (4.0, 4.2)
-
-
-def test_a_ledger_that_no_runs_confirm_says_why():
-    assert with_runs(KNOWN, PlainRuns(reason="no time")) == replace(KNOWN, reason="no time")
-    assert with_runs(UNKNOWN, PlainRuns(reason="no time")) == UNKNOWN
-
-
-def test_runs_that_were_not_made_are_no_runs():
+def test_a_script_that_fails_as_it_is_does_not_speak_against_its_patch(tmp_path):
+    starter = Starter([BROKEN, BROKEN])
     none = PlainRuns(reason="no time")
-    assert (none.before, none.after, none.slower) == ((), (), False)
+    clock = clock_of(starter, 30.0)
+    found = run_once(RUN, CHANGED, tmp_path, clock, lambda *_: None, none, starter)
+    assert not found.failure
+    assert found.reason.startswith("the script as it is ended with exit status 1")

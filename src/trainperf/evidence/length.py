@@ -21,9 +21,10 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     if event is None:
         return Missing("the run ended before it was known how long the training is to be")
     found = _length(observed, loop, event)
-    if isinstance(found, Length) and loop.early_stopping:
-        return replace(found, open=EARLY)
-    return found
+    if isinstance(found, Missing):
+        return found
+    others = sum(1 for _ in observed.of("other"))
+    return replace(found, others=others, open=EARLY if loop.early_stopping else "")
 
 
 def _length(observed: Observed, loop: Loop, event: Event) -> Length | Missing:

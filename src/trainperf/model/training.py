@@ -16,7 +16,8 @@ class Length:
 
     `steps` of the loop that was timed, in all; `epochs` passes over its data, over all calls of
     `fit` (`fits`), None where it is not counted in epochs. `text` says it in words, `where` is
-    the loop or call that says so. `open` is why it may come otherwise: early stopping.
+    the loop or call that says so. `open` is why it may come otherwise: early stopping. `others`
+    are further places of the script that train, which are not in it.
     """
 
     steps: int
@@ -25,6 +26,7 @@ class Length:
     fits: int = 1
     where: Site | None = None
     open: str = ""
+    others: int = 0
 
 
 @dataclass(frozen=True)

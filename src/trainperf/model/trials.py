@@ -46,7 +46,8 @@ class Trial:
     the fix costs once (compiling, filling a cache) and `break_even_steps` how many
     steps earn that back; None where nothing was to be earned back. `variant` says which
     of several ways to make the fix this was ("workers=4"). `note` says how it was measured
-    where that was another way than that of the others.
+    where that was another way than that of the others. `basis` says of what the speed-up is: of
+    steps, in pairs of slices, or of the whole script, in pairs of plain runs.
     """
 
     fix: str
@@ -64,6 +65,7 @@ class Trial:
     break_even_steps: int | None = None
     variant: str = ""
     note: str = ""
+    basis: Literal["steps", "whole runs"] = "steps"
 
     @property
     def name(self) -> str:

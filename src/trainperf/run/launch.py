@@ -21,6 +21,8 @@ from trainperf.samplers.sampling import Sampling
 POLL_S = 0.05
 BETWEEN_EPOCHS_S = 10.0
 """How long an epoch's end may take to be timed before the run is stopped."""
+AGAIN = 1.5
+"""What was seen once is waited for a second time, for so many times as long."""
 GRACE_S = 15.0
 """How long the last measurement may overrun its time before the run is stopped."""
 
@@ -134,6 +136,8 @@ class _Following(EventFiles):
             self.measured = now
         elif kind in ("cycles", "tracing"):
             self.patience += float(event["limit_s"])
+        elif kind == "between" and self.measured is not None:
+            self.patience = max(self.patience, now - self.measured + AGAIN * event["seconds"])
         elif kind == "done":
             self.done = True
         super()._take(pid, event)

@@ -80,7 +80,8 @@ def _kept(before: Verdict, first: Finding, best: Trial) -> Verdict:
     """The verdict with the repair that was kept: on its side of the step, by its name."""
     gave = ""
     if best.speedup is not None:
-        gave = f" Repaired, the steps ran {measured(best.speedup, best.low, best.high)} as fast."
+        what = "the whole script" if best.basis == "whole runs" else "the steps"
+        gave = f" Repaired, {what} ran {measured(best.speedup, best.low, best.high)} as fast."
     side = side_of(first)
     if before.bottleneck == side and before.grade == "settled":
         text = PROMISE.sub("", before.text)

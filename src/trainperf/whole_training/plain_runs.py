@@ -1,21 +1,18 @@
-"""The patch confirmed by plain runs of the whole script, in turns with the script as it is."""
+"""Plain runs of the whole script, in turns: as it is, with its patch, with more than that."""
 
 from __future__ import annotations
 
 import os
-import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainperf.model import Run, Training
+from trainperf.model import Run
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
 from trainperf.trial.budget import Clock
 from trainperf.trial.legs.processes import signal_name
 
-TURNS = "ABBA"
-"""The script as it is (A) and with the changes (B): what drifts falls on both alike."""
 MARGIN = 1.15
 """A whole run may take so much longer than the ledger says: what follows the last step."""
 
@@ -24,128 +21,146 @@ Start = Callable[[Run, Path, float, Callable[[], bool]], Finished]
 
 
 @dataclass(frozen=True)
-class PlainRuns:
-    """Plain runs in the order of `TURNS`, in seconds; `reason` says why there are not all.
+class Version:
+    """A version of the script: text of source files by path, variables, words of the command.
 
-    `failure` says how the changed script failed where the script as it is did not.
+    `expected_s` are the seconds of a whole run by the ledger, None where it does not know. The
+    script as it is has no changes; each version after it has those of the version before it.
     """
 
-    seconds: tuple[float, ...] = ()
-    reason: str = ""
-    failure: str = ""
-
-    @property
-    def before(self) -> tuple[float, ...]:
-        """The runs of the script as it is."""
-        return self._of("A")
-
-    @property
-    def after(self) -> tuple[float, ...]:
-        """The runs with the changes."""
-        return self._of("B")
-
-    @property
-    def slower(self) -> bool:
-        """Whether each run with the changes took longer than each without."""
-        return bool(self.seconds) and min(self.after) > max(self.before)
-
-    def _of(self, turn: str) -> tuple[float, ...]:
-        return tuple(one for one, whose in zip(self.seconds, TURNS, strict=False) if whose == turn)
+    expected_s: float | None
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Changes:
-    """The changes to a script: text of source files by path, variables, words of the command."""
+class PlainRuns:
+    """Whole runs of some versions, in seconds: the first and the last run of each.
 
-    sources: Mapping[str, bytes]
-    environment: Mapping[str, str]
-    arguments: tuple[str, ...] = ()
+    `reason` says why there are not all. `failure` says how a version failed where the script as
+    it is did not: the first one, but for that, which is not in `seconds`.
+    """
+
+    seconds: tuple[tuple[float, float], ...] = ()
+    reason: str = ""
+    failure: str = ""
 
 
 def plain_runs(
     run: Run,
-    changes: Changes,
-    expected: Training,
+    versions: Sequence[Version],
     folder: Path,
     clock: Clock,
     say: Say,
     start: Start = run_to_its_end,
 ) -> PlainRuns:
-    """Run the whole script plainly, as it is and changed, in turns, if there is time for it.
+    """Run the whole script plainly, each version once and then once more, in reverse.
 
-    `expected` is its ledger: where that does not fit into what `clock` has left nothing is
-    started. Where the length of the training is not known, the first run may take a quarter of
-    it. What a changed script compiles is compiled anew in each of its runs, as a user's first
-    run does.
+    What drifts falls on all alike. The first of the versions is the script as it is. Where the
+    ledger says that they do not fit into what `clock` has left nothing is started; where the
+    length of the training is not known, each run may take its share of it. What a version compiles
+    is compiled anew in each of its runs, as a user's first run does.
     """
-    needed = _needed(expected)
+    needed = needed_s(versions)
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
-    seconds: list[float] = []
-    for number, turn in enumerate(TURNS):
-        left = len(TURNS) - number
+    there = list(versions)
+    turns = _turns(there)
+    times: list[list[float]] = [[] for _ in there]
+    failure = ""
+    for number, which in enumerate(turns):
+        if which >= len(there):  # it failed
+            continue
+        left = len(turns) - number
         limit = clock.left / left if needed is None else clock.left
-        if clock.over() or (seconds and limit < _usual(seconds, turn)):
-            return PlainRuns(reason=f"{clock.reason} after {number} of {left + number} whole runs")
-        say(f"the whole script, {'as it is' if turn == 'A' else 'changed'}", number / len(TURNS))
-        own = folder / f"whole-{number}"
-        changed = _changed(run, changes if turn == "B" else None, own)
-        with filled(os.environ | run.env, own / "caches"):
-            ended = start(changed, own, limit, clock.interrupted)
+        if clock.over() or limit < _usual(times, which):
+            return PlainRuns(reason=_stopped(clock.reason, times, turns))
+        say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
+        ended = _ended(run, there[which], folder / f"whole-{number}", limit, clock, start)
         if ended.seconds is None:
-            return PlainRuns(reason="the whole script did not end in the time that was left")
+            over = "the whole script did not end in the time that was left"
+            return PlainRuns(reason=_stopped(over, times, turns) if number else over)
+        if ended.status and not which:
+            return PlainRuns(reason=f"the script as it is {_how(ended)} in a plain run")
         if ended.status:
-            how = _how(ended)
-            if turn == "B":
-                return PlainRuns(failure=how)
-            return PlainRuns(reason=f"the script as it is {how} in a plain run")
-        seconds.append(ended.seconds)
-    return PlainRuns(tuple(seconds))
+            failure = _how(ended)
+            del there[which:]
+            if which == 1:
+                break
+        times[which].append(ended.seconds)
+    runs = tuple((one[0], one[-1]) for one in times[: len(there)] if len(one) > 1)
+    return PlainRuns(runs, failure=failure)
 
 
-def with_runs(training: Training, runs: PlainRuns) -> Training:
-    """The training with the seconds of its plain runs in place of those of its ledger.
+def run_once(
+    run: Run,
+    version: Version,
+    folder: Path,
+    clock: Clock,
+    say: Say,
+    without: PlainRuns,
+    start: Start = run_to_its_end,
+) -> PlainRuns:
+    """Run a changed script once where there was no time for more: does it reach its end?
 
-    Without plain runs it says why they do not confirm it.
+    `without` are the runs that were not made. It tells no time, but what no step reaches
+    (evaluation, saving) is run. Where it fails, the script as it is must not.
     """
-    if not runs.seconds:
-        return replace(training, reason=training.reason or runs.reason)
-    return replace(
-        training,
-        basis="whole runs",
-        seconds_now=statistics.fmean(runs.before),
-        seconds_after=statistics.fmean(runs.after),
-        low=min(runs.after),
-        high=max(runs.after),
-        runs=runs.seconds,
-        reason="",
-    )
+    if version.expected_s is None or MARGIN * version.expected_s > clock.left:
+        return without
+    say("the whole script, changed", None)
+    ended = _ended(run, version, folder / "whole-once", clock.left, clock, start)
+    if ended.seconds is None or not ended.status:
+        return without
+    say("the whole script, as it is", None)
+    plain = _ended(run, Version(None), folder / "whole-plain", clock.left, clock, start)
+    if plain.seconds is not None and plain.status:
+        return replace(without, reason=f"the script as it is {_how(plain)} in a plain run")
+    return PlainRuns(failure=_how(ended))
 
 
-def _needed(expected: Training) -> float | None:
+def needed_s(versions: Sequence[Version]) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
-    if expected.seconds_now is None:
-        return None
-    after = expected.seconds_now if expected.seconds_after is None else expected.seconds_after
-    return MARGIN * sum(expected.seconds_now if turn == "A" else after for turn in TURNS)
+    known = [one.expected_s for one in versions if one.expected_s is not None]
+    return 2 * MARGIN * sum(known) if len(known) == len(versions) else None
 
 
-def _usual(seconds: list[float], turn: str) -> float:
-    """Seconds of the next run by those before it; one with the changes may be quicker."""
-    return seconds[0] if turn == "A" else min(seconds) / 2
+def _turns(versions: Sequence[Version]) -> list[int]:
+    order = range(len(versions))
+    return [*order, *reversed(order)]
 
 
-def _changed(run: Run, changes: Changes | None, folder: Path) -> Run:
-    own = private(os.environ | run.env, folder / "caches")
-    env = {**run.env, **own}
-    if changes is None:
-        return replace(run, env=env)
-    return replace(
-        run,
-        command=(*run.command, *changes.arguments),
-        sources=dict(changes.sources),
-        env=env | dict(changes.environment),
+def _usual(times: Sequence[Sequence[float]], which: int) -> float:
+    """Seconds of the next run by those before it; one with more changes may be quicker."""
+    if times[which]:
+        return times[which][0]
+    return min(times[which - 1], default=0.0) / 2 if which else 0.0
+
+
+def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -> str:
+    """Why there are not all runs, with what those took that there are."""
+    made = sum(map(len, times))
+    text = f"{why} after {made} of {len(turns)} whole runs"
+    took = (
+        f"{'changed' if which else 'as it is'} {one[0]:.1f} s"
+        for which, one in enumerate(times)
+        if one
     )
+    return f"{text} ({', '.join(took)})" if made else text
+
+
+def _ended(
+    run: Run, version: Version, folder: Path, limit_s: float, clock: Clock, start: Start
+) -> Finished:
+    changed = replace(
+        run,
+        command=(*run.command, *version.arguments),
+        sources=dict(version.sources) or run.sources,
+        env={**run.env, **private(os.environ | run.env, folder / "caches"), **version.environment},
+    )
+    with filled(os.environ | run.env, folder / "caches"):
+        return start(changed, folder, limit_s, clock.interrupted)
 
 
 def _how(ended: Finished) -> str:

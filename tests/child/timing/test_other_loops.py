@@ -87,3 +87,28 @@ def test_another_loop_that_updates_is_found_and_an_evaluation_is_not(module: Any
 def test_a_script_with_one_loop_has_no_other(module: Any) -> None:
     source = LOOPS[: LOOPS.index("def second")]
     assert module(source).first([1], None) == []
+
+
+KERAS_3 = """
+def found():
+    return [(one["what"], one["line"]) for one in other_loops()]
+
+def train_step(batch, optimizer):
+    optimizer.apply(batch, [])
+
+def main(frame, optimizer, data):
+    for batch in data:
+        optimizer.apply(batch, [])
+        return found()
+    for batch in data:
+        train_step(batch, optimizer)
+    for batch in data:
+        frame.apply(batch)
+"""
+
+
+def test_updates_of_keras_3_and_in_a_step_function_are_seen(module: Any) -> None:
+    class Optimizer:
+        def apply(self, gradients: Any, weights: Any) -> None: ...
+
+    assert module(KERAS_3).main(None, Optimizer(), [1]) == [("loop", 12)]

@@ -43,8 +43,7 @@ class EpochEnds:
         driver.record.write("phase", p="between", b=0)
         driver.record.flush()
         driver.calls()  # those until here
-        self._stacks = StackSampler(cycles.INTERVAL_S, over=lambda: not driver.between())
-        self._stacks.start()
+        self._look()
 
     def gap(self) -> None:
         """The time between two epochs was taken; the first step of the next one follows."""
@@ -57,10 +56,20 @@ class EpochEnds:
         self._seen = False
         self._count += 1
         timed = self._count >= GAPS or (self._count >= 2 and at - self._from > GAPS_S)
-        return timed or not self._driver.can_end()
+        if timed or not self._driver.can_end():
+            return True
+        self.keep_stacks()  # the run may be stopped before the next one is over
+        self._look()
+        return False
+
+    def _look(self) -> None:
+        """Keep what stands on the stacks between the epochs from here on."""
+        driver = self._driver
+        self._stacks = StackSampler(cycles.INTERVAL_S, over=lambda: not driver.between())
+        self._stacks.start()
 
     def keep_stacks(self) -> None:
-        """Record what stood on the stacks between the epochs; a second call does nothing."""
+        """Record what stood on the stacks since they were kept; a second call does nothing."""
         stacks, self._stacks = self._stacks, None
         if stacks is not None:
             counts, calls = stacks.stop(), self._driver.calls()

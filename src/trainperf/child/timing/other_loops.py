@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..process import frames
@@ -51,25 +51,45 @@ def _standing() -> tuple[str, set[int]]:
 
 def _training(tree: ast.Module) -> Iterator[tuple[str, Any]]:
     """The calls of `fit`, and of each nest of loops with updates the innermost with its own."""
+    steps = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _updates(node)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fit":
             if FIT & {keyword.arg for keyword in node.keywords}:
                 yield "fit", node
-        elif isinstance(node, (ast.For, ast.While)) and _updates(node):
+        elif isinstance(node, (ast.For, ast.While)) and _updates(node, steps):
             yield "loop", node
 
 
-def _updates(loop: Any) -> bool:
-    """Whether a loop updates weights itself: not in a loop within it."""
-    todo = list(loop.body)
+def _updates(node: Any, steps: Collection[str] = ()) -> bool:
+    """Whether a loop or function updates weights itself, or by a call of one of `steps`.
+
+    What stands in a loop or a function within it does not count.
+    """
+    todo = list(node.body)
     while todo:
         node = todo.pop()
         if isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.ClassDef)):
             continue
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in UPDATES:
+        if isinstance(node, ast.Call) and (_is_update(node.func) or _name(node.func) in steps):
             return True
         todo.extend(ast.iter_child_nodes(node))
     return False
+
+
+def _is_update(called: ast.expr) -> bool:
+    """Whether a method of that name updates weights; `apply` is one of an optimizer only."""
+    if not isinstance(called, ast.Attribute):
+        return False
+    return called.attr in UPDATES or (
+        called.attr == "apply" and "opt" in _name(called.value).lower()
+    )
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of `a`, `self.a`; "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _loops_that_hold(tree: ast.Module, node: Any) -> Iterator[Any]:

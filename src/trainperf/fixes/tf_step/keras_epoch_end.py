@@ -17,6 +17,8 @@ from trainperf.model import (
     Finding,
     Loop,
     Missing,
+    Outside,
+    Spent,
     StartUp,
 )
 from trainperf.source.arguments import argument
@@ -164,6 +166,12 @@ class ShorterEpochEnd(Fix):
             startup=StartUp(9.0, tracing_s=4.0),
             between_epochs=BetweenEpochs(6.0, 1, 100, validation_s=5.5),
         ),
+        # what a callback of the user's predicts: that is told by its own line
+        evidence(
+            loop=SHORT_EPOCHS,
+            between_epochs=BetweenEpochs(20.0, 2, 100),
+            outside_=Outside("epoch", 30.0, 100, 10.0, (Spent("prediction", 19.8, 0.66),)),
+        ),
         # it is not known how long an epoch is
         evidence(
             loop=Loop("fit", where=SITE), between_epochs=BetweenEpochs(40.0, 1, restart_s=40.0)
@@ -234,7 +242,7 @@ class ShorterEpochEnd(Fix):
             return None
         pause = pause.without_tracing(evidence.startup)
         epoch_s = steps * evidence.times.real + pause.seconds
-        parts = _long_parts(pause, epoch_s, evidence.loop.kind)
+        parts = _long_parts(pause, epoch_s, evidence.loop.kind, _told_elsewhere(evidence))
         avoidable = min(pause.seconds, sum(part.seconds for part in parts))
         if not parts or (avoidable < LEAST_SECONDS and avoidable < MOST_SHARE * epoch_s):
             return None
@@ -331,8 +339,16 @@ def _equivalence(evidence: Evidence) -> Equivalence:
     return Equivalence.NUMERICS if mixed else Equivalence.EXACT
 
 
-def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
-    """The parts of the pause that are long against the epoch."""
+def _told_elsewhere(evidence: Evidence) -> float:
+    """Seconds after an epoch of what the script itself calls there: no edit of `fit` saves them."""
+    turn = evidence.outside_
+    if isinstance(turn, Missing) or turn.turn != "epoch":
+        return 0.0
+    return sum(one.seconds for one in turn.spent if one.what in ("prediction", "saving", "other"))
+
+
+def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str, own_s: float) -> list[_Part]:
+    """The parts of the pause that are long against the epoch, without `own_s` seconds of it."""
     parts = []
     if pause.callbacks_s is not None and pause.callbacks_s >= LEAST_SHARE * epoch_s:
         parts.append(
@@ -356,6 +372,8 @@ def _long_parts(pause: BetweenEpochs, epoch_s: float, loop: str) -> list[_Part]:
         )
     known = (pause.validation_s, pause.callbacks_s, pause.restart_s)
     rest = pause.seconds - sum(part for part in known if part is not None)
+    if pause.callbacks_s is None:
+        rest -= own_s
     if rest >= LEAST_SHARE * epoch_s:
         repeated = any(part.snippet == REPEAT_IN_FIT for part in parts)
         parts.append(_not_told_apart(rest, loop, pause.callbacks_s is None, repeated))

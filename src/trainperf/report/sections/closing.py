@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
+from trainperf.fixes.common.words import at
 from trainperf.model import Diagnosis, NotTaken, Outcome, Overhead, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
@@ -225,7 +226,10 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
     """The last line of the report and its style; empty where nothing can be said."""
     stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
     if stack is not None and stack.fixes:
-        return _apply(len(stack.fixes)) + _gain(diagnosis, stack), GOOD
+        return _apply(len(kept)) + _gain(diagnosis, stack), GOOD
+    whole = change(diagnosis)
+    if kept and whole:
+        return f"{_apply(len(kept))}{_training(diagnosis)} {whole}", GOOD
     if kept:
         best = max(kept, key=lambda trial: trial.speedup or 0.0)
         if best.speedup is None:
@@ -267,7 +271,7 @@ def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
     text = units.measured(stack.speedup, stack.low, stack.high)
     whole = change(diagnosis)
     if whole:
-        return f"your training as configured {whole}, its steps {text}"
+        return f"{_training(diagnosis)} {whole}, its steps {text}"
     before, after = stack.before_samples_per_s, stack.after_samples_per_s
     if before is not None and after is not None:
         text += f", {units.number(before)} → {units.rate(after, 'samples')}"
@@ -278,6 +282,17 @@ def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
         times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
         text += f", an epoch {' → '.join(times)}"
     return text + _pays(stack)
+
+
+def _training(diagnosis: Diagnosis) -> str:
+    """Name the training that the figures are of: that of one loop where the script has several."""
+    whole = diagnosis.training
+    length = None if whole is None or whole.basis == "whole runs" else whole.configured
+    if length is None or not length.others:
+        return "your training as configured"
+    place = f" at {at(diagnosis.loop.where)}" if diagnosis.loop and diagnosis.loop.where else ""
+    others = "another place that trains is" if length.others == 1 else "other places that train are"
+    return f"the training{place} as configured ({others} not counted)"
 
 
 def _pays(stack: Stack) -> str:

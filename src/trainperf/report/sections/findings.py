@@ -94,6 +94,7 @@ def worth(finding: Finding, trial: Trial | None, tried: bool, page: Page) -> Non
     """Print what a finding gives: measured beside predicted, or the bound alone."""
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
+        way += ", the whole script" if trial.basis == "whole runs" else ""
         alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)

@@ -53,11 +53,15 @@ def _configured(whole: Training) -> str:
     length = whole.configured
     assert length is not None
     may = f"; {length.open}" if length.open else ""
-    return f"As it is configured: {length.text}{may}."
+    others = ""
+    if length.others:
+        many = "another place" if length.others == 1 else f"{length.others} other places"
+        others = f" The script has {many} that may train, not counted here."
+    return f"As it is configured: {length.text}{may}.{others}"
 
 
 def _with(diagnosis: Diagnosis) -> str:
-    one = diagnosis.stack is not None and len(diagnosis.stack.fixes) == 1
+    one = sum(trial.kept for trial in diagnosis.trials) == 1
     return "with the change" if one else "with the changes"
 
 

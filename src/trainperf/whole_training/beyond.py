@@ -1,0 +1,137 @@
+"""Changes that no slice of steps could show: those that whole runs of the script may try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trainperf.fixes import by_id
+from trainperf.model import Equivalence, Finding, Outcome, Training, Trial
+from trainperf.patch.patch import Written
+from trainperf.trial import Tried
+from trainperf.trial.candidates import variants, writer
+from trainperf.whole_training.plain_runs import PlainRuns, Version, needed_s
+
+LEAST = 1.25
+"""What a change must promise the whole training: two plain runs of a script may lie 20 % apart."""
+CLEARLY = 1.05
+"""The slower run with a change must be so many times as fast as the quicker one without."""
+WHOLE_RUNS = "in plain runs of the whole script"
+"""How it was measured."""
+SHARE_KEPT = 0.5
+"""At most so much of the time that is left is kept back from trials of steps."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The findings of a diagnosis, the folder that their patch is relative to, what may be kept."""
+
+    findings: tuple[Finding, ...]
+    root: str
+    allow_semantic: bool = False
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A change on top of the version before it; `written` are the edits of both."""
+
+    finding: Finding
+    written: Written
+    version: Version
+
+
+def reserved_s(found: Found, before: Training, left_s: float) -> float:
+    """Seconds to be kept for whole runs with the change that promises most outside the steps.
+
+    0 where there is none, or where they would take more than half of the `left_s` seconds.
+    """
+    for one, saved_s in _promising(found, before):
+        if not one.data.get("outside") or before.seconds_now is None:
+            continue
+        versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
+        needed = needed_s(versions)
+        if needed is not None and needed <= SHARE_KEPT * left_s:
+            return needed
+    return 0.0
+
+
+def additions(
+    found: Found, tried: Tried, before: Training, first: Sequence[Version], left_s: float
+) -> list[Addition]:
+    """The changes that could not be tried, each on top of those kept and of those before it.
+
+    As many as can be run beside the `first` versions, the script as it is and what was kept, in
+    `left_s` seconds; at least the one that promises most.
+    """
+    open_ = {one.fix for one in tried.trials if one.outcome is Outcome.NOT_TRIED}
+    write = writer(found.root, by_id())(
+        tuple(tried.choices.get(one.id, one) for one in found.findings)
+    )
+    ids = list(tried.patch.findings if tried.patch is not None else ())
+    versions, made = list(first), list[Addition]()
+    for one, saved_s in _promising(found, before):
+        expected_s = versions[-1].expected_s
+        if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
+            continue
+        written = write((*ids, one.id))
+        if one.id not in written.patch.findings or written.patch.skipped:
+            continue
+        patch, expected_s = written.patch, max(expected_s - saved_s, expected_s / 10)
+        version = Version(expected_s, written.contents, patch.environment, patch.arguments)
+        if made and (needed_s((*versions, version)) or math.inf) > left_s:
+            break
+        ids.append(one.id)
+        versions.append(version)
+        made.append(Addition(one, written, version))
+    return made
+
+
+def judged(addition: Addition, runs: PlainRuns, last: int) -> Trial | None:
+    """The trial of a change on top of the version that is `last` among `runs`; None without one.
+
+    Its interval spans the ratios of each run without it to each with it.
+    """
+    fix, bound = addition.finding.id, addition.finding.bound
+    if last + 1 >= len(runs.seconds):
+        if not runs.failure:
+            return None
+        reason = f"in a plain run of the whole script it {runs.failure}"
+        return Trial(fix, Outcome.FAILED, reason, bound=bound, basis="whole runs")
+    without, with_it = runs.seconds[last : last + 2]
+    low, high = min(without) / max(with_it), max(without) / min(with_it)
+    kept, slower = low > CLEARLY, high < 1 / CLEARLY
+    rejected = Outcome.SLOWER if slower else Outcome.NO_EFFECT
+    return Trial(
+        fix=fix,
+        outcome=Outcome.KEPT if kept else rejected,
+        reason="its losses were not compared" if kept else "",
+        speedup=sum(without) / sum(with_it),
+        low=low,
+        high=high,
+        pairs=len(with_it),
+        kept=kept,
+        bound=bound,
+        basis="whole runs",
+        note=WHOLE_RUNS,
+    )
+
+
+def _promising(found: Found, before: Training) -> Iterator[tuple[Finding, float]]:
+    """The edits that may save enough of the whole training, and how many seconds at most."""
+    now, seen = before.seconds_now, set[str]()
+    saved = {id(one): _saved_s(one, before) for one in found.findings}
+    for one in sorted(found.findings, key=lambda one: -saved[id(one)]):
+        semantic = one.equivalence is Equivalence.SEMANTICS and not found.allow_semantic
+        if now is None or not one.rewritable or semantic or one.id in seen:
+            continue
+        seen.add(one.id)
+        if now >= LEAST * (now - saved[id(one)]):
+            yield one, saved[id(one)]
+
+
+def _saved_s(finding: Finding, before: Training) -> float:
+    """Seconds of the whole training that a change saves at most, by its bound."""
+    parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
+    turning = sum(one.now_s for one in before.items if one.part in parts)
+    return turning * (1 - 1 / finding.bound) if finding.bound else turning

@@ -11,7 +11,9 @@ from trainperf.model.words import measured
 from trainperf.verdict.healthy import tried
 from trainperf.verdict.verdict import SIDES, side_of, verdict
 
-PROMISE = re.compile(r"[,;] (and it|and|it) could run up to \S+ as fast")
+PROMISE = re.compile(
+    r"[,;] (?:(?:and it|and|it) could run up to \S+ as fast|what compiling gives was not probed)"
+)
 """The words of a verdict on a finding that was not tried yet."""
 
 TOUCH = 1.005

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from typing import Any
 
 from ..process.patching import replace
@@ -84,6 +85,8 @@ def watch_apply(loops: TensorFlowLoops, owner: Any, name: str) -> None:
             if loops.process.off:
                 return original(self, *args, **kwargs)
             loops.applying += 1
+            with suppress(TypeError):
+                loops.optimizers.add(self)
             try:
                 return original(self, *args, **kwargs)
             finally:

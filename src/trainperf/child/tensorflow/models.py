@@ -57,7 +57,9 @@ def _model(driver: LoopDriver, model: Any) -> dict[str, Any]:
         counts[type(layer).__name__] = counts.get(type(layer).__name__, 0) + 1
     compiled = driver.loops.sites.get(("compile", id(model)))
     given = driver.loops.compile_arguments.get(id(model), {})
-    optimizer = getattr(model, "optimizer", None)
+    optimizer, used = getattr(model, "optimizer", None), driver.loops.optimizers
+    if used and optimizer not in used:  # what `compile` says is not what trains it
+        compiled, optimizer = None, next(iter(used)) if len(used) == 1 else None
     facts = {
         "name": str(getattr(model, "name", "")),
         "cls": type(model).__name__,

@@ -104,8 +104,8 @@ model.fit(dataset)
         if isinstance(taken, Missing):
             if not step_may_matter(evidence):
                 return None
-            text = f"What a compiled step would give was not measured: {taken.reason}."
-            basis = "not measured"
+            text = "It is for debugging."
+            basis = f"not measured: {taken.reason}"
         else:
             bound = bound_by(evidence, taken)
             if taken.low < PROBE_LEAST or not worth(evidence, bound):
@@ -123,7 +123,7 @@ model.fit(dataset)
         on = model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
         if not on or not step_can_matter(evidence):
             return None
-        text = "run_eagerly is for debugging."
+        text = "It is for debugging."
         return self._finding(evidence, text, *left_by(evidence, "compiled"))
 
     def _finding(self, evidence: Evidence, text: str, bound: float | None, basis: str) -> Finding:

@@ -153,10 +153,9 @@ class CompileStep(Fix):
             return None
         return self._finding(
             step,
-            "Python starts each operation of the step one by one. "
-            f"What compiling it would give was not measured: {reason}.",
+            "Python starts each operation of the step one by one.",
             None,
-            "not measured",
+            f"not measured: {reason}",
         )
 
     def _finding(self, step: StepFunction, text: str, bound: float | None, basis: str) -> Finding:

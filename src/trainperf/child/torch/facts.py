@@ -50,7 +50,8 @@ def loop_facts(driver: Any) -> dict[str, Any]:
             _agreed(driver.loops, leaves) if alone else _samples(batch, leaves, loader)
         )
         facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
-        facts["batch_dtypes"] = sorted({dtype_name(leaf) for leaf in leaves})
+        facts["batch_parts"] = [dtype_name(leaf) for leaf in leaves]
+        facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
         facts["epoch_steps"] = _length(loader) or driver.epoch_batches
     return facts

@@ -52,14 +52,14 @@ class PythonCollate(Fix):
 
     ## What changes
     `torch.tensor(rows, dtype=torch.float32)` becomes
-    `torch.tensor(numpy.array(rows), dtype=torch.float32)`, also where `torch.FloatTensor(rows)`
-    stood; a loop `for j, x in enumerate(row): out[i, j] = x` becomes one assignment. The batches
-    are the same.
+    `torch.tensor(numpy.array(rows, dtype=numpy.float32))`, also where `torch.FloatTensor(rows)`
+    stood, or a dtype that only the run shows; a loop `for j, x in enumerate(row): out[i, j] = x`
+    becomes one assignment. The batches are the same.
 
     ## When not to
     Where the work is something else (text is parsed, a dictionary asked for each word): do that
     once for each sample, ahead of training. No edit is written for it, nor for a list whose dtype
-    is not given.
+    is neither given nor seen in the batches of the run.
     """
 
     framework = "torch"
@@ -135,6 +135,7 @@ class PythonCollate(Fix):
             advice="Collate with one array operation for the whole batch.",
             snippet=SNIPPET,
             rewritable=place is not None,
+            data={"parts": list(evidence.loop.batch_parts)},
         )
 
     def possible(self, evidence: Evidence) -> Finding | None:
@@ -155,8 +156,9 @@ class PythonCollate(Fix):
             advice="Collate with one array operation for the whole batch.",
             snippet=SNIPPET,
             rewritable=True,
+            data={"parts": list(evidence.loop.batch_parts)},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Rewrite the loops over elements in the collate function."""
-        to_arrays(script, finding.where[0])
+        to_arrays(script, finding.where[0], finding.data.get("parts") or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trainperf.errors import CannotRewrite
@@ -26,20 +26,33 @@ TYPED = {
 
 MADE = ("zeros", "ones", "full", "empty")
 
-EXACT_DTYPES = ("float32", "float", "float64", "double", "int64", "long", "int32", "int", "float16")
+DTYPES = {
+    "float16": "float16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "int32": "int32",
+    "int": "int32",
+    "int64": "int64",
+    "long": "int64",
+}
+"""Names of PyTorch's dtypes, with NumPy's name of the same."""
 
 
-def to_arrays(script: Script, site: Site) -> None:
+def to_arrays(script: Script, site: Site, parts: Sequence[str] = ()) -> None:
     """Rewrite what loops over elements in the function whose head is at `site`.
 
-    Lists that become tensors of a given dtype go through NumPy, and a row that is filled element
-    by element is assigned at once. Raises `CannotRewrite` where there is neither.
+    Lists that become tensors of a known dtype go through NumPy, and a row that is filled element
+    by element is assigned at once. `parts` are the dtypes of the tensors that the function was seen
+    to return, in order. Raises `CannotRewrite` where there is neither.
     """
     function = script.definition(site)
     module = script.source(site.file).module
     found = False
-    for call in _tensors_of_lists(module, function):
-        _through_numpy(script, site, module, call)
+    seen = _returned(module, function, parts)
+    for call in _tensors_of_lists(module, function, seen):
+        _through_numpy(script, site, call, _dtype(module, call) or seen[call])
         found = True
     for loop in _filled_rows(module, function):
         _assigned_at_once(script, site, module, loop)
@@ -51,25 +64,50 @@ def to_arrays(script: Script, site: Site) -> None:
 # ----------------------------------------------------------------- lists that become tensors
 
 
-def _tensors_of_lists(module: Module, function: Function) -> Iterator[ast.Call]:
-    """Yield `torch.tensor([…], dtype=…)` and its like, of lists of lists or arrays."""
+def _tensors_of_lists(
+    module: Module, function: Function, seen: Mapping[ast.Call, str]
+) -> Iterator[ast.Call]:
+    """Yield `torch.tensor([…], dtype=…)` and its like, of lists of lists or arrays.
+
+    Calls whose dtype was `seen` need not say it.
+    """
     for node in inside(function):
-        if isinstance(node, ast.Call) and len(node.args) == 1 and _dtype(module, node):
+        if isinstance(node, ast.Call) and len(node.args) == 1:
             values = module.value(node.args[0])
-            if isinstance(values, ast.ListComp | ast.List) and not _scalars(values):
+            lists = isinstance(values, ast.ListComp | ast.List) and not _scalars(values)
+            if lists and (_dtype(module, node) or node in seen):
                 yield node
 
 
+def _returned(module: Module, function: Function, parts: Sequence[str]) -> dict[ast.Call, str]:
+    """The calls `torch.tensor(…)` that a function returns, with the dtype that was seen of each."""
+    returns = [node for node in inside(function) if isinstance(node, ast.Return)]
+    if len(returns) != 1 or returns[0].value is None:
+        return {}
+    whole = returns[0].value
+    made = whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole]
+    if len(made) != len(parts):
+        return {}
+    calls = ((module.value(one), dtype) for one, dtype in zip(made, parts, strict=True))
+    return {
+        call: dtype
+        for call, dtype in calls
+        if isinstance(call, ast.Call)
+        and not call.keywords
+        and module.name(call.func) == "torch.tensor"
+        and dtype in DTYPES
+    }
+
+
 def _dtype(module: Module, call: ast.Call) -> str:
-    """The dtype that a call gives its tensor, as PyTorch names it; "" where it gives none."""
+    """The dtype that a call gives its tensor, as NumPy names it; "" where it gives none."""
     name = module.name(call.func) or ""
     if name in TYPED and not call.keywords:
         return TYPED[name]
     given = argument(call, "dtype")
     if name != "torch.tensor" or given is None or len(call.keywords) != 1:
         return ""
-    dtype = (module.name(given) or "").removeprefix("torch.")
-    return dtype if dtype in EXACT_DTYPES else ""
+    return DTYPES.get((module.name(given) or "").removeprefix("torch."), "")
 
 
 def _scalars(values: ast.ListComp | ast.List) -> bool:
@@ -83,13 +121,12 @@ def _scalars(values: ast.ListComp | ast.List) -> bool:
     return called in ("len", "int", "float", "bool", "max", "min", "sum")
 
 
-def _through_numpy(script: Script, site: Site, module: Module, call: ast.Call) -> None:
+def _through_numpy(script: Script, site: Site, call: ast.Call, dtype: str) -> None:
     source = script.source(site.file)
     numpy = script.module_name(site.file, "numpy", site)
     torch = script.module_name(site.file, "torch", site)
     values = source.text_of(call.args[0])
-    dtype = f"{torch}.{_dtype(module, call)}"
-    text = f"{torch}.tensor({numpy}.array({values}), dtype={dtype})"
+    text = f"{torch}.tensor({numpy}.array({values}, dtype={numpy}.{dtype}))"
     script.replace_call(source.site(call, site), text)
 
 

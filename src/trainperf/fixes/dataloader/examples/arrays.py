@@ -40,8 +40,8 @@ import numpy as np
 
 
 def collate(batch):
-    rows = torch.tensor(np.array([sample["row"] for sample in batch]), dtype=torch.float32)
-    labels = torch.tensor(np.array([sample["tags"] for sample in batch]), dtype=torch.int64)
+    rows = torch.tensor(np.array([sample["row"] for sample in batch], dtype=np.float32))
+    labels = torch.tensor(np.array([sample["tags"] for sample in batch], dtype=np.int64))
     return rows, labels
 """,
     ),
@@ -74,6 +74,54 @@ def collate(batch):
     Example.untouched(
         "import torch\n\n\n▸def collate(batch):◂\n"
         "    return torch.tensor([len(one) for one in batch], dtype=torch.long)\n"
+    ),
+    Example(  # the dtypes that the run saw
+        before="""\
+import numpy as np
+import torch
+
+
+▸def collate(batch):◂
+    rows, tags = [], []
+    for items, tag in batch:
+        row = [0.0] * 1400
+        for item in items:
+            row[item] = 1.0
+        rows.append(row)
+        tags.append(tag)
+    tags = torch.tensor(tags)
+    return torch.tensor(rows), tags
+""",
+        after="""\
+import numpy as np
+import torch
+
+
+def collate(batch):
+    rows, tags = [], []
+    for items, tag in batch:
+        row = [0.0] * 1400
+        for item in items:
+            row[item] = 1.0
+        rows.append(row)
+        tags.append(tag)
+    tags = torch.tensor(tags)
+    return torch.tensor(np.array(rows, dtype=np.float32)), tags
+""",
+        data={"parts": ["float32", "int64"]},
+    ),
+    # so many tensors, and no telling which; a dtype that NumPy has not; it returns twice
+    *(
+        Example.untouched(
+            "import torch\n\n\n▸def collate(batch):◂\n"
+            f"    rows = [row for row, _ in batch]\n{more}    return torch.tensor(rows)\n",
+            data={"parts": parts},
+        )
+        for more, parts in (
+            ("", ["float32", "int64"]),
+            ("", ["bfloat16"]),
+            ("    if not rows:\n        return None\n", ["float32"]),
+        )
     ),
     # a list of Python's numbers would have another dtype
     Example.untouched(

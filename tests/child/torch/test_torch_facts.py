@@ -122,6 +122,7 @@ def test_facts_of_a_loader_are_in_batches():
         "strategy": "",
         "batch_size": 8,
         "batch_bytes": 8 * 3 * 4 + 8 * 8,
+        "batch_parts": ["float32", "int64"],
         "batch_dtypes": ["float32", "int64"],
         "epoch_steps": 3,
     }

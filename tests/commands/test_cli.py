@@ -62,7 +62,7 @@ def asked(monkeypatch, tmp_path):
         (["--", "torchrun", "--nproc", "2", "t.py"], ["torchrun", "--nproc", "2", "t.py"]),
         (["-q", "--", "sh", "-c", "x -- y"], ["sh", "-c", "x -- y"]),
         (["--", "python", "-m", "a"], ["python", "-m", "a"]),
-        (["--json", "train.py", "train.py"], [sys.executable, "train.py"]),
+        (["--json", "train.json", "train.py"], [sys.executable, "train.py"]),
     ],
     ids=" ".join,
 )

@@ -18,6 +18,7 @@ from reporters.samples import HOSTILE
 from reporters.samples_observed import DECODE, HEALTHY, INPUT_BOUND, PARALLEL_MAP
 from trainperf import store
 from trainperf.commands import outputs
+from trainperf.commands._shared import check_outputs
 from trainperf.commands.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
@@ -289,3 +290,56 @@ def test_a_trace_may_go_where_one_is_already(tmp_path: Path) -> None:
     (tmp_path / "t-tensorboard").mkdir()
     outputs.check_trace(tmp_path / "t.json", parse([]))
     assert (tmp_path / "t.json").read_text() == "an older one"
+
+
+# ------------------------------------------------------- nothing is written over what is read
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch):
+    """Asks for outputs in a folder with a script and its settings; returns what is said of them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "config.yaml", "notes.txt"):
+        Path(name).write_text("x = 1\n")
+
+    def ask(*inputs, **asked):
+        files = {name: Path(file) for name, file in asked.items() if name != "output_format"}
+        settings = replace(Settings(), **files, output_format=asked.get("output_format", ()))
+        with pytest.raises(TrainperfError) as error:
+            check_outputs(settings, traces=True, inputs=inputs)
+        assert Path("train.py").read_text() == "x = 1\n"
+        return str(error.value)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"patch": "train.py"},
+        {"json": "./train.py"},
+        {"patch": "config.yaml"},
+        {"trace": "config.yaml"},
+        {"output_format": ("html=train.py",)},
+    ],
+)
+def test_no_report_takes_the_place_of_what_the_command_names(refused, asked):
+    assert "would overwrite" in refused("train.py", "--config", "config.yaml", **asked)
+
+
+def test_no_report_takes_the_place_of_a_source_by_a_link(refused):
+    Path("report.json").symlink_to("train.py")
+    assert "would overwrite" in refused("train.py", json="report.json")
+    assert "would overwrite" in refused("other.py", patch="train.py")
+
+
+def test_two_outputs_of_one_name_and_one_that_cannot_be_written_are_refused(refused):
+    assert "would both go to" in refused(json="a.json", patch="a.json")
+    assert "would both go to" in refused(json="a.json", output_format=("html=a.json",))
+    assert "no folder" in refused(patch="missing/a.patch")
+
+
+def test_a_file_that_is_no_input_may_be_replaced_and_a_folder_for_json_is_made(tmp_path):
+    (tmp_path / "notes.txt").write_text("old")
+    settings = replace(Settings(), json=tmp_path / "new" / "a.json", patch=tmp_path / "notes.txt")
+    check_outputs(settings, inputs=["train.py"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +54,25 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
     return Console(stderr=stderr, highlight=False, force_terminal=force)
 
 
-def check_outputs(settings: Settings, traces: bool = False) -> None:
+def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str] = ()) -> None:
     """Raise `TrainperfError` where a report could not be written: before a run of minutes.
 
-    With `traces` also where its trace could not.
+    So where a file cannot be written, where two of them are one, and where one would take the
+    place of a source or of what `inputs`, words of a command, name. With `traces` the same of its
+    trace.
     """
-    from trainperf.commands.outputs import check, check_trace, parse
+    from trainperf.commands.outputs import Output, check, check_trace, distinct, parse, spare
 
     wanted = parse(settings.output_format)
-    check(wanted)
+    named = [("--json", settings.json), ("--patch", settings.patch)]
+    named += [(one.format, one.file) for one in wanted]
+    made = settings.json is not None and not settings.json.parent.exists()  # with its folder
+    check([*wanted, *(Output(what, file) for what, file in named[made:2])])
+    distinct(named)
     if traces and settings.trace is not None:
         check_trace(settings.trace, wanted)
+        named.append(("--trace", settings.trace))
+    spare(named, inputs)
 
 
 def print_report(

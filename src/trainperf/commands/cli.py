@@ -97,7 +97,7 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
 
     asked = given(flags)
     settings = read_settings(asked)
-    check_outputs(settings, traces=True)
+    check_outputs(settings, traces=True, inputs=command)
     if pid is not None and (module is not None or command):
         raise click.UsageError("--pid N says what is run: there is no script beside it")
     if pid is not None:

@@ -32,6 +32,9 @@ FORMATS = ("terminal", *DOCUMENTS, "github")
 _JUDGED = ("markdown", "github", "sarif", "junit")
 """Formats that tell what makes a check fail from what is only told."""
 
+SOURCES = (".py", ".ipynb")
+"""No report is written over a file of such a name."""
+
 _COLUMNS = 100
 """Width of a terminal report in a file."""
 
@@ -83,6 +86,18 @@ def distinct(named: Iterable[tuple[str, Path | None]]) -> None:
                 hint="name a file for each",
             )
         taken[path] = what
+
+
+def spare(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str]) -> None:
+    """Raise `TrainperfError` where what is to be written would replace a source, or an input."""
+    kept = {os.path.realpath(one) for one in inputs if os.path.isfile(one)}
+    for what, file in named:
+        if file is None or not file.is_file():
+            continue
+        if os.path.realpath(file) in kept or file.suffix in SOURCES:
+            raise TrainperfError(
+                f"{what} would overwrite {file}", hint="name another file for the report"
+            )
 
 
 def takes_stdout(outputs: Iterable[Output]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ class TensorFlowLoops(Loops):
         self.strategies = Strategies(self.process, Exchange(training))
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}
+        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
         self.gradient_pending = False
         self.marked: dict[int, Any] = {}
         self.tape = Tape(self.process.failed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,6 @@ class Loops(Framework):
         self.sites: dict[tuple[str, int], Any] = {}  # where an object was built or compiled
         self.fit_call: Any = None
         self.compile_arguments: dict[int, dict[str, Any]] = {}
-        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
         self.callback_costs: dict[int, Any] = {}
         self._nexts = 0
         self._bare = 0

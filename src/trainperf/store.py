@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,18 +146,22 @@ def _text(value: str) -> str:
 def write_whole(path: Path, data: bytes) -> None:
     """Write `data` as the file `path`: all of it, or the file stays as it was.
 
-    Links are followed, devices and pipes written into. Raises `OSError`.
+    Links are followed, devices and pipes written into. A new file is the user's alone to read: a
+    report quotes the script and what it printed. Raises `OSError`.
     """
     real = Path(os.path.realpath(path))
-    special = real.exists() and not real.is_file()  # /dev/stdout, a named pipe
-    target = real if special else real.with_name(f".{real.name}.{os.getpid()}.part")
+    if real.exists() and not real.is_file():  # /dev/stdout, a named pipe
+        real.write_bytes(data)
+        return
+    mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
+    part = real.with_name(f".{real.name}.{secrets.token_hex(8)}.part")
+    made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
-        target.write_bytes(data)
-        if not special:
-            os.replace(target, real)
+        with open(made, "wb") as file:
+            file.write(data)
+        os.replace(part, real)
     except BaseException:
-        if not special:
-            target.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

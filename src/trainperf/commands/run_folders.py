@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import stat
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +17,21 @@ if TYPE_CHECKING:
     from trainperf.model import Diagnosis
     from trainperf.settings import Settings
 
+ALONE = 0o700
+"""Mode of the folders of runs: they hold what the script printed, and sources that are run."""
+OTHERS_WRITE = 0o022
+
 
 def new_folder(settings: Settings, label: str) -> Path:
     """Make the folder of a new run. Raises `TrainperfError` where none can be made."""
+    own(settings.output_dir)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(label.split()[-1]).name).strip("-.") or "run"
     try:
-        settings.output_dir.mkdir(parents=True, exist_ok=True)
+        for folder in (*reversed(settings.output_dir.parents), settings.output_dir):
+            if not folder.exists():
+                folder.mkdir(mode=ALONE, exist_ok=True)
+        own(settings.output_dir)
         return _first_free(settings.output_dir / f"{stamp}-{name}")
     except OSError as error:
         raise TrainperfError(
@@ -30,12 +40,30 @@ def new_folder(settings: Settings, label: str) -> Path:
         ) from error
 
 
+def own(folder: Path) -> None:
+    """Raise `TrainperfError` where a folder of runs in the temporary folder is not the user's own.
+
+    Its name can be foretold, and everybody may make it first: what stands in it is executed.
+    """
+    shared = Path(tempfile.gettempdir())
+    ours = folder if folder.parent == shared else folder.parent
+    if ours.parent != shared or not os.path.lexists(ours):
+        return
+    found = ours.lstat()
+    others = stat.S_IMODE(found.st_mode) & OTHERS_WRITE
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or others:
+        raise TrainperfError(
+            f"{ours} is not a folder of yours alone: what it holds cannot be trusted",
+            hint="name another folder with --output-dir, or remove that one",
+        )
+
+
 def _first_free(folder: Path) -> Path:
     """Make `folder`, or with a number behind its name; never one that another run made."""
     number, free = 1, folder
     while True:
         try:
-            free.mkdir()
+            free.mkdir(mode=ALONE)
         except FileExistsError:
             number += 1
             free = folder.with_name(f"{folder.name}-{number}")
@@ -56,6 +84,7 @@ def find(run: Path | None, settings: Settings) -> Path:
 
     Raises `TrainperfError` if there is none.
     """
+    own(settings.output_dir)
     if run is None:
         return latest(settings)
     named = settings.output_dir / run
@@ -64,6 +93,7 @@ def find(run: Path | None, settings: Settings) -> Path:
 
 def latest(settings: Settings) -> Path:
     """The report of the latest run. Raises `TrainperfError` if there is none."""
+    own(settings.output_dir)
     reports = store.diagnoses(settings.output_dir)
     if not reports:
         raise TrainperfError(
@@ -79,7 +109,7 @@ def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
     if settings.patch is not None:
         diff = diagnosis.patch.diff if diagnosis.patch else ""
         try:
-            settings.patch.write_bytes(diff.encode("utf-8", "surrogateescape"))
+            store.write_whole(settings.patch, diff.encode("utf-8", "surrogateescape"))
         except OSError as error:
             raise TrainperfError(
                 f"cannot write {settings.patch}: {error.strerror}", hint="check the path"

@@ -1,0 +1,96 @@
+"""Folders of runs are the user's own; nobody else makes, swaps or reads what is in them."""
+
+import os
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trainperf import store
+from trainperf.commands.run_folders import find, latest, new_folder
+from trainperf.errors import TrainperfError
+from trainperf.settings import Settings
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    """A temporary folder that everybody may write into, with the name that runs have in it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tmp_path.chmod(0o1777)
+    return tmp_path / f"trainperf-{os.getuid()}"
+
+
+@pytest.fixture
+def settings(shared):
+    return replace(Settings(), output_dir=shared / "runs")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_made_is_for_the_user_alone(shared, settings):
+    made = new_folder(settings, "train.py")
+    assert [mode(one) for one in (shared, shared / "runs", made)] == [0o700] * 3
+    store.write_whole(made / "run.json", b"{}")
+    assert mode(made / "run.json") == 0o600
+
+
+def test_a_folder_that_others_may_write_into_is_refused(shared, settings):
+    (shared / "runs" / "old").mkdir(parents=True)
+    (shared / "runs" / "old" / store.DIAGNOSIS_FILE).write_text("{}")
+    assert latest(settings).parent.name == "old"
+    shared.chmod(0o777)
+    for act in (
+        lambda: new_folder(settings, "train.py"),
+        lambda: latest(settings),
+        lambda: find(Path("old"), settings),
+    ):
+        with pytest.raises(TrainperfError, match="not a folder of yours alone"):
+            act()
+
+
+def test_a_planted_link_is_refused(shared, settings, tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    shared.symlink_to(tmp_path / "theirs")
+    with pytest.raises(TrainperfError, match="not a folder of yours alone"):
+        new_folder(settings, "train.py")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_folder_of_another_user_is_refused(shared, settings):
+    shared.mkdir(mode=0o700)
+    os.chown(shared, 1234, 1234)
+    with pytest.raises(TrainperfError, match="not a folder of yours alone"):
+        new_folder(settings, "train.py")
+
+
+def test_a_named_folder_in_the_users_own_is_not_asked_about(tmp_path, monkeypatch):
+    settings = replace(Settings(), output_dir=tmp_path / "mine" / "runs")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o775)  # a project's, shared by its group
+    assert new_folder(settings, "train.py").is_dir()
+
+
+def test_a_planted_part_is_not_written_through(tmp_path):
+    target, precious = tmp_path / "report.json", tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / f".report.json.{os.getpid()}.part").symlink_to(precious)
+    store.write_whole(target, b"new")
+    assert (precious.read_text(), target.read_text()) == ("mine", "new")
+
+
+def test_a_report_that_is_replaced_keeps_its_mode(tmp_path):
+    target = tmp_path / "report.json"
+    target.write_text("old")
+    target.chmod(0o664)
+    store.write_whole(target, b"new")
+    assert mode(target) == 0o664 & ~_umask()
+
+
+def _umask() -> int:
+    now = os.umask(0o022)
+    os.umask(now)
+    return now

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +50,35 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
     """A console; `color` is "auto", "always" or "never"."""
     from rich.console import Console
 
+    class Reported(Console):
+        """One that does not exit where nobody reads on: files are still to be written."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     if color == "never":
-        return Console(stderr=stderr, highlight=False, color_system=None)
+        return Reported(stderr=stderr, highlight=False, color_system=None)
     force = True if color == "always" else None
-    return Console(stderr=stderr, highlight=False, force_terminal=force)
+    return Reported(stderr=stderr, highlight=False, force_terminal=force)
+
+
+def close_stdout() -> None:
+    """Flush stdout; from here on what is printed goes nowhere, where that cannot be done.
+
+    Raises `OSError`, not `BrokenPipeError`: who closed the pipe has read all that was wanted.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        silence()
+        if not isinstance(error, BrokenPipeError):
+            raise
+
+
+def silence() -> None:
+    """Have what is printed go nowhere: the pipe is closed, or the disk is full."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_outputs(settings: Settings, traces: bool = False, inputs: Sequence[str] = ()) -> None:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 import trainperf
 from trainperf.commands._arguments import ScriptCommand, output_format
-from trainperf.commands._shared import check_outputs, console, given, print_report, read_settings
+from trainperf.commands._shared import (
+    check_outputs,
+    close_stdout,
+    console,
+    given,
+    print_report,
+    read_settings,
+    silence,
+)
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.errors import TrainperfError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a stream that cannot take more gives."""
 
 DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -265,8 +277,23 @@ def main() -> None:
         click.echo("trainperf: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         sys.exit(DONE)
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _stdout_failed(error)
+    finally:
+        try:
+            close_stdout()
+        except OSError as error:
+            _stdout_failed(error)
+
+
+def _stdout_failed(error: OSError) -> NoReturn:
+    silence()
+    click.echo(f"trainperf: cannot write to standard output: {error.strerror}", err=True)
+    sys.exit(OUR_ERROR)
 
 
 def _usage(error: click.ClickException) -> None:

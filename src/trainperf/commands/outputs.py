@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
+from trainperf.commands._shared import close_stdout, silence
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis
 from trainperf.report.level import Judgement
@@ -167,14 +168,10 @@ def write(
         "GITHUB_ACTIONS" in env,
         settings.full,
     )
-    for one in outputs:
-        if one.file is not None or one.format == "github":
-            continue
-        if one.format == "terminal":
-            report.terminal(console())
-        else:
-            click.echo(_bytes(report.text(one.format)), nl=False)
     failures: list[TrainperfError] = []
+    for one in outputs:
+        if one.file is None and one.format != "github":
+            _try(partial(_print, one, report, console), failures)
     for one in outputs:
         if one.file is not None:
             _try(partial(_save, one, report), failures)
@@ -182,7 +179,7 @@ def write(
         summary = env.get("GITHUB_STEP_SUMMARY")
         if summary:
             _try(partial(_summarise, Path(summary), report), failures)
-        click.echo(_bytes(report.text("github")), nl=False)
+        _try(partial(_print, Output("github"), report, console), failures)
     if failures:
         raise failures[0]
 
@@ -266,6 +263,24 @@ def _try(act: Callable[[], None], failures: list[TrainperfError]) -> None:
         act()
     except TrainperfError as error:
         failures.append(error)
+
+
+def _print(output: Output, report: _Report, console: Callable[[], Console]) -> None:
+    """Print a report as far as it is read; raises `TrainperfError` for a disk that is full."""
+    try:
+        if output.format == "terminal":
+            report.terminal(console())
+        else:
+            click.echo(_bytes(report.text(output.format)), nl=False)
+        close_stdout()
+    except BrokenPipeError:
+        silence()
+    except OSError as error:
+        silence()
+        raise TrainperfError(
+            f"cannot write to standard output: {error.strerror}",
+            hint="free some space, or write the report to a file: --output-format FORMAT=FILE",
+        ) from error
 
 
 def _save(output: Output, report: _Report) -> None:

@@ -293,7 +293,8 @@ def test_a_job_is_headed_by_what_its_launcher_starts() -> None:
 def test_one_change_is_not_called_several() -> None:
     assert EVERYTHING.stack is not None
     stack = replace(EVERYTHING.stack, fixes=EVERYTHING.stack.fixes[:1])
-    page = parsed(render(replace(EVERYTHING, stack=stack)))
+    trials = tuple(replace(one, kept=one.fix in stack.fixes) for one in EVERYTHING.trials)
+    page = parsed(render(replace(EVERYTHING, stack=stack, trials=trials)))
     assert "with the changes" not in page.words
     assert "→ $0.49 with the change" in page.words
 

@@ -23,6 +23,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.verdict import exceeded, spinning, verdict, verdict_after
+from trainperf.verdict.healthy import tried
 
 OWN_LOOP = Loop("iterator", where=SITE, batch_size=32, input_kind="tf.data")
 
@@ -311,3 +312,11 @@ def test_what_huge_pages_made_of_the_script_is_told() -> None:
     (note,) = spinning(evidence(real=0.045), huge, 0.028)
     assert "hugetlb=1 a step of the unchanged script took 28.0 ms" in note
     assert list(spinning(evidence(real=0.045), huge, 0.04)) == []
+
+
+def test_a_gain_that_noise_hides_is_not_said_to_be_none():
+    hidden = Trial("torch_autocast", Outcome.NO_EFFECT, "", 1.56, 0.98, 2.29, 24, 60)
+    small = Trial("torch_compile", Outcome.NO_EFFECT, "", 1.01, 0.98, 1.02, 24, 60)
+    assert tried((hidden,)).endswith("a gain of torch_autocast could not be told from noise")
+    assert tried((small,)).endswith("which made it no faster")
+    assert "none surely made it faster; a gain of torch_autocast" in tried((hidden, small))

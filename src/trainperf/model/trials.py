@@ -22,6 +22,10 @@ class Outcome(StrEnum):
     NOT_TRIED = "not tried"
 
 
+UNDECIDED = 1.05
+"""From here on a speed-up whose interval is too wide says nothing; below it, that it is small."""
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A speed-up over paired slices: samples per second, changed over unchanged.
@@ -71,6 +75,12 @@ class Trial:
     def name(self) -> str:
         """The fix, and which of its variants this was."""
         return f"{self.fix} ({self.variant})" if self.variant else self.fix
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it may well be a gain, and could not be told from the noise."""
+        gain = self.speedup is not None and self.speedup >= UNDECIDED
+        return gain and self.outcome is Outcome.NO_EFFECT
 
     @property
     def why(self) -> str:

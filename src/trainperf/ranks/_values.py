@@ -9,6 +9,9 @@ from typing import Any
 
 from trainperf.errors import TrainperfError
 
+MOST_RANKS = 1_000_000
+"""No job has more; a damaged record may say so, and each that is absent is named."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -28,6 +31,11 @@ class Place:
     local_world_size: int | None = None
     node: int | None = None
     restarts: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` where there is no such place."""
+        if not 0 <= self.rank < self.world_size <= MOST_RANKS:
+            raise ValueError(f"there is no rank {self.rank} of {self.world_size}")
 
 
 def checked(

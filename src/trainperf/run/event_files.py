@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from trainperf.child.process.recorder import LOST
 from trainperf.child.process.temporary import TEMPORARY
 from trainperf.model import Event
+
+DIGITS = 10
+"""A process id has no more of them."""
 
 
 class EventFiles:
@@ -28,6 +33,7 @@ class EventFiles:
         self.lost = False
         self._on_event = on_event
         self._offsets: dict[Path, int] = {}
+        self._named: set[Path] = set()
 
     def read(self) -> None:
         """Read what was appended to the event files since the last time."""
@@ -39,11 +45,24 @@ class EventFiles:
             if not complete:
                 continue
             self._offsets[path] = self._offsets.get(path, 0) + complete
-            pid = int(path.stem.partition("-")[2])
-            for line in data[:complete].splitlines():
-                with suppress(ValueError):
-                    self._take(pid, json.loads(line))
+            number = path.stem.partition("-")[2]
+            pid = int(number) if number.isdecimal() and len(number) <= DIGITS else None
+            for line in data[:complete].split(b"\n") if pid is not None else ():
+                event = _event(line)
+                if event is not None:
+                    self._take(pid, event)
+                elif line.strip():
+                    self._left_out(path, pid)
+            if pid is None:
+                self._left_out(path, 0)
         self._look_for_losses()
+
+    def _left_out(self, path: Path, pid: int) -> None:
+        """Say, once of each file, that not all of it is what a process of a run writes."""
+        if path not in self._named:
+            self._named.add(path)
+            text = f"{path.name} holds what no run writes: that was left out"
+            self._take(pid, {"e": "note", "t": time.monotonic(), "text": text})
 
     def _look_for_losses(self) -> None:
         """Notice a process that cannot write its events; the file's name says why."""
@@ -77,6 +96,22 @@ class EventFiles:
             latest = [event["names"] for event in events if event["e"] == "folders"]
             for name in latest[-1] if latest else ():
                 shutil.rmtree(name, ignore_errors=True)
+
+
+def is_event(value: Any) -> bool:
+    """Whether a value is an event, as far as it is the same in all: its kind, and when it was."""
+    if not isinstance(value, dict) or not isinstance(value.get("e"), str):
+        return False
+    at = value.get("t")
+    return isinstance(at, int | float) and not isinstance(at, bool) and math.isfinite(at)
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if is_event(found) else None
 
 
 def _remove(path: str) -> None:

@@ -73,9 +73,13 @@ def tried(trials: Sequence[Trial]) -> str:
     names = [name for name in dict.fromkeys(told) if name not in apart]
     if not names:
         return ""
+    open_ = [name for name in names if any(one.fix == name and one.undecided for one in trials)]
+    noise = f"; a gain of {_named(open_)} could not be told from noise" if open_ else ""
     if len(names) == 1:
-        return f"; one change was tried on the script ({names[0]}), which made it no faster"
-    return f"; {len(names)} changes were tried on the script ({_named(names)}), none made it faster"
+        became = ", which made it no faster" if not open_ else ""
+        return f"; one change was tried on the script ({names[0]}){became}{noise}"
+    became = "none made it faster" if not open_ else "none surely made it faster"
+    return f"; {len(names)} changes were tried on the script ({_named(names)}), {became}{noise}"
 
 
 def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:

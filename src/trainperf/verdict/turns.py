@@ -67,7 +67,7 @@ def _said(turn: Outside, examined: bool) -> str:
 
 def named(one: Spent) -> str:
     """The work in a sentence: "`model.predict` (200 calls, …)"."""
-    if one.name in CALLS:
+    if one.name in CALLS and one.calls is not None:
         text = f"`model.{one.name}`"
     elif one.name:
         text = f"`{one.name}`"

@@ -113,7 +113,7 @@ def _with(tried: Tried, more: list[Addition], runs: PlainRuns, last: int) -> tup
 def _too_long(tried: Tried, more: list[Addition], needed_s: float) -> Tried:
     """The trials, of which some say what whole runs would have taken."""
     reason = f"what it saves no slice of steps shows, and whole runs would take {needed_s:.0f} s"
-    left = {one.finding.id for one in more}
+    left = {one.finding.id for one in more if one.finding.data.get("outside")}
     trials = (replace(one, reason=reason) if one.fix in left else one for one in tried.trials)
     return replace(tried, trials=tuple(trials))
 

@@ -19,7 +19,7 @@ from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.ranks import records
 from trainperf.ranks.merge.job import Found, Job, read_job
-from trainperf.ranks.merge.ranks import Ranks, read_ranks
+from trainperf.ranks.merge.ranks import DAMAGED, Ranks, damaged, read_ranks
 from trainperf.ranks.merge.words import differing, numbered
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
@@ -42,7 +42,30 @@ def merge(
     """
     began = time.monotonic()
     job = read_job(folder)
-    ranks = read_ranks(job, progress)
+    while True:
+        ranks = read_ranks(job, progress)
+        assert ranks.kept is not None
+        try:
+            diagnosis = _joined(job, ranks, folder, ignore, began)
+        except DAMAGED as error:
+            job = _without(job, ranks.kept[0], error)
+        else:
+            return replace(diagnosis, seconds=time.monotonic() - began)
+
+
+def _without(job: Job, one: Found, error: Exception) -> Job:
+    """The job without a rank whose record cannot be made sense of; raises where it is the last."""
+    what = damaged(one, error)
+    members = tuple(each for each in job.members if each is not one)
+    if not members:
+        raise what from error
+    return replace(job, members=members, notes=(*job.notes, f"{what}: it was left out"))
+
+
+def _joined(
+    job: Job, ranks: Ranks, folder: Path, ignore: tuple[str, ...], began: float
+) -> Diagnosis:
+    """The diagnosis of what was recorded by the rank that is kept whole, beside all others."""
     assert ranks.kept is not None
     one, recording = ranks.kept
     recording = _of_the_job(recording, ranks.failed)
@@ -64,11 +87,7 @@ def merge(
             diagnosis = _without_edits(diagnosis, evidence)
             where = one.record.script or one.record.label
             notes = (*notes, f"no patch was made: {where} is not here as rank {one.rank} ran it")
-    return replace(
-        diagnosis,
-        notes=tuple(dict.fromkeys((*notes, *diagnosis.notes))),
-        seconds=time.monotonic() - began,
-    )
+    return replace(diagnosis, notes=tuple(dict.fromkeys((*notes, *diagnosis.notes))))
 
 
 def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) -> Recording:

@@ -13,6 +13,7 @@ from trainperf.evidence.events import NoLoop
 from trainperf.evidence.parallel import summarise
 from trainperf.model import Ending, Event, Rank, Recording
 from trainperf.ranks import records
+from trainperf.ranks._values import MOST_RANKS
 from trainperf.ranks.merge.job import Found, Job
 
 STOPPED = ("stopped ", "ended by itself ")
@@ -26,6 +27,18 @@ LEFT = re.compile(
 )
 """Errors of gloo, NCCL and gRPC in a rank whose peer is gone, by message or class."""
 LAST = 1500
+
+
+DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a record of other values than a run writes gives, wherever it is read."""
+
+
+def damaged(one: Found, error: Exception) -> TrainperfError:
+    """The error of a record that can be read, and does not hold what it should."""
+    return TrainperfError(
+        f"the record in {one.folder.name} is damaged ({type(error).__name__}: {error})",
+        "merge the others without that folder, or record the job again",
+    )
 
 
 @dataclass
@@ -61,12 +74,13 @@ def read_ranks(job: Job, progress: Callable[[float], None] = lambda fraction: No
     errors: list[TrainperfError] = []
     for number, one in enumerate(job.members):
         try:
-            recording = records.load_recording(one.record, one.folder)
+            _take(ranks, one, records.load_recording(one.record, one.folder))
         except TrainperfError as error:
             _unread(ranks, one, error)
             errors.append(error)
-        else:
-            _take(ranks, one, recording)
+        except DAMAGED as error:
+            errors.append(damaged(one, error))
+            _without_loop(ranks, one, str(errors[-1]))
         progress((number + 1) / len(job.members))
     if ranks.kept is None:
         raise TrainperfError(f"no rank left a recording; {errors[0]}", errors[0].hint)
@@ -131,6 +145,8 @@ def _placed(rank: Rank, events: Iterable[Event], one: Found) -> Rank:
 
 def _size(events: Iterable[Event]) -> int:
     said = [int(event["world_size"] or 0) for event in events if event["e"] == "rank"]
+    if said and not 0 <= said[-1] <= MOST_RANKS:
+        raise ValueError(f"there is no job of {said[-1]} ranks")
     return said[-1] if said else 0
 
 

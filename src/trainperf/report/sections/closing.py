@@ -226,7 +226,7 @@ def answer(diagnosis: Diagnosis) -> tuple[str, str]:
     """The last line of the report and its style; empty where nothing can be said."""
     stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
     if stack is not None and stack.fixes:
-        return _apply(len(kept)) + _gain(diagnosis, stack), GOOD
+        return _apply(max(len(kept), len(stack.fixes))) + _gain(diagnosis, stack), GOOD
     whole = change(diagnosis)
     if kept and whole:
         return f"{_apply(len(kept))}{_training(diagnosis)} {whole}", GOOD
@@ -313,6 +313,8 @@ def _apart(diagnosis: Diagnosis) -> str:
 def _nothing(tried: set[Outcome], diagnosis: Diagnosis) -> str:
     """Say plainly that trying came to nothing, and how many were left out."""
     became = []
+    if any(trial.undecided for trial in diagnosis.trials):
+        became.append("could not be told from noise")
     if tried & {Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.REDUNDANT}:
         became.append("made it no faster")
     if Outcome.LOSES in tried:

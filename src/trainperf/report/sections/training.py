@@ -61,7 +61,8 @@ def _configured(whole: Training) -> str:
 
 
 def _with(diagnosis: Diagnosis) -> str:
-    one = sum(trial.kept for trial in diagnosis.trials) == 1
+    stacked = () if diagnosis.stack is None else diagnosis.stack.fixes
+    one = len({*stacked, *(trial.fix for trial in diagnosis.trials if trial.kept)}) == 1
     return "with the change" if one else "with the changes"
 
 

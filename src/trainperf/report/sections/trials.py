@@ -29,7 +29,11 @@ SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
 BEATEN = "tried, another way to make the same change gives more"
 ALONE = "tried alone, not on top of what is kept"
 
-HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN))) | dict(GROUPS.values())
+UNDECIDED = "tried, not told from noise"
+
+HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN), (UNDECIDED, WARN))) | dict(
+    GROUPS.values()
+)
 """The headings in the order of the report, with their styles."""
 
 
@@ -88,6 +92,8 @@ def heading(trial: Trial, diagnosis: Diagnosis) -> str:
         return BEATEN
     if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
         return ALONE
+    if trial.undecided:
+        return UNDECIDED
     return GROUPS[trial.outcome][0]
 
 

@@ -25,8 +25,8 @@ def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] 
         return None
     graph = wrapper.function.graph
     operations = graph.get_operations()
-    drawing = {one.name for one in graph.as_graph_def().library.function if _draws(one.node_def)}
-    first = next((one for one in operations if _draws([one]) or _calls(one, drawing)), None)
+    functions = {one.signature.name: one.node_def for one in graph.as_graph_def().library.function}
+    first = next((one for one in operations if _draws(one.node_def, functions)), None)
     line = 0 if first is None else _line(first, function)
     if not line:
         return None
@@ -35,15 +35,14 @@ def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] 
     return {"line": line, "bytes": sum(sizes) // len(sizes)} if sizes else None
 
 
-def _draws(operations: Any) -> bool:
-    """Whether one of some operations, or of those of a function's definition, draws."""
-    return any(RANDOM_OPS in (getattr(one, "op", None) or one.type) for one in operations)
-
-
-def _calls(operation: Any, drawing: set[str]) -> bool:
-    """Whether an operation calls one of some functions: a branch, a loop, a `tf.function`."""
-    called = (value for value in operation.node_def.attr.values() if value.HasField("func"))
-    return any(value.func.name in drawing for value in called)
+def _draws(node: Any, functions: Mapping[str, Any]) -> bool:
+    """Whether a node draws, or one of the functions that it calls: a branch, a loop's body."""
+    values = node.attr.values()
+    called = [value.func.name for value in values if value.HasField("func")]
+    called += [one.name for value in values for one in value.list.func]
+    return RANDOM_OPS in node.op or any(
+        _draws(one, functions) for name in called for one in functions.get(name, ())
+    )
 
 
 def _line(operation: Any, function: Mapping[str, Any]) -> int:

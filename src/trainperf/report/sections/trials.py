@@ -60,8 +60,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if diagnosis.control is not None or any(one.pairs for one in found):
         control = diagnosis.control
         page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
-    if told := beside_trials(diagnosis):
-        page.prose(told, indent=2)
+    if busy := beside_trials(diagnosis):
+        page.prose(busy, indent=2)
     if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
         page.gap()
         page.add(TrialRows(kept))

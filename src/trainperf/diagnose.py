@@ -11,7 +11,7 @@ from pathlib import Path
 from trainperf import verdict as rank
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
-from trainperf.fixes import by_id, detect_all, possible_all
+from trainperf.fixes import by_id, concern, detect_all, possible_all
 from trainperf.machine import after_run, inspect_machine, with_late_answers
 from trainperf.model import (
     Diagnosis,
@@ -19,12 +19,14 @@ from trainperf.model import (
     Evidence,
     Finding,
     Machine,
+    Outcome,
     Overhead,
     Patch,
     Recording,
     Run,
     Training,
 )
+from trainperf.patch.answered import answered
 from trainperf.patch.patch import added_lines, as_written, build_patch
 from trainperf.report import ignored
 from trainperf.report.assemble import cost_after, experiment_changes
@@ -203,7 +205,11 @@ def _proven(
 ) -> Diagnosis:
     """The first verdict with what the trials gave: only what was proven is patched."""
     kept = {trial.fix for trial in tried.trials if trial.kept}
-    found = (*first.findings, *(one for one in hidden if one.id in kept))
+    told = _answered(first.findings, evidence, tried)
+    found = (
+        *(one for one in first.findings if one not in told),
+        *(one for one in hidden if one.id in kept),
+    )
     shown = pasteable((tried.choices.get(one.id, one) for one in found), first.cwd)
     apart = {one.fix for one, _ in tried.apart}
     others = (one for one in (*first.findings, *hidden) if one.id in apart)
@@ -214,7 +220,8 @@ def _proven(
     patch = first.patch
     if tried.patch is not None:
         before = patch.skipped if patch is not None else ()
-        left_out = (one for one in before if one.what not in tried.patch.findings)
+        gone = {*tried.patch.findings, *(one.id for one in told)}
+        left_out = (one for one in before if one.what not in gone)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
     findings = rank.after_trials(shown, tried.trials)
     return replace(
@@ -239,9 +246,23 @@ def _proven(
             *first.notes,
             *rank.spinning(evidence, tried.trying, tried.step_s),
             *_passing(tried),
+            *(f"{one.id} is not listed: the patch edits the code that it told of" for one in told),
             *rank.exceeded(findings, tried.trials),
         ),
     )
+
+
+OWN_CODE = ("own work", "outside")
+"""What findings concern that tell only what some lines of the user's take: an edit answers them."""
+
+
+def _answered(findings: Iterable[Finding], evidence: Evidence, tried: Tried) -> tuple[Finding, ...]:
+    """The findings on the user's own code that nothing was tried of, and that the patch edits."""
+    if tried.patch is None:
+        return ()
+    came = {one.fix for one in tried.trials if one.outcome is not Outcome.NOT_TRIED}
+    own = (one for one in findings if concern(one) in OWN_CODE and one.id not in came)
+    return answered(own, tried.patch, evidence.loop.where, default_reader)
 
 
 def _passing(tried: Tried) -> Iterator[str]:

@@ -1,6 +1,6 @@
 from recordings import FIT, observed
 from trainperf.evidence.pipeline import stages
-from trainperf.model import Missing, is_taken
+from trainperf.model import DrawnFrom, Missing, is_taken
 
 
 def described(index, op, **fields):
@@ -82,3 +82,12 @@ def test_only_a_stateless_serial_map_is_run_in_parallel_by_tf_data():
     assert plain.parallelised_by_default
     assert not stateful.parallelised_by_default
     assert not parallel.parallelised_by_default
+
+
+def test_it_is_told_where_a_map_begins_to_draw_and_what_an_element_takes_there():
+    drawn = {**timed(0, 0.01, 32), "drawn_from": {"line": 20, "bytes": 600}}
+    mapped, batched = stages(
+        observed(FIT, described(0, "map"), described(1, "batch"), drawn, timed(1, 0.4, 1))
+    )
+    assert mapped.drawn_from == DrawnFrom(20, 600)
+    assert batched.drawn_from is None

@@ -9,10 +9,12 @@ import pytest
 
 from recordings import recording
 from trainperf.diagnose import _proven
+from trainperf.fixes import by_id
 from trainperf.fixes.common.torch_cases import torch_evidence
-from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Trial, Trials
+from trainperf.model import Diagnosis, Evidence, Finding, Loop, Outcome, Patch, Site, Trial, Trials
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble.diagnosis import assemble
+from trainperf.rewrite.diff import unified
 from trainperf.trial import Tried
 from trainperf.verdict import verdict
 
@@ -123,3 +125,27 @@ def test_a_bound_that_was_exceeded_is_noted(tmp_path: Path) -> None:
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True, bound=1.2)
     after = _proven(first(case, (found,), tmp_path), case, (), tried(kept))
     assert any(note.startswith("a bound was exceeded: torch_autocast") for note in after.notes)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited: bool) -> None:
+    case, file = torch_evidence(), tmp_path / "train.py"
+    file.write_text("one()\ntwo()\n")
+    line = 1 if edited else 2
+    own = by_id()["own_function"].finding(
+        title="`act` takes the step",
+        text="",
+        bound=2.0,
+        bound_basis="",
+        where=(Site(str(file), line, "act"),),
+        data={"share": 0.4, "name": "`act`", "does": "scores", "takes": True, "kind": "metrics"},
+    )
+    setting = replace(own, id="torch_workers")  # of the same line, and no edit of it answers it
+    kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True)
+    diff = unified("train.py", file.read_text(), "three()\ntwo()\n")
+    patch = Patch(diff, ("torch_autocast",), root=str(tmp_path))
+    done = replace(tried(kept), patch=patch)
+    after = _proven(first(case, (own, setting), tmp_path), case, (HIDDEN,), done)
+    left = {one.id for one in after.findings}
+    assert left == {"torch_autocast", "torch_workers"} | (set() if edited else {"own_function"})
+    assert any("own_function is not listed" in note for note in after.notes) is edited

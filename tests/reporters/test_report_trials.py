@@ -24,7 +24,7 @@ from reporters.samples_tried import (
     TRIALS_INTERRUPTED,
     TRIED,
 )
-from trainperf.model import Outcome, Trial
+from trainperf.model import Diagnosis, Outcome, PhaseUse, Trial
 from trainperf.report.sections.trials import ALONE, GROUPS
 from trainperf.reporters import html, markdown
 from trainperf.trial.crowd import ALONE as SHORT
@@ -215,3 +215,36 @@ def test_a_trial_of_what_is_no_finding_is_in_the_table_all_the_same() -> None:
     trial = Trial("tf_options", Outcome.FAILED, "killed by signal 9 (out of memory)")
     told = of(replace(TRIED, trials=(trial,)))
     assert "tried, failed tf_options killed by signal 9 (out of memory)" in told
+
+
+def busy(others: float, began: float | None = None) -> Diagnosis:
+    """The diagnosis with all outcomes, of a machine of which others took so many cores."""
+    use = (PhaseUse("real", 30, cpu_cores=2.0, others_cores=others),)
+    trying = replace(ALL_OUTCOMES.trying, neighbours_cores=began)
+    return replace(ALL_OUTCOMES, utilization=use, trying=trying)
+
+
+def without_effect(diagnosis: Diagnosis, *, any_left: bool) -> Diagnosis:
+    kept = [one for one in diagnosis.trials if any_left or one.outcome is not Outcome.NO_EFFECT]
+    return replace(diagnosis, trials=tuple(kept))
+
+
+def said(diagnosis: Diagnosis, *, short: bool) -> str:
+    return of(diagnosis) if not short else part(text(diagnosis, 100, full=False), TRIALS)
+
+
+MAY_HAVE = "what had no measurable effect may have one"
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_on_a_quiet_machine_nothing_is_said_of_neighbours(short: bool) -> None:
+    assert MAY_HAVE not in said(busy(0.1, began=0.1), short=short)
+    assert MAY_HAVE not in said(without_effect(busy(3.0), any_left=False), short=short)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_busy_machine_is_named_where_changes_had_no_measurable_effect(short: bool) -> None:
+    told = said(busy(3.0), short=short)
+    assert f"Neighbours took about 3.0 of 8 cores while the steps were timed: {MAY_HAVE}" in told
+    began = said(busy(0.1, began=2.4), short=short)
+    assert f"Neighbours took about 2.4 of 8 cores when the trials began: {MAY_HAVE}" in began

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.evidence.events import Observed, site
-from trainperf.model import Event, Function, Measure, Missing, Stage
+from trainperf.model import DrawnFrom, Event, Function, Measure, Missing, Stage
 
 ALONE = Missing("the input was not drained")
 
@@ -66,10 +66,15 @@ def _stage(event: Event, timed: Event, own: float | Missing, cumulative: float |
         first_s=timed.get("first_s"),
         ops=ops,
         stateful_random=bool(event.get("random")),
+        drawn_from=_drawn_from(timed.get("drawn_from")),
         python=bool(event.get("python")),
         parallelised_by_default=serial and not event.get("stateful"),
         by_user=bool(event.get("by_user")),
     )
+
+
+def _drawn_from(value: Any) -> DrawnFrom | None:
+    return DrawnFrom(value["line"], value["bytes"]) if isinstance(value, dict) else None
 
 
 def function(value: Any) -> Function | None:

@@ -58,7 +58,7 @@ from trainperf.model.parallel import (
     Straggler,
     Strategy,
 )
-from trainperf.model.pipeline import Function, Stage
+from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recording, Run, Sample
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
@@ -102,6 +102,7 @@ __all__ = [
     "Ddp",
     "Device",
     "Diagnosis",
+    "DrawnFrom",
     "Ending",
     "Equivalence",
     "Evaluation",

@@ -18,6 +18,18 @@ class Function:
 
 
 @dataclass(frozen=True)
+class DrawnFrom:
+    """The line at which a `map`'s function begins to draw random numbers.
+
+    `element_bytes` is what it has made of one element by then and still works on, which is what
+    a cache ahead of that line would hold.
+    """
+
+    line: int
+    element_bytes: int
+
+
+@dataclass(frozen=True)
 class Stage:
     """One stage of the input pipeline, timed by draining the prefix that ends in it.
 
@@ -32,7 +44,8 @@ class Stage:
     data of one step; `cumulative` is the whole prefix. `elements_per_step` is how
     many elements leave the stage in one step. `first_s` is the time to its first
     element. `parallelised_by_default` says that tf.data runs this serial-looking
-    stage in parallel by itself.
+    stage in parallel by itself. `drawn_from` is None where its function does not draw random
+    numbers, or where that was not looked into.
     """
 
     index: int
@@ -48,6 +61,7 @@ class Stage:
     first_s: float | None = None
     ops: tuple[str, ...] = ()  # op types in the function's graph
     stateful_random: bool = False
+    drawn_from: DrawnFrom | None = None
     python: bool = False  # py_function or numpy_function inside
     parallelised_by_default: bool = False
     by_user: bool = True  # False for what the framework appended (Keras adapters)

@@ -158,7 +158,8 @@ class Trials:
     slept where they waited for one another (`OMP_WAIT_POLICY=passive`), `huge_pages` that their
     tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), `growth` that TensorFlow
     took the GPU memory that it needed only (`TF_FORCE_GPU_ALLOW_GROWTH=true`). `two_legs` says why
-    only two lived together, "" where more could.
+    only two lived together, "" where more could. `neighbours_cores` are those that other
+    processes took when the trials began, None where that was not told.
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -173,3 +174,4 @@ class Trials:
     huge_pages: bool = False
     growth: bool = False
     two_legs: str = ""
+    neighbours_cores: float | None = None

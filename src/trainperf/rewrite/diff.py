@@ -85,7 +85,8 @@ def reverted(diff: str, path: str, after: str) -> str | None:
     the text is not what the diff leads to.
     """
     lines, result, position = _lines(after), [], 0
-    for start, old, new in _hunks(diff, path):
+    for _, start, body in _hunks(diff, path):
+        old, new = ([one[1:] for one in body if one[0] in kinds] for kinds in ("- ", "+ "))
         if lines[start : start + len(new)] != new:
             return None
         result += [*lines[position:start], *old]
@@ -93,8 +94,21 @@ def reverted(diff: str, path: str, after: str) -> str | None:
     return "".join([*result, *lines[position:]]) if position or result else None
 
 
-def _hunks(diff: str, path: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Give where each hunk of a file starts in the new text, its old and its new lines."""
+def changed_lines(diff: str, path: str) -> frozenset[int]:
+    """The lines of a file that a diff changes or takes away, by their numbers before it."""
+    return frozenset(
+        line
+        for first, _, body in _hunks(diff, path)
+        for line, each in enumerate((one for one in body if one[0] in "- "), first)
+        if each[0] == "-"
+    )
+
+
+def _hunks(diff: str, path: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Give the first old line of each hunk of a file, where it starts in the new text, its lines.
+
+    Old lines are counted from 1; the new text is a list of lines.
+    """
     lines, index, wanted = _lines(diff), 0, False
     while index < len(lines):
         line, index = lines[index], index + 1
@@ -117,5 +131,4 @@ def _hunks(diff: str, path: str) -> Iterator[tuple[int, list[str], list[str]]]:
                 break
             index += 1
         if wanted:
-            old, new = ([one[1:] for one in body if one[0] in kinds] for kinds in ("- ", "+ "))
-            yield int(ranges[3]) - (ranges[4] != "0"), old, new
+            yield int(ranges[1]), int(ranges[3]) - (ranges[4] != "0"), body

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.module import Module, inside, names_in
+from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Loop
-from trainperf.source.statements import called
+from trainperf.source.statements import called, names_in
 
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "track", "trange", "progress_bar"}
 DDP = "torch.nn.parallel.DistributedDataParallel"

@@ -272,11 +272,6 @@ def inside(node: ast.AST, functions: bool = False) -> Iterator[ast.AST]:
             stack.extend(ast.iter_child_nodes(each))
 
 
-def names_in(node: ast.AST) -> set[str]:
-    """Return all plain names that occur in `node`."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
 def _is_none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 

@@ -57,7 +57,7 @@ def last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def names(node: ast.AST) -> set[str]:
+def names_in(node: ast.AST) -> set[str]:
     """Return the names that stand in a piece of source."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 

@@ -132,6 +132,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     space = room(subject.recording, subject.machine, subject.evidence.device)
     how = replace(_how(subject, space), passive=passive, huge_pages=bool(huge))
     how = replace(how, growth=grows(subject.evidence, given))
+    how = replace(how, neighbours_cores=subject.neighbours_cores)
     costs = costs_of(subject, how.mode == "side by side", apart, bool(how.two_legs))
     obstacle = costs if isinstance(costs, str) else _obstacle(subject.recording)
     if isinstance(costs, str) or (obstacle and chosen):

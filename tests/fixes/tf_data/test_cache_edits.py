@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,16 +17,23 @@ DECODED = "    image = tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path)),
 FLIPPED = "    image = tf.image.random_flip_left_right(image)\n"
 
 
+def drawn_at(text: str) -> dict[str, int]:
+    """The line at which the function was seen to draw: its own, or that of the call of another."""
+    body = (HEAD + text).partition("def load(")
+    ahead = re.split(r" +(?:if training|return augment|.*tf\.image\.random_)", body[2])[0]
+    return {"split": (body[0] + ahead).count("\n") + 1}
+
+
 def edited(text: str) -> str:
     script, (site, *_) = script_of(HEAD + text)
-    put_cache(script, site, {"split": True})
+    put_cache(script, site, drawn_at(text))
     return result(script) or ""
 
 
 def refused(text: str) -> str:
     script, (site, *_) = script_of(HEAD + text)
     with pytest.raises(CannotRewrite) as error:
-        put_cache(script, site, {"split": True})
+        put_cache(script, site, drawn_at(text))
     assert result(script) is None
     return str(error.value)
 
@@ -80,6 +88,9 @@ SAME = {
     "one of the file's own that draws": "def augment(image):\n"
     f"{FLIPPED}    return image\n\n\ndef load(path, label):\n{DECODED}"
     "    return augment(image), label\n",
+    "images as they were decoded": "def load(path, label):\n"
+    "    image = tf.io.decode_jpeg(tf.io.read_file(path))\n"
+    "    image = tf.image.random_crop(image, (8, 8, 3))\n    return image, label\n",
     "only sometimes": "training = True\n\n\n"
     f"def load(path, label):\n    '''Load.'''\n{DECODED}    if training:\n    {FLIPPED}"
     "    return image, label\n",
@@ -118,8 +129,8 @@ ALONE = {
     "returns early": f"def load(path):\n    if not path:\n        return path\n{DECODED}"
     f"{FLIPPED}    return image\n",
     "does not draw": f"def load(path):\n{DECODED}    return image\n",
-    "not of one size yet": "def load(path):\n    image = tf.io.decode_jpeg(tf.io.read_file(path))\n"
-    "    image = tf.image.random_crop(image, (8, 8, 3))\n    return image\n",
+    "another call that may draw comes first": f"def load(path):\n{DECODED}"
+    f"    image = augment(image)\n{FLIPPED}    return image\n",
     "a size in Python": f"def load(path):\n{DECODED}    size = (8, 8)\n{FLIPPED}"
     "    return tf.image.resize(image, size)\n",
     "a size by default": "def load(path, size=8):\n    image = tf.image.resize(path, (size, 8))\n"

@@ -9,6 +9,7 @@ from ..process import frames
 from ..timing.budget import Budget
 from .batches import graph_pull, size_in_bytes, undistributed
 from .chains import ADAPTER_CALLS, chain, op_types
+from .draws import RANDOM_OPS, drawn_from
 from .facts import fit_facts
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 STAGE_S = 0.5
 """Seconds spent on one prefix at most, once it has delivered two elements."""
 
-RANDOM_OPS = "Random"
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 _ADAPTERS = {
     "PyDataset": "PyDataset",
@@ -39,8 +39,9 @@ def record(driver: LoopDriver, deadline: float) -> None:
         driver.record.write("missing", what="stages", reason="the dataset shows no inputs")
         return
     kind = _ADAPTERS.get(fit_facts(driver).get("input_kind", ""), "")
-    for index, node in enumerate(nodes):
-        driver.record.write("stage", index=index, **_describe(node, kind))
+    described = [_describe(node, kind) for node in nodes]
+    for index, fields in enumerate(described):
+        driver.record.write("stage", index=index, **fields)
     counts = _elements_per_step(nodes, float(getattr(driver, "batches_per_step", 1)))
     pull = graph_pull(driver.process)
     overhead = _pull_overhead(pull)
@@ -57,9 +58,21 @@ def record(driver: LoopDriver, deadline: float) -> None:
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("stage_time", index=index, missing=reason)
             continue
+        timed["drawn_from"] = _drawn_from(driver, node, described[index])
         driver.process.off = True
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()
+
+
+def _drawn_from(driver: LoopDriver, node: Any, described: dict[str, Any]) -> dict[str, int] | None:
+    """What a map works on when it begins to draw; what it cannot be asked is noted."""
+    if not described.get("random") or described.get("python"):
+        return None
+    try:
+        return drawn_from(node, described.get("function"))
+    except Exception as error:
+        driver.process.failed("the work ahead of random numbers", error)
+        return None
 
 
 def _collapse(nodes: list[Any]) -> list[Any]:

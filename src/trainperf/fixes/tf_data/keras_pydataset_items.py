@@ -125,7 +125,7 @@ class PyDatasetItems(Fix):
         if not worth(evidence, bound if epochs is None else epochs / (1 + (epochs - 1) / bound)):
             return None
         text = (
-            f"`{_name(evidence)}` takes {ms(evidence.times.input)} for each batch, in every epoch."
+            f"{_maker(evidence)} takes {ms(evidence.times.input)} for each batch, in every epoch."
             f"{_hot(evidence)} What is the same of an item in every epoch has to be made only "
             f"once; kept, it takes {_room(evidence, held)}."
         )
@@ -139,7 +139,7 @@ class PyDatasetItems(Fix):
         if held is None or most <= 1 + SMALLEST_GAIN:
             return None
         text = (
-            f"`{_name(evidence)}` makes its items again in every epoch; kept, what is the same of "
+            f"{_maker(evidence)} makes its items again in every epoch; kept, what is the same of "
             f"them takes {_room(evidence, held)}."
         )
         return self._finding(
@@ -190,9 +190,9 @@ def _room(evidence: Evidence, held: float) -> str:
     return f"about {size(held / INSIDE)}, at most {size(held)}, of the {free} of memory free"
 
 
-def _name(evidence: Evidence) -> str:
+def _maker(evidence: Evidence) -> str:
     place = evidence.loop.pydataset_item
-    return "__getitem__" if place is None else f"__getitem__` ({at(place)}) of the `PyDataset"
+    return f"`__getitem__`{'' if place is None else f' ({at(place)})'} of the `PyDataset`"
 
 
 def _hot(evidence: Evidence) -> str:

@@ -27,12 +27,13 @@ from trainperf.fixes.tf_data.edits.cache_places import (
 from trainperf.fixes.tf_data.edits.caches import put_cache
 from trainperf.fixes.tf_data.edits.repeated import check_repeats
 from trainperf.fixes.tf_data.examples.caches import GENERATORS, SPLIT
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loop, is_taken
+from trainperf.model import BetweenEpochs, DrawnFrom, Equivalence, Evidence, Finding, Loop, is_taken
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 _READS = ("DecodeJpeg", "RandomUniform", "ReadFile", "ResizeBilinear")
+_DRAWN = DrawnFrom(20, 600_000)
 _FITS: dict[str, Any] = {
     "function": LOAD,
     "elements_per_step": 32.0,
@@ -99,17 +100,33 @@ class Cache(Fix):
         starved(stage("map", None, **_FITS)),
         # it may do nothing but draw
         starved(*chain(stage("map", 0.09, stateful_random=True, ops=("Mul",), **_FITS))),
-        # random work that reads, too large
+        # random work that reads: what it works on when it draws is not known, or too large
         starved(
             *chain(stage("map", 0.09, stateful_random=True, ops=_READS, **_FITS)),
-            machine=machine(available=16 * GIB),
+        ),
+        starved(
+            *chain(
+                stage("map", 0.09, stateful_random=True, ops=_READS, drawn_from=_DRAWN, **_FITS),
+            ),
+            machine=machine(available=8 * GIB),
         ),
         # a prefetch that comes out dearest makes nothing itself, and belongs behind a cache
         starved(*chain(stage("map", 0.001, **_FITS), stage("prefetch", 0.09, **_FITS))),
     ]
     fires = [
         # it reads, decodes and augments in one function
-        starved(*chain(stage("map", 0.09, stateful_random=True, ops=_READS, **_FITS))),
+        starved(
+            *chain(
+                stage(
+                    "map",
+                    0.09,
+                    stateful_random=True,
+                    ops=_READS,
+                    drawn_from=_DRAWN,
+                    **{**_FITS, "element_bytes": 6_000_000},  # it makes more of it than is kept
+                ),
+            ),
+        ),
         # a disk has room for what memory has not
         starved(
             *chain(stage("map", 0.09, **_FITS)),
@@ -276,16 +293,18 @@ class Cache(Fix):
         call += "" if buffer is None else f".shuffle({buffer})"
         data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
         data |= {"disk": True} if room.on_disk else {}
-        data |= {"split": True} if place.split else {}
+        snippet = f"dataset = dataset{call}"
+        if place.split is not None:  # only the edit can tell the two functions apart
+            data["split"], snippet = place.split.line, ""
         sites = [place.stage.where] if place.stage.where else []
         if place.generator is not None:
             made = place.generator.function
             data["generator"] = [made.file, made.line] if made is not None and made.line else []
             if place.generator is not place.stage and place.generator.where is not None:
                 sites.append(place.generator.where)
-        same = place.shuffle is None and not place.split
+        same = place.shuffle is None and place.split is None
         advice = f"Put `{call}` after this stage."
-        if place.split:
+        if place.split is not None:
             advice = f"Let one `map` work and another draw, and put `{call}` between them."
         return self.finding(
             title="The same work is done again in every epoch",
@@ -294,7 +313,7 @@ class Cache(Fix):
             bound_basis=basis,
             where=tuple(sites),
             advice=advice,
-            snippet=f"dataset = dataset{call}",
+            snippet=snippet,
             data=data | ({} if epoch is None else {"epoch": epoch}),
             equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
         )
@@ -312,10 +331,11 @@ def _cached(evidence: Evidence) -> bool:
 
 def _open_text(place: Place, room: Room) -> str:
     """The text where only the source tells whether, or from where on, elements repeat."""
-    if place.split:
+    if place.split is not None:
         return (
             f"{opening(place.stage)} reads or decodes what is the same in every epoch, and draws "
-            f"random numbers for it. What it makes takes {room.words()}."
+            f"random numbers for it from line {place.split.line} on. What it has made by then "
+            f"takes {room.words()}."
         )
     if place.generator is None:
         return ""

@@ -17,6 +17,7 @@ from trainperf.source.statements import (
     dotted,
     keeps_state,
     last_name,
+    names_in,
     parameters,
     root,
     walk,
@@ -107,7 +108,7 @@ def read_earlier(method: Function, methods: dict[str, Function], tree: ast.Modul
         return "it is no plain method for the end of a batch"
     itself, *given = parameters(method)
     body_ = body(method)
-    if names_in(body_) & set(given):
+    if any(names_in(each) & set(given) for each in body_):
         return "it uses the batch's number or logs"
     kept = {
         target.attr
@@ -171,11 +172,6 @@ def _shows(statements: list[ast.stmt], functions: dict[str, Function], seen: fro
 def _in_a_class(tree: ast.Module, node: ast.AST) -> bool:
     classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
     return any(node is inner for each in classes for inner in ast.walk(each))
-
-
-def names_in(statements: list[ast.stmt]) -> set[str]:
-    """Return the names that stand in some statements."""
-    return {node.id for node in walk(statements) if isinstance(node, ast.Name)}
 
 
 def call_seldom(script: Script, site: Site, every: int) -> None:

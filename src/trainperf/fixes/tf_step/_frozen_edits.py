@@ -11,7 +11,7 @@ from trainperf.fixes import Example
 from trainperf.fixes.common.fit_source import fit_call
 from trainperf.fixes.common.keras_source import keras_name
 from trainperf.source.arguments import keyword, starred
-from trainperf.source.statements import Function, assigned, names
+from trainperf.source.statements import Function, assigned, names_in
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -77,7 +77,7 @@ def _check(script: Script, fit: Site, call: ast.Call) -> None:
     tree = script.module(fit.file)
     model = ast.unparse(call.func.value)  # type: ignore[attr-defined]
     for name in OURS:
-        if name in names(tree):
+        if name in names_in(tree):
             raise CannotRewrite(f"the file has something named {name}")
     if len(call.args) not in (1, 2):
         raise CannotRewrite("the data is not the first argument of `fit`")
@@ -102,7 +102,7 @@ def _how_compiled(script: Script, fit: Site, compiled: Site) -> str:
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     if _function(script, fit) is not _function(script, compiled):
         known = _of_module(script.module(fit.file)) | set(dir(builtins))
-        local = {name for each in given for name in names(each)} - known
+        local = {name for each in given for name in names_in(each)} - known
         if local:
             raise CannotRewrite(f"the model is compiled with {min(local)}, of another function")
     placed = (script.argument(compiled, index) for index in range(len(call.args)))

@@ -10,7 +10,7 @@ from trainperf.source.statements import (
     dotted,
     keeps_state,
     made_here,
-    names,
+    names_in,
     parameters,
     root,
     walk,
@@ -113,7 +113,7 @@ def needs_shape(function: Function) -> str:
             return f"it reads {ast.unparse(node)}"
         if isinstance(node, ast.Attribute) and node.attr in ("get_shape", "as_list"):
             return f"it reads {ast.unparse(node)}()"
-        if isinstance(node, ast.Call) and dotted(node.func) == "len" and names(node) & given:
+        if isinstance(node, ast.Call) and dotted(node.func) == "len" and names_in(node) & given:
             return f"it reads {ast.unparse(node)}"
     return ""
 
@@ -123,7 +123,7 @@ def needs_number(function: Function, parameter: str) -> str:
     followed = _followed(function, parameter)
     for node in walk(function.body):
         for part, how in _uses(node):
-            if names(part) & followed:
+            if names_in(part) & followed:
                 return f"{parameter} {how}"
     return ""
 
@@ -134,7 +134,7 @@ def bounds(function: Function, parameter: str) -> list[ast.Call]:
     return [
         node
         for node in walk(function.body)
-        if isinstance(node, ast.Call) and _bounds(node) and names(node) & followed
+        if isinstance(node, ast.Call) and _bounds(node) and names_in(node) & followed
     ]
 
 
@@ -196,7 +196,7 @@ def _followed(function: Function, parameter: str) -> set[str]:
 
 
 def _is_number(value: ast.AST, followed: set[str], others: set[str]) -> bool:
-    found = names(value)
+    found = names_in(value)
     calls = any(isinstance(node, ast.Call) and not _bounds(node) for node in ast.walk(value))
     return bool(found & followed) and not found & (others - followed) and not calls
 

@@ -50,7 +50,9 @@ class StepsPerExecution(Fix):
 
     ## What changes
     One call runs 16 steps in a loop inside the graph. The numbers stay the same.
-    Callbacks, the progress bar and `on_train_batch_end` run once in 16 steps.
+    Callbacks, the progress bar and `on_train_batch_end` run once in 16 steps. Where a callback
+    in use acts on batches (`ModelCheckpoint(save_freq=100)`, a log or a schedule of your own),
+    it saves, writes or sets something else: that changes the experiment.
 
     ## When not to
     - Callbacks that must see every batch (a learning rate set per batch, a log of each
@@ -203,18 +205,20 @@ model.compile(**how)
     ) -> Finding:
         loop, where = evidence.loop, evidence.model.compile_where
         steps = min(STEPS, loop.epoch_steps or STEPS)
+        acting = [callback for callback in evidence.callbacks if _acts_on_batches(callback)]
+        # Where the length of an epoch is not known, Keras 3 counts one optimizer
+        # iteration too many at its end with one step per call, and not with more.
+        equivalence = Equivalence.EXACT if loop.epoch_steps else Equivalence.NUMERICS
         return self.finding(
             title=title,
-            text=text + _seen_by(evidence),
+            text=text + _more_seldom(acting, steps),
             bound=bound,
             bound_basis=basis,
             where=(where,) if where else (),
             advice=f"Set steps_per_execution={steps} in compile.",
             snippet=f"model.compile(..., steps_per_execution={steps})",
             data={"steps": steps, **compile_seen(evidence)},
-            # Where the length of an epoch is not known, Keras 3 counts one optimizer
-            # iteration too many at its end with one step per call, and not with more.
-            equivalence=None if loop.epoch_steps else Equivalence.NUMERICS,
+            equivalence=Equivalence.SEMANTICS if acting else equivalence,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -245,13 +249,26 @@ def _saved(evidence: Evidence, probe: Probe, ratio: float, steps: int) -> float:
     return inside * (1 - 1 / ratio) + between * (1 - 1 / steps)
 
 
-def _seen_by(evidence: Evidence) -> str:
-    """Name the user's callbacks that would be called less often."""
+def _acts_on_batches(callback: CallbackCost) -> bool:
+    """Whether a callback does something in its batch hooks that fewer calls of them change."""
+    given = callback.arguments
+    if isinstance(given.get("save_freq"), int) or given.get("update_freq", "epoch") != "epoch":
+        return True
+    if callback.builtin and callback.name != "LambdaCallback":
+        return False
+    return bool(callback.methods) or callback.batch_s > DOES_SOMETHING_S
+
+
+def _more_seldom(acting: list[CallbackCost], steps: int) -> str:
+    """Name the callbacks whose work would change."""
     names = [
         f"{callback.name} ({at(callback.where)})" if callback.where else callback.name
-        for callback in evidence.callbacks
-        if not callback.builtin and callback.batch_s > DOES_SOMETHING_S
+        for callback in acting
     ]
     if not names:
         return ""
-    return f" Check that this suits what acts on every batch: {', '.join(names)}."
+    verb = "acts" if len(names) == 1 else "act"
+    return (
+        f" {' and '.join(names)} {verb} on batches and would be called once in {steps} of them: "
+        "what is saved, logged or set there changes."
+    )

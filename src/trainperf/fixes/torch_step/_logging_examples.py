@@ -49,7 +49,7 @@ EXAMPLES = [
         """\
         total += 1
         if step % 50 == 0:
-            seen = spread(model)
+            seen = spread(model)  # of the weights
             low = min(seen.values())
             print(low)
         other()

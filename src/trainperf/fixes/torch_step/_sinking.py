@@ -10,11 +10,12 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.common.repeating import RANDOM
 from trainperf.fixes.torch_step import _changes as changes
 from trainperf.fixes.torch_step import _loop_source as source
-from trainperf.source.statements import Function, assigned, called, last_name, names, walk
+from trainperf.source.statements import Function, assigned, called, last_name, names_in, walk
 
 if TYPE_CHECKING:
     from trainperf.model import Site
     from trainperf.rewrite import Script
+    from trainperf.source.text import Source
 
 
 def sink(script: Script, site: Site, anchor: Site) -> None:
@@ -47,10 +48,17 @@ def sink(script: Script, site: Site, anchor: Site) -> None:
     statement = block[index]
     assert isinstance(statement, ast.Assign)
     branch = _reader(tree, around, block, index)
-    text = script.source(anchor.file).text_of(statement)
+    text = _with_comment(script.source(anchor.file), statement)
     first = branch.body[0]
     script.insert_before(script.site_of(anchor, _expression(first)), text)
     script.remove_statement(script.site_of(anchor, statement.value))
+
+
+def _with_comment(text: Source, statement: ast.stmt) -> str:
+    """The text of a statement, with the comment that ends its line."""
+    start, end = text.span(statement)
+    comment = text.comment_after(end)
+    return text.text[start : end if comment is None else comment[1]]
 
 
 def _reader(
@@ -67,8 +75,10 @@ def _reader(
         inside = {id(node) for node in walk(each.body)}
         if all(node is target or id(node) in inside for node in reads):
             between = list(block[index + 1 : place])
-            made = {name for node in walk(between) for one in assigned(node) for name in names(one)}
-            if changes.changes(tree, between) or made & names(statement):
+            made = {
+                name for node in walk(between) for one in assigned(node) for name in names_in(one)
+            }
+            if changes.changes(tree, between) or made & names_in(statement):
                 break
             return each
     raise CannotRewrite("more than what is done in some of the steps reads it")

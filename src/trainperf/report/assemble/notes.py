@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Evidence, Measure, Missing, PhaseUse, Recording, Site
 from trainperf.report.assemble.no_loop import way_out
-
-BUSY_NEIGHBOURS = 0.15
-"""Cores others kept busy, as a share of those we may use, from which it is said."""
-
+from trainperf.report.neighbours import took
 
 WAITED = 0.02
 """Below this share of their time threads waited no longer than they do on a quiet machine."""
@@ -72,13 +69,13 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
 
 def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
     """The cores that other processes took while steps were timed, where they are many."""
-    if use.others_cores is None or use.others_cores <= max(0.3, BUSY_NEIGHBOURS * cores):
+    told = took(use.others_cores, cores)
+    if not told:
         return
-    took = f"neighbours took about {use.others_cores:.1f} of {cores:.3g} cores"
     kept = ""
     if use.waited is not None and use.waited >= WAITED:
         kept = f", and kept its threads from them for {percent(use.waited)} of the time"
-    yield f"{took} while the steps were timed{kept}: expect times to vary"
+    yield f"{told} while the steps were timed{kept}: expect times to vary"
 
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:

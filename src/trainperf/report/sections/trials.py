@@ -8,6 +8,7 @@ from itertools import groupby
 from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import BAD, GOOD, STRONG, WARN, Page, TrialRows, Tried
+from trainperf.report.neighbours import beside_trials
 from trainperf.report.sections.experiment import apart
 
 GROUPS = {
@@ -63,6 +64,8 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     if diagnosis.control is not None or any(one.pairs for one in found):
         control = diagnosis.control
         page.prose(NO_CONTROL if control is None else _against_itself(control), indent=2)
+    if busy := beside_trials(diagnosis):
+        page.prose(busy, indent=2)
     if kept := tuple(_row(one, diagnosis) for one in found if one.kept):
         page.gap()
         page.add(TrialRows(kept))
@@ -151,6 +154,8 @@ def how(diagnosis: Diagnosis) -> list[str]:
         told.append(_control(control))
     elif measured:
         told.append(NO_CONTROL)
+    if busy := beside_trials(diagnosis):
+        told.append(busy)
     return told
 
 

@@ -10,8 +10,8 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import may_be_sequence
-from trainperf.source.module import Module, inside, names_in
-from trainperf.source.statements import Function, dotted
+from trainperf.source.module import Module, inside
+from trainperf.source.statements import Function, dotted, names_in
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

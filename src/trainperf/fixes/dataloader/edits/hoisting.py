@@ -16,10 +16,10 @@ from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.loops import assigned_in, starts_over, used_in
-from trainperf.source.module import Module, names_in
+from trainperf.source.module import Module
 from trainperf.source.mutations import changed_in_calls, changed_in_place
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Function, Loop
-from trainperf.source.statements import called, walk
+from trainperf.source.statements import called, names_in, walk
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script

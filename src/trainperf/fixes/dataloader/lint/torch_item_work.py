@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainperf.source.module import Module, inside, names_in
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
+from trainperf.source.statements import names_in
 
 _LOADS = {"pandas.read_csv", "pandas.read_parquet", "pandas.read_json", "pandas.read_excel",
           "numpy.loadtxt", "numpy.genfromtxt", "torch.load"}  # fmt: skip

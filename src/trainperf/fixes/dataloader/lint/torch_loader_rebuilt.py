@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from trainperf.source.loops import LOADER, assigned_in, backward_loops, starts_over, used_in
-from trainperf.source.module import Module, names_in
+from trainperf.source.module import Module
 from trainperf.source.rule import Rule
 from trainperf.source.scopes import LOOPS
+from trainperf.source.statements import names_in
 
 
 class TorchLoaderRebuilt(Rule):

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from trainperf.source.arguments import argument, starred
 from trainperf.source.loops import LOADER, backward_loops, iterated, targets
-from trainperf.source.module import Module, inside, names_in
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
+from trainperf.source.statements import names_in
 
 
 class TorchPinMemory(Rule):

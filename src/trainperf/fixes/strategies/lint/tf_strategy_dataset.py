@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from trainperf.source.arguments import argument
 from trainperf.source.datasets import is_dataset
 from trainperf.source.loops import iterated, targets
-from trainperf.source.module import Module, names_in
+from trainperf.source.module import Module
 from trainperf.source.rule import Rule
+from trainperf.source.statements import names_in
 
 
 class TfStrategyDataset(Rule):

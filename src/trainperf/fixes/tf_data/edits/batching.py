@@ -31,7 +31,7 @@ from trainperf.source.mutations import (
     changes_shared,
 )
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import made_here, names
+from trainperf.source.statements import made_here, names_in
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -153,7 +153,7 @@ def _check_generator(
     check_calls(module, [*function.body, call], body)
     own = stored(function.body) | arguments(function)
     changed = changed_by(body) | changed_in_calls(module, body)
-    for name in sorted((names_read(module, function.body) - own) | names(call)):
+    for name in sorted((names_read(module, function.body) - own) | names_in(call)):
         if name in changed:
             raise CannotRewrite(f"the loop changes {name}, of which batches are made")
 
@@ -219,7 +219,7 @@ def _check(module: Module, loop: Loop) -> None:
     own = stored(loop.making) | targets
     if isinstance(loop.scope, ast.ClassDef) or own & declared(loop.scope):
         raise CannotRewrite("the loop gives values to names beyond its function")
-    if own & names(loop.node.iter):
+    if own & names_in(loop.node.iter):
         raise CannotRewrite("the loop changes what it goes over")
     ahead = (loaded(loop.leading) | stored(loop.leading)) & stored(loop.making)
     if ahead:

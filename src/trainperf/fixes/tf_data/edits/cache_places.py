@@ -7,13 +7,10 @@ from typing import Any
 
 from trainperf.fixes.common.pipeline import REAL_SHARE, share
 from trainperf.fixes.common.words import size
-from trainperf.model import Evidence, Stage, is_taken
+from trainperf.model import DrawnFrom, Evidence, Stage, is_taken
 
 MEMORY_SHARE = 0.5
 """The share of the free memory, or disk, a cache may take: the other half is for the rest."""
-
-GUESS = 2.0
-"""How much more elements may take within a map than behind it, where they are not seen."""
 
 LEAST_FILL = 0.10
 """The share of an epoch from which what a shuffle behind the cache takes to fill counts."""
@@ -37,14 +34,14 @@ SAME_EACH_TIME = ("ReadFile", "Decode", "Resize", "Parse", "Extract", "AudioSpec
 class Place:
     """Where a cache can stand, and whether a shuffle stands before it.
 
-    `split` says that it stands within the stage: behind the work that its function does and
+    With `split` it stands within the stage: behind the work that its function does and
     ahead of the random numbers that it draws then. `generator` is the user's, if one feeds it.
     """
 
     stage: Stage
     shuffle: Stage | None
     reshuffled: bool
-    split: bool = False
+    split: DrawnFrom | None = None
     generator: Stage | None = None
 
 
@@ -82,7 +79,8 @@ def place_of(evidence: Evidence) -> Place | None:
             generator = each
         elif not _repeats_itself(each) or (shuffle is not None and each.op in BATCHES):
             if _works_before_it_draws(each) and _costs_more(evidence, each, best):
-                return Place(each, shuffle, _shuffled_behind(stages, each), True, generator)
+                behind = _shuffled_behind(stages, each)
+                return Place(each, shuffle, behind, each.drawn_from, generator)
             break
         if _mixes(each):
             shuffle = each
@@ -98,10 +96,10 @@ def _shuffled_behind(stages: tuple[Stage, ...], stage: Stage) -> bool:
 
 
 def _works_before_it_draws(stage: Stage) -> bool:
-    """Whether a map of the user's reads or decodes, as well as drawing random numbers."""
+    """Whether a map of the user's reads or decodes, and it is known where it begins to draw."""
     works = any(op.startswith(SAME_EACH_TIME) for op in stage.ops)
     users = stage.by_user and stage.where is not None and stage.op == "map"
-    return users and works and stage.stateful_random and not stage.python
+    return users and works and stage.drawn_from is not None and not stage.python
 
 
 def _costs_more(evidence: Evidence, stage: Stage, best: Stage | None) -> bool:
@@ -119,14 +117,14 @@ def _costs(evidence: Evidence, stage: Stage) -> bool:
 
 def room_for(evidence: Evidence, place: Place | None) -> Room | None:
     """Where what a cache at `place` would hold finds room; None where not known, or nowhere."""
-    held = None if place is None else _size(evidence, place.stage)
-    if held is None or place is None:
+    held = None if place is None else _size(evidence, place)
+    if held is None:
         return None
-    most, free = held * (GUESS if place.split else 1), evidence.machine.memory_available
-    if most < MEMORY_SHARE * free:
+    free = evidence.machine.memory_available
+    if held < MEMORY_SHARE * free:
         return Room(held, free)
     disk = evidence.machine.disk_free
-    if disk is not None and most < MEMORY_SHARE * disk:
+    if disk is not None and held < MEMORY_SHARE * disk:
         return Room(held, disk, on_disk=True)
     return None
 
@@ -171,11 +169,11 @@ def buffer_of(place: Place) -> int | None:
     return place.stage.cardinality or 1000
 
 
-def _size(evidence: Evidence, stage: Stage) -> float | None:
-    """Bytes of all elements that leave the stage in one epoch; None if not known."""
+def _size(evidence: Evidence, place: Place) -> float | None:
+    """Bytes of all elements of one epoch that a cache at `place` would hold; None if not known."""
+    stage = place.stage
+    each = stage.element_bytes if place.split is None else place.split.element_bytes
     elements: float | None = stage.cardinality
     if elements is None and evidence.loop.epoch_steps and stage.elements_per_step:
         elements = evidence.loop.epoch_steps * stage.elements_per_step
-    if elements is None or stage.element_bytes is None:
-        return None
-    return elements * stage.element_bytes
+    return None if elements is None or each is None else elements * each

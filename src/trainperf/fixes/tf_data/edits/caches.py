@@ -11,7 +11,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.tf_data.edits.ahead import free_name
 from trainperf.fixes.tf_data.edits.mapped import mapped
 from trainperf.model import Site
-from trainperf.source.bodies import calls_in, drawing, function_of
+from trainperf.source.bodies import drawing, function_of
 from trainperf.source.iterations import loaded, stored
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 FOLDER = "cache_folder"
 """The name of a disk cache's temporary folder, which Python removes at the end."""
 
-SIZES = ("tensorflow.image.resize", "tensorflow.image.crop", "tensorflow.image.central_crop",
-         "tensorflow.image.pad", "tensorflow.reshape")  # fmt: skip
-"""Calls, by the start of their names, behind which all images have one size."""
-
 PYTHON = {"shape", "numpy", "item", "get_shape", "rank", "ndim"}
 """Attributes that give Python values, which a dataset does not carry from map to map."""
 
@@ -35,7 +31,7 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     """Put a cache behind the stage at `site`, or between the halves of its function.
 
     `data` may have "buffer" (of the shuffle that follows), "disk" (a file, not memory) and
-    "split" (the function draws random numbers behind what costs).
+    "split" (the line at which the function, behind what costs, begins to draw random numbers).
     """
     call = ".cache()"
     if data.get("disk"):
@@ -46,17 +42,20 @@ def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
         call = f'.cache({tempfile}.mkdtemp(dir={FOLDER}.name) + "/items")'  # one for each dataset
     if data.get("buffer") is not None:
         call += f".shuffle({data['buffer']})"
-    if data.get("split"):
+    if "split" in data:
         try:
-            call += _second_map(script, site)
+            call += _second_map(script, site, int(data["split"]))
         except CannotRewrite as error:
             reason = f"the map is not split for a cache: {error.reason}"
             raise CannotRewrite(reason) from None
     script.append_call(site, call)
 
 
-def _second_map(script: Script, site: Site) -> str:
-    """Split the function of the map at `site` where it begins to draw; the call of the rest."""
+def _second_map(script: Script, site: Site, line: int) -> str:
+    """Split the function of the map at `site` where it begins to draw; the call of the rest.
+
+    It was seen to draw at `line`, and what it works on there was measured: another is refused.
+    """
     module, function = mapped(script, site)
     if not isinstance(function, FUNCTIONS):
         raise CannotRewrite("the function of the map is not defined in the file")
@@ -65,7 +64,8 @@ def _second_map(script: Script, site: Site) -> str:
     if len(uses) != 1 or function.decorator_list:
         raise CannotRewrite(f"{function.name} is used elsewhere as well")
     first = _first_random(module, function)
-    _check_size(module, function, first)
+    if function.body[first].lineno != line:
+        raise CannotRewrite(f"line {line}, at which {function.name} draws, is not its own first")
     handed = _handed_on(module, function, first)
     name = free_name(script, site.file, f"{function.name}_random", f"{function.name}_augment")
     listed = ", ".join(handed)
@@ -103,19 +103,6 @@ def _first_random(module: Module, function: Function) -> int:
                 raise CannotRewrite(f"{function.name} draws random numbers before it works")
             return index
     raise CannotRewrite(f"where {function.name} draws random numbers is not seen")
-
-
-def _check_size(module: Module, function: Function, first: int) -> None:
-    """Refuse images that are not yet of the size that was measured behind the map."""
-    ahead = [each for one in function.body[:first] for each in ast.walk(one)]
-    called = [module.name(each.func) or "" for each in ahead if isinstance(each, ast.Call)]
-    for each in ahead:
-        local = function_of(module, each.func) if isinstance(each, ast.Call) else None
-        if local is not None:
-            called += [module.name(call.func) or "" for call in calls_in(module, local)]
-    decodes = any("decode_" in name and "decode_raw" not in name for name in called)
-    if decodes and not any(name.startswith(SIZES) for name in called):
-        raise CannotRewrite(f"how large images are is not known where {function.name} draws")
 
 
 def _may_draw(module: Module, statement: ast.stmt) -> bool:

@@ -16,7 +16,7 @@ from trainperf.source.iterations import (
 from trainperf.source.module import Module
 from trainperf.source.mutations import changed_by, changes_shared
 from trainperf.source.scopes import Function
-from trainperf.source.statements import names
+from trainperf.source.statements import names_in
 
 LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Await, ast.Global, ast.Nonlocal)
 PARTS = ("made", "made_too", "made_third", "made_fourth")
@@ -55,7 +55,7 @@ def first_part(module: Module, function: Function, loop: ast.For) -> Part | None
     own = stored(making) | stored([loop.target])
     changed = changed_by(rest)
     alone = [each for each in alone if not loaded([each]) & (changed - own)]
-    if loaded([*making, loop.iter]) & changed or own & (names(loop.iter) | changed):
+    if loaded([*making, loop.iter]) & changed or own & (names_in(loop.iter) | changed):
         return None
     return _part(function, loop, taken, alone)
 

@@ -20,7 +20,7 @@ from trainperf.source.iterations import (
 from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
-from trainperf.source.statements import names
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -93,7 +93,7 @@ def _check(
     changed = changes_shared(module, making)
     if name or changed:
         raise CannotRewrite(f"an item needs what the one before left in {name or changed}")
-    if own & counters or own & (loaded(counting) | names(loop.test)):
+    if own & counters or own & (loaded(counting) | names_in(loop.test)):
         raise CannotRewrite("what the generator counts hangs on what it makes")
     if not counters <= _local(function, loop) | arguments(function):
         raise CannotRewrite("the generator counts in names of the module")

@@ -8,7 +8,7 @@ from trainperf.source.arguments import argument
 from trainperf.source.bodies import function_of
 from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import names, parameters
+from trainperf.source.statements import names_in, parameters
 
 OF_ONE = {
     "cast", "identity", "abs", "square", "sqrt", "exp", "sign", "negative", "clip_by_value",
@@ -45,12 +45,12 @@ def elementwise(module: Module, function: Function | ast.Lambda, depth: int = DE
         target, value = statement.targets[0], statement.value
         if not isinstance(target, ast.Name) or not _keeps(module, value, given, depth):
             return False
-        given |= {target.id} if names(value) & given else set()
+        given |= {target.id} if names_in(value) & given else set()
     return False
 
 
 def _keeps(module: Module, node: ast.expr, given: set[str], depth: int) -> bool:
-    if not names(node) & given:
+    if not names_in(node) & given:
         return isinstance(node, ast.Dict) or _is_number(module, node)
     if isinstance(node, ast.Name):
         return True
@@ -62,7 +62,7 @@ def _keeps(module: Module, node: ast.expr, given: set[str], depth: int) -> bool:
     if isinstance(node, ast.UnaryOp):
         return _keeps(module, node.operand, given, depth)
     if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-        both = bool(names(node.left) & given) and bool(names(node.right) & given)
+        both = bool(names_in(node.left) & given) and bool(names_in(node.right) & given)
         sides = (node.left, node.right)
         return not both and all(_keeps(module, each, given, depth) for each in sides)
     if isinstance(node, ast.Subscript):
@@ -86,7 +86,7 @@ def _keeps_axes(module: Module, index: ast.expr) -> bool:
 
 def _call_keeps(module: Module, node: ast.Call, given: set[str], depth: int) -> bool:
     values = [*node.args, *(each.value for each in node.keywords)]
-    data = [each for each in values if names(each) & given]
+    data = [each for each in values if names_in(each) & given]
     local = function_of(module, node.func)
     if isinstance(local, FUNCTIONS):
         kept = all(_keeps(module, each, given, depth) for each in data)

@@ -25,7 +25,7 @@ from trainperf.source.iterations import (
 from trainperf.source.module import Module
 from trainperf.source.mutations import changes_shared
 from trainperf.source.scopes import Function
-from trainperf.source.statements import names
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -137,7 +137,7 @@ def _read_later(function: Function, loop: ast.For, own: set[str]) -> str:
     """A name that the loop binds and that something outside it reads with its value, or ''."""
     end = loop.end_lineno or loop.lineno
     behind = [each for each in ast.walk(function) if getattr(each, "lineno", 0) > end]
-    read = loaded(behind) | (names(loop.iter) & own)
+    read = loaded(behind) | (names_in(loop.iter) & own)
     if own & read:
         return sorted(own & read)[0]
     around = [each for each in ast.walk(function) if isinstance(each, ast.For | ast.While)]

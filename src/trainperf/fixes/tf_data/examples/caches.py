@@ -17,8 +17,14 @@ DRAW = """\
 """
 
 
+def _split(source: str) -> dict[str, int]:
+    """Where the function draws, as a run sees it: the line below the comment."""
+    ahead, _, _ = (HEAD + source).partition("    image = tf.image.random_")
+    return {"split": ahead.count("\n") + 1}
+
+
 def _left(source: str) -> Example:
-    return Example.untouched(HEAD + source, {"split": True})
+    return Example.untouched(HEAD + source, _split(source))
 
 
 SPLIT = [
@@ -29,8 +35,10 @@ SPLIT = [
         f"def load_random(image, label):\n{DRAW}\n\n"
         "ds = files.map(load, num_parallel_calls=tf.data.AUTOTUNE).cache()"
         ".map(load_random, num_parallel_calls=tf.data.AUTOTUNE).batch(32)\n",
-        data={"split": True},
+        data=_split(LOAD + DRAW),
     ),
+    # what it works on where the source draws was not measured: it was seen to draw elsewhere
+    Example.untouched(f"{HEAD}{LOAD}{DRAW}\n\nds = ▸files.map(load)◂.batch(32)\n", {"split": 5}),
     # other datasets are made with it
     _left(f"{LOAD}{DRAW}\n\nds = ▸files.map(load)◂.batch(32)\nother = more.map(load)\n"),
     # it draws which file to read

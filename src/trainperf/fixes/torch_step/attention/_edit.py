@@ -19,7 +19,7 @@ from trainperf.fixes.torch_step.attention._reading import Chain, turned_weights_
 from trainperf.fixes.torch_step.attention._scales import scale
 from trainperf.fixes.torch_step.attention._scope import Scope, called_name, plain_value
 from trainperf.rewrite.imports import imports, name_of
-from trainperf.source.statements import names
+from trainperf.source.statements import names_in
 
 if TYPE_CHECKING:
     from trainperf.model import Site
@@ -99,7 +99,7 @@ class _Edit:
         self._check_names()
         text = self._text(arguments)
         kept = ast.parse(text, mode="eval")
-        gone = self._whole(self.used | self._idle(names(kept)))
+        gone = self._whole(self.used | self._idle(names_in(kept)))
         self.script.remove_statements([_place(self.scope, each, self.site) for each in gone])
         where = self.scope.source.site(self.found.product, self.site)
         self.script.replace_call(where, text, brackets=True)
@@ -200,7 +200,7 @@ class _Edit:
         """Refuse where a name means something else by then, or the weights are wanted."""
         end = self.found.at
         for node, since in self._taken():
-            used = names(node)
+            used = names_in(node)
             if any(each.lineno < since.lineno and used & _stored(each) for each in self.used):
                 raise CannotRewrite(f"line {since.lineno} uses what the edit takes out")
             for each in ast.walk(self.scope.function):
@@ -253,8 +253,8 @@ class _Edit:
 
     def _idle(self, kept: set[str]) -> set[ast.stmt]:
         """Plain statements that only gave names to what goes; `kept` are names still used."""
-        wanted = {name for each, _ in self._taken() for name in names(each)}
-        wanted |= {name for each in self.used for name in names(each)}
+        wanted = {name for each, _ in self._taken() for name in names_in(each)}
+        wanted |= {name for each in self.used for name in names_in(each)}
         found: set[ast.stmt] = set()
         for name in wanted - kept:
             reads = [each for each in self.scope.reads(name) if not self._gone(each)]
@@ -280,7 +280,7 @@ def _named_transposed(scope: Scope, key: Operand, at: ast.stmt) -> tuple[Operand
     if held is None or inner is None:
         return key, at
     since = held[1]
-    same = all(scope.changed(n, at) is scope.changed(n, since) for n in names(inner[0]))
+    same = all(scope.changed(n, at) is scope.changed(n, since) for n in names_in(inner[0]))
     return (Operand(inner[0]), since) if same else (key, at)
 
 

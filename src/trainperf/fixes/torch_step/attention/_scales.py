@@ -8,7 +8,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step.attention._calls import number, operation, whole
 from trainperf.fixes.torch_step.attention._reading import Step
 from trainperf.fixes.torch_step.attention._scope import Scope, called_name, own_attribute
-from trainperf.source.statements import names
+from trainperf.source.statements import names_in
 
 SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript
 TENSORS = ("Parameter", "tensor", "Tensor", "FloatTensor", "ones", "full", "zeros", "exp")
@@ -113,7 +113,9 @@ def _size(scope: Scope, node: ast.expr, at: ast.stmt, tensors: tuple[str, ...]) 
         if held is None:
             return False
         node, since = held
-        if any(scope.changed(each, at) is not scope.changed(each, since) for each in names(node)):
+        if any(
+            scope.changed(each, at) is not scope.changed(each, since) for each in names_in(node)
+        ):
             return False
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         last = whole(node.slice) if isinstance(node.slice, ast.expr) else None

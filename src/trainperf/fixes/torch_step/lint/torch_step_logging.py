@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
 from trainperf.source.loops import backward_loops, lightning_classes, targets
-from trainperf.source.module import Module, inside, names_in
+from trainperf.source.module import Module, inside
 from trainperf.source.rule import Rule
 from trainperf.source.scopes import Loop
+from trainperf.source.statements import names_in
 
 _READS = {"item", "cpu", "tolist", "numpy"}
 

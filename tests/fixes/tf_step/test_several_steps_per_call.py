@@ -1,0 +1,65 @@
+"""Several steps per call: the same training, unless a callback acts on batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainperf.fixes.common.cases import SITE, evidence
+from trainperf.fixes.tf_step.keras_steps_per_execution import LOOP, MODEL, TINY, StepsPerExecution
+from trainperf.model import CallbackCost, Equivalence, Finding
+
+IDLE = 1e-6
+
+
+def found(*callbacks: CallbackCost) -> Finding:
+    finding = StepsPerExecution().detect(
+        evidence(
+            model=MODEL,
+            loop=LOOP,
+            callbacks=callbacks,
+            real=0.002,
+            resident=0.0019,
+            input=0.0003,
+            host=0.0004,
+            probes=TINY,
+        )
+    )
+    assert finding is not None
+    return finding
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        CallbackCost("ProgbarLogger", 50e-6, 30, builtin=True),
+        CallbackCost("ModelCheckpoint", IDLE, 30, builtin=True, arguments={"save_freq": "epoch"}),
+        CallbackCost("TensorBoard", IDLE, 30, builtin=True, arguments={"update_freq": "epoch"}),
+        CallbackCost("LambdaCallback", IDLE, 30, builtin=True),
+        CallbackCost("EpochReport", IDLE, 30, where=SITE),
+    ],
+    ids=lambda one: one.name,
+)
+def test_callbacks_that_act_on_epochs_leave_it_exact(callback: CallbackCost) -> None:
+    finding = found(callback)
+    assert finding.equivalence is Equivalence.EXACT
+    assert callback.name not in finding.text
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        CallbackCost("ModelCheckpoint", IDLE, 30, builtin=True, arguments={"save_freq": 100}),
+        CallbackCost("TensorBoard", IDLE, 30, builtin=True, arguments={"update_freq": 1}),
+        CallbackCost("LambdaCallback", 20e-6, 30, builtin=True),
+        CallbackCost("Schedule", IDLE, 30, methods={"on_train_batch_begin": SITE}),
+        CallbackCost("LossLog", 20e-6, 30, where=SITE),
+    ],
+    ids=lambda one: one.name,
+)
+def test_a_callback_that_acts_on_batches_makes_it_another_experiment(
+    callback: CallbackCost,
+) -> None:
+    finding = found(callback)
+    assert finding.equivalence is Equivalence.SEMANTICS
+    assert f"{callback.name} " in finding.text
+    assert "called once in 16" in finding.text

@@ -1,0 +1,28 @@
+"""How items get at their data, and what another way could save."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from trainperf.fixes.common.pipeline import REAL_SHARE, pipeline_seconds
+from trainperf.fixes.common.words import worth
+from trainperf.fixes.dataloader._loader import ITEM, stage_seconds
+from trainperf.model import Access, Evidence
+
+
+def dearest(evidence: Evidence, names: Collection[str]) -> tuple[Access, float] | None:
+    """Return the access of such a name that items spend most on, and what saving it gives at most.
+
+    None where the loop does not wait for its items, or such accesses are a small part of what
+    it waits for. Raises `NotMeasured`.
+    """
+    found = [one for one in evidence.torch.loader.accesses if one.name in names]
+    if not found or not evidence.input_bound:
+        return None
+    access = max(found, key=lambda one: one.share)
+    spent = access.share * stage_seconds(evidence).get(ITEM, 0.0)
+    share = min(1.0, spent / max(pipeline_seconds(evidence), 1e-9))
+    if share < REAL_SHARE:
+        return None
+    bound = evidence.bound_if_input_saves(evidence.times.input * share)
+    return (access, bound) if worth(evidence, bound) else None

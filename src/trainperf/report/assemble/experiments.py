@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import ExperimentChange, ExperimentWay, Finding, Loop, Outcome, Patch, Trial
+from trainperf.model.experiments import WorkUnit
 
 IN_A_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n-])")
 """Ends of lines that neither end a paragraph nor begin an item."""
@@ -28,7 +29,11 @@ def experiment_changes(
     """
     if not step_s:
         return ()
-    work = {"real tokens": loop.real_tokens, "samples": loop.batch_size, "steps": 1}
+    work: dict[WorkUnit, float | None] = {
+        "real tokens": loop.real_tokens,
+        "samples": loop.batch_size,
+        "steps": 1,
+    }
     unit, amount = next((unit, amount) for unit, amount in work.items() if amount)
     before = amount / step_s
     made = [

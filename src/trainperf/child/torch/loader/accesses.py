@@ -88,7 +88,7 @@ class Accesses:
                 "name": name,
                 "calls": self.calls[name] / made,
                 "seconds": seconds / made,
-                "share": min(1.0, seconds / made / item_s),
+                "share": min(1.0, seconds / made / max(item_s, 1e-9)),
                 "tables": _held(dataset, "Dataset") if name == COLUMN else [],
                 "columns": _held(dataset, "Column") if name == COLUMN else [],
             }

@@ -84,13 +84,15 @@ class Access:
 
     `name` is what opens or reads a file ("h5py.File"), or "column" for an element of a column of
     Hugging Face's `datasets`; `calls` and `seconds` are those of one item, `share` is of the time
-    that one takes. `tables` and `columns` are the attributes of the user's dataset that are such.
+    that one takes, `repeated` that of the calls given a file which others were given as well.
+    `tables` and `columns` are the attributes of the user's dataset that are such.
     """
 
     name: str
     calls: float
     seconds: float
     share: float
+    repeated: float = 1.0
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 

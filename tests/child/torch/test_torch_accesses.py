@@ -49,6 +49,16 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
     assert (one["name"], one["calls"], one["tables"]) == ("zipfile.ZipFile", 1.0, [])
     assert one["seconds"] >= 2.0  # opened and closed
     assert one["share"] == one["seconds"] / 4
+    assert one["repeated"] == 0.75
+
+
+def test_files_of_which_each_item_has_its_own_are_not_repeated(tmp_path: Path) -> None:
+    found = accesses.Accesses()
+    with found.timed():
+        for number in range(4):
+            zipfile.ZipFile(tmp_path / f"{number}.zip", "w").close()
+    (one,) = found.of_items(4, 4.0, None)
+    assert (one["calls"], one["repeated"]) == (1.0, 0.0)
 
 
 def test_a_file_that_is_open_already_is_not_spoken_of(archive: Path) -> None:

@@ -9,14 +9,18 @@ from trainperf.fixes.common.words import worth
 from trainperf.fixes.dataloader._loader import ITEM, stage_seconds
 from trainperf.model import Access, Evidence
 
+REPEATED = 0.5
+"""Share of the calls given a file that others were given, from which items share their files."""
+
 
 def dearest(evidence: Evidence, names: Collection[str]) -> tuple[Access, float] | None:
     """Return the access of such a name that items spend most on, and what saving it gives at most.
 
-    None where the loop does not wait for its items, or such accesses are a small part of what
-    it waits for. Raises `NotMeasured`.
+    None where the loop does not wait for its items, each has a file of its own, or such accesses
+    are a small part of what it waits for. Raises `NotMeasured`.
     """
-    found = [one for one in evidence.torch.loader.accesses if one.name in names]
+    accesses = evidence.torch.loader.accesses
+    found = [one for one in accesses if one.name in names and one.repeated >= REPEATED]
     if not found or not evidence.input_bound:
         return None
     access = max(found, key=lambda one: one.share)

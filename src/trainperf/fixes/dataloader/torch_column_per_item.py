@@ -25,7 +25,7 @@ text, label = row["text"], row["label"]"""
 FOR_COLUMNS = """\
 self.texts = list(dataset["text"])  # a column alone is a view: each element is read anew"""
 
-TAKEN = replace(LOADER, accesses=(Access("column", 3.0, 0.0015, 0.7, ("table",)),))
+TAKEN = replace(LOADER, accesses=(Access("column", 3.0, 0.0015, 0.7, tables=("table",)),))
 
 
 class ColumnPerItem(Fix):
@@ -57,14 +57,16 @@ class ColumnPerItem(Fix):
         # nobody waits for it
         starved(TAKEN, real=0.1, resident=0.098, input=0.02),
         # a small part of what items take, or of a batch
-        starved(replace(LOADER, accesses=(Access("column", 1.0, 1e-5, 0.02, ("table",)),))),
+        starved(replace(LOADER, accesses=(Access("column", 1.0, 1e-5, 0.02, tables=("table",)),))),
         starved(TAKEN, stages=made(0.004, 0.076)),
         starved(TAKEN, resident=None),
         starved(replace(LOADER, accesses=(Access("h5py.File", 1.0, 0.0015, 0.7),))),
     ]
     fires = [
         starved(TAKEN),
-        starved(replace(LOADER, accesses=(Access("column", 2.0, 0.0015, 0.7, (), ("texts",)),))),
+        starved(
+            replace(LOADER, accesses=(Access("column", 2.0, 0.0015, 0.7, columns=("texts",)),))
+        ),
         # whose columns they are is not known: no edit
         starved(replace(LOADER, accesses=(Access("column", 2.0, 0.0015, 0.7),))),
     ]

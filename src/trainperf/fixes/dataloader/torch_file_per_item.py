@@ -71,6 +71,8 @@ class FilePerItem(Fix):
         starved(replace(LOADER, accesses=(Access("h5py.File", 1.0, 1e-5, 0.02),))),
         starved(OPENED, stages=made(0.004, 0.076)),
         starved(OPENED, resident=None),
+        # a file of its own for each item
+        starved(replace(LOADER, accesses=(Access("numpy.load", 1.0, 0.0015, 0.7, repeated=0.1),))),
         starved(replace(LOADER, accesses=(Access("column", 3.0, 0.0015, 0.7),))),
     ]
     fires = [

@@ -6,6 +6,7 @@ that the program has imported.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ class Accesses:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
+        self._given: dict[str, set[Any]] = {}
         self._inside = False
 
     @contextmanager
@@ -72,7 +74,10 @@ class Accesses:
                     self._inside = False
                     spent = time.monotonic() - began
                     self.seconds[told] = self.seconds.get(told, 0.0) + spent
-                    self.calls[told] = self.calls.get(told, 0) + counts
+                    if counts:
+                        self.calls[told] = self.calls.get(told, 0) + 1
+                        given = [*args[name.endswith("__init__") :], *kwargs.values()]
+                        self._given.setdefault(told, set()).add(_file(given[0]))
 
             return call
 
@@ -81,20 +86,27 @@ class Accesses:
     def of_items(self, made: int, item_s: float, dataset: Any) -> list[dict[str, Any]]:
         """What was called for so many items: calls and seconds for each, the share of `item_s`.
 
-        Of columns it says as well which attributes of the dataset are tables and which columns.
+        `repeated` is the share of calls that were given a file which another was given. Of columns
+        it says as well which attributes of the dataset are tables and which columns.
         """
         return [
             {
                 "name": name,
                 "calls": self.calls[name] / made,
                 "seconds": seconds / made,
+                "repeated": 1 - len(self._given[name]) / self.calls[name],
                 "share": min(1.0, seconds / made / max(item_s, 1e-9)),
                 "tables": _held(dataset, "Dataset") if name == COLUMN else [],
                 "columns": _held(dataset, "Column") if name == COLUMN else [],
             }
             for name, seconds in self.seconds.items()
-            if self.calls[name]
+            if name in self.calls
         ]
+
+
+def _file(given: Any) -> Any:
+    """The path that was given, by which files are told apart; of an object, itself."""
+    return os.fspath(given) if isinstance(given, (str, bytes, os.PathLike)) else id(given)
 
 
 def _owner(module: str, name: str) -> tuple[Any, str]:

@@ -40,8 +40,10 @@ def open_once(script: Script, site: Site, name: str) -> None:
     closing = [] if context else _closing(module, function, call)
     modules = ["functools", "os", *(["contextlib"] if context else [])]
     functools, os, *contextlib = (script.module_name(site.file, each) for each in modules)
-    opener, given = ast.unparse(call.func), [ast.unparse(one) for one in call.args]
-    given += [f"{one.arg}={ast.unparse(one.value)}" for one in call.keywords]
+    given = [script.expression(script.site_of(site, one)) for one in call.args]
+    given += [
+        f"{one.arg}={script.expression(script.site_of(site, one.value))}" for one in call.keywords
+    ]
     kept = f"{KEPT}({', '.join([f'{os}.getpid()', *given])})"
     value = f"{contextlib[0]}.nullcontext({kept})" if context else kept
     script.replace_call(script.site_of(site, call), value)
@@ -50,7 +52,7 @@ def open_once(script: Script, site: Site, name: str) -> None:
         site.file,
         f"@{functools}.cache\ndef {KEPT}(process, *given, **named):\n"
         f'    """Open a file once in each process, and keep it open."""\n'
-        f"    return {opener}(*given, **named)\n",
+        f"    return {ast.unparse(call.func)}(*given, **named)\n",
     )
 
 
@@ -67,7 +69,8 @@ def _opening(module: Module, function: Function, name: str) -> ast.Call:
     mode = mode or (call.args[1] if len(call.args) > 1 else None)
     if mode is not None and HANDLES[name] and module.constant(mode) not in HANDLES[name]:
         raise CannotRewrite("the file is not opened to be read only")
-    if any(isinstance(one, ast.Starred) for one in call.args):
+    starred = any(isinstance(one, ast.Starred) for one in call.args)
+    if starred or any(one.arg is None for one in call.keywords):
         raise CannotRewrite("its arguments are not written out")
     return call
 

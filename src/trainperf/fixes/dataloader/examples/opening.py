@@ -41,7 +41,7 @@ EXAMPLES = [
         after=_kept(
             "import h5py\nimport os\nimport functools\nimport contextlib\n",
             "h5py.File",
-            "with contextlib.nullcontext(kept_open(os.getpid(), self.path, 'r')) as file:",
+            'with contextlib.nullcontext(kept_open(os.getpid(), self.path, "r")) as file:',
             '    return file["x"][index], int(file["y"][index])',
         ),
         data=H5,

@@ -76,6 +76,7 @@ class Accesses:
                     self.seconds[told] = self.seconds.get(told, 0.0) + spent
                     if counts:
                         self.calls[told] = self.calls.get(told, 0) + 1
+                    if counts and told != COLUMN:
                         given = [*args[name.endswith("__init__") :], *kwargs.values()]
                         self._given.setdefault(told, set()).add(_file(given[0]))
 
@@ -94,7 +95,7 @@ class Accesses:
                 "name": name,
                 "calls": self.calls[name] / made,
                 "seconds": seconds / made,
-                "repeated": 1 - len(self._given[name]) / self.calls[name],
+                "repeated": 1 - len(self._given.get(name, ())) / self.calls[name],
                 "share": min(1.0, seconds / made / max(item_s, 1e-9)),
                 "tables": _held(dataset, "Dataset") if name == COLUMN else [],
                 "columns": _held(dataset, "Column") if name == COLUMN else [],

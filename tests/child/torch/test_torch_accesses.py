@@ -61,6 +61,13 @@ def test_files_of_which_each_item_has_its_own_are_not_repeated(tmp_path: Path) -
     assert (one["calls"], one["repeated"]) == (1.0, 0.0)
 
 
+def test_what_is_made_of_no_path_opens_no_file(archive: Path) -> None:
+    found = accesses.Accesses()
+    with archive.open("rb") as held, found.timed():
+        zipfile.ZipFile(held).close()
+    assert found.of_items(1, 9.0, None) == []
+
+
 def test_a_file_that_is_open_already_is_not_spoken_of(archive: Path) -> None:
     found = accesses.Accesses()
     with zipfile.ZipFile(archive) as file:

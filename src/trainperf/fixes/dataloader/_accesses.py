@@ -13,10 +13,13 @@ REPEATED = 0.5
 """Share of the calls given a file that others were given, from which items share their files."""
 
 
-def dearest(evidence: Evidence, names: Collection[str]) -> tuple[Access, float] | None:
+def dearest(
+    evidence: Evidence, names: Collection[str], *, cold: bool = False
+) -> tuple[Access, float] | None:
     """Return the access of such a name that items spend most on, and what saving it gives at most.
 
-    None where the loop does not wait for its items, each has a file of its own, or such accesses
+    That is what it takes itself, or where what follows it is slower for it (`cold`) all that items
+    take. None where the loop does not wait for its items, each has a file of its own, or such accesses
     are a small part of what it waits for. Raises `NotMeasured`.
     """
     accesses = evidence.torch.loader.accesses
@@ -24,9 +27,9 @@ def dearest(evidence: Evidence, names: Collection[str]) -> tuple[Access, float] 
     if not found or not evidence.input_bound:
         return None
     access = max(found, key=lambda one: one.share)
-    spent = access.share * stage_seconds(evidence).get(ITEM, 0.0)
-    share = min(1.0, spent / max(pipeline_seconds(evidence), 1e-9))
-    if share < REAL_SHARE:
+    items = stage_seconds(evidence).get(ITEM, 0.0) / max(pipeline_seconds(evidence), 1e-9)
+    if min(1.0, items) * access.share < REAL_SHARE:
         return None
+    share = min(1.0, items) * (1.0 if cold else access.share)
     bound = evidence.bound_if_input_saves(evidence.times.input * share)
     return (access, bound) if worth(evidence, bound) else None

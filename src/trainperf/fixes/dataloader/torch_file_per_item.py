@@ -89,7 +89,7 @@ class FilePerItem(Fix):
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find a file that items wait to be opened, where the loop waits for the items."""
-        found = dearest(evidence, (*HANDLES, *WHOLE))
+        found = dearest(evidence, (*HANDLES, *WHOLE), cold=True)
         if found is None:
             return None
         access, bound = found
@@ -103,7 +103,7 @@ class FilePerItem(Fix):
             text=f"{named(loader)}{place} calls `{access.name}`{often} for each item: "
             f"{ms(access.seconds)}, {percent(access.share)} of what an item takes.",
             bound=bound,
-            bound_basis="the file is open already",
+            bound_basis="items cost nothing: what is read of a file just opened is read anew as well",
             where=() if loader.item is None else (loader.item,),
             advice="Read it once, where the dataset is built."
             if whole

@@ -39,7 +39,7 @@ class Accesses:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
-        self._given: dict[str, set[Any]] = {}
+        self._files: dict[str, set[str]] = {}
         self._inside = False
 
     @contextmanager
@@ -60,12 +60,15 @@ class Accesses:
 
     def _timing(self, module: str, name: str) -> Callable[[Any], Any]:
         told = COLUMN if module in COLUMNS else f"{module}.{name.split('.')[0]}"
-        counts = not name.endswith(".close") and name != "Dataset.__getitem__"
+        closes, row = name.endswith(".close"), name == "Dataset.__getitem__"
+        opens = module in OPENINGS and not closes
 
         def make(original: Any) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                row = name == "Dataset.__getitem__" and not isinstance(args[-1], str)
-                if self._inside or row:
+                given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
+                named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
+                by_row = row and not isinstance(args[-1], str)
+                if self._inside or by_row or (opens and not named):
                     return original(*args, **kwargs)
                 self._inside, began = True, time.monotonic()
                 try:
@@ -74,11 +77,9 @@ class Accesses:
                     self._inside = False
                     spent = time.monotonic() - began
                     self.seconds[told] = self.seconds.get(told, 0.0) + spent
-                    if counts:
-                        self.calls[told] = self.calls.get(told, 0) + 1
-                    if counts and told != COLUMN:
-                        given = [*args[name.endswith("__init__") :], *kwargs.values()]
-                        self._given.setdefault(told, set()).add(_file(given[0]))
+                    self.calls[told] = self.calls.get(told, 0) + (not closes and not row)
+                    if opens:
+                        self._files.setdefault(told, set()).add(str(given))
 
             return call
 
@@ -95,19 +96,14 @@ class Accesses:
                 "name": name,
                 "calls": self.calls[name] / made,
                 "seconds": seconds / made,
-                "repeated": 1 - len(self._given.get(name, ())) / self.calls[name],
+                "repeated": 1 - len(self._files.get(name, ())) / self.calls[name],
                 "share": min(1.0, seconds / made / max(item_s, 1e-9)),
                 "tables": _held(dataset, "Dataset") if name == COLUMN else [],
                 "columns": _held(dataset, "Column") if name == COLUMN else [],
             }
             for name, seconds in self.seconds.items()
-            if name in self.calls
+            if self.calls[name]
         ]
-
-
-def _file(given: Any) -> Any:
-    """The path that was given, by which files are told apart; of an object, itself."""
-    return os.fspath(given) if isinstance(given, (str, bytes, os.PathLike)) else id(given)
 
 
 def _owner(module: str, name: str) -> tuple[Any, str]:

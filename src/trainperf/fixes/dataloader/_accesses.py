@@ -18,9 +18,9 @@ def dearest(
 ) -> tuple[Access, float] | None:
     """Return the access of such a name that items spend most on, and what saving it gives at most.
 
-    That is what it takes itself, or where what follows it is slower for it (`cold`) all that items
-    take. None where the loop does not wait for its items, each has a file of its own, or such accesses
-    are a small part of what it waits for. Raises `NotMeasured`.
+    That is what it takes itself, or all that items take where what follows it is slower for it
+    (`cold`). None where the loop does not wait for its items, each has a file of its own, or such
+    accesses are a small part of what it waits for. Raises `NotMeasured`.
     """
     accesses = evidence.torch.loader.accesses
     found = [one for one in accesses if one.name in names and one.repeated >= REPEATED]

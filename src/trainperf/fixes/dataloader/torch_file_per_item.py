@@ -27,7 +27,7 @@ WHOLE = (
 """What reads a file to its end."""
 
 SNIPPET = """\
-def __getitem__(self, index):
+def __getitem__(self, index):  # self.process is None at first
     if self.process != os.getpid():  # each worker opens the file itself, when it needs it
         self.file, self.process = h5py.File(self.path), os.getpid()
     return self.file["x"][index]"""
@@ -103,7 +103,7 @@ class FilePerItem(Fix):
             text=f"{named(loader)}{place} calls `{access.name}`{often} for each item: "
             f"{ms(access.seconds)}, {percent(access.share)} of what an item takes.",
             bound=bound,
-            bound_basis="items cost nothing: what is read of a file just opened is read anew as well",
+            bound_basis="items cost nothing; what is read of a file just opened is slower too",
             where=() if loader.item is None else (loader.item,),
             advice="Read it once, where the dataset is built."
             if whole

@@ -240,7 +240,7 @@ def _proven(
             {one.id: one for one in changing},
             tried.trials,
             tried.step_s,
-            evidence.loop.batch_size,
+            evidence.loop,
         ),
         notes=(
             *first.notes,

@@ -68,6 +68,19 @@ def test_a_step_of_several_batches_has_the_samples_of_all():
     assert loop(observed(FIT, facts)).batch_size == 64
 
 
+def test_tokens_of_a_step_are_those_of_its_batches():
+    facts = {"e": "facts", "batch_size": 16, "batches_per_step": 4}
+    found = loop(observed(TORCH, facts, {"e": "sequences", "tokens": 160.0, "real_tokens": 40.0}))
+    assert (found.batch_size, found.tokens, found.real_tokens) == (64, 640.0, 160.0)
+    found = loop(observed(TORCH, facts))
+    assert (found.tokens, found.real_tokens) == (None, None)
+
+
+def test_a_layer_that_wants_time_first_knows_the_samples_better():
+    facts = {"e": "facts", "batch_size": 35}
+    assert loop(observed(TORCH, facts, {"e": "sequences", "samples": 20})).batch_size == 20
+
+
 @pytest.mark.parametrize(
     ("kind", "said"), [("argument", "iterator"), ("fit", "fit"), ("call", "call")]
 )

@@ -303,6 +303,14 @@ def test_the_batch_of_an_absent_rank_is_that_of_the_others_if_they_are_alike() -
     assert whole_job(loop, None) is loop
 
 
+def test_the_tokens_of_the_loop_are_those_of_all_ranks() -> None:
+    loop = Loop("iterator", batch_size=32, tokens=3200.0, real_tokens=1600.0)
+    found = whole_job(loop, job(process(0, 3), process(1, 3)))
+    assert (found.tokens, found.real_tokens) == (9600.0, 4800.0)
+    other = process(1, 3, facts={**FACTS, "batch_size": 24})
+    assert whole_job(loop, job(process(0, 3), other)).tokens is None
+
+
 def test_processes_that_nothing_ties_together_count_each_for_itself() -> None:
     found = job(process(0, tied=False), process(1, tied=False))
     assert (found.expected, found.replicas) == (2, 1)

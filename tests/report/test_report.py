@@ -26,6 +26,7 @@ from trainperf.model import (
 from trainperf.model.torch import Part
 from trainperf.report import assemble as report
 from trainperf.report.assemble.parts import ORDER
+from trainperf.report.sections.step import rates
 
 
 def test_times_that_were_not_taken_are_none_and_not_zero():
@@ -45,6 +46,15 @@ def test_samples_per_second_need_a_batch_size_and_a_step():
     assert report.times(evidence()).samples_per_s == 320.0
     assert report.times(evidence(loop=Loop("fit"))).samples_per_s is None
     assert report.times(evidence(real=None)).samples_per_s is None
+
+
+def test_tokens_per_second_need_a_step_and_tokens():
+    times = report.times(evidence(loop=Loop("fit", tokens=1000.0, real_tokens=250.0)))
+    assert (times.tokens_per_s, times.real_tokens_per_s) == (10_000.0, 2500.0)
+    assert list(rates(times)) == ["2,500 real tokens/s and 7,500 of padding"]
+    assert list(rates(replace(times, real_tokens_per_s=10_000.0))) == ["10,000 tokens/s"]
+    assert list(rates(replace(times, real_tokens_per_s=None))) == ["10,000 tokens/s"]
+    assert list(rates(report.times(evidence(loop=Loop("fit"))))) == []
 
 
 def test_noise_is_only_given_where_it_is_known():
@@ -162,6 +172,15 @@ def test_rough_and_loud_times_are_said():
 def test_long_tracing_is_said_once():
     slow = evidence(startup=StartUp(60.0, tracing_s=42.0))
     assert any("tracing the first step" in note for note in report.notes(recording(FIT), slow))
+
+
+def test_tables_mapped_row_by_row_for_long_are_said():
+    slow = evidence(startup=StartUp(60.0, mapped_s=42.0, mapped_where=SITE))
+    assert any(
+        "one row at a time (train.py:12)" in note for note in report.notes(recording(FIT), slow)
+    )
+    quick = evidence(startup=StartUp(60.0, mapped_s=2.0, mapped_where=SITE))
+    assert not any("one row" in note for note in report.notes(recording(FIT), quick))
 
 
 def test_notes_of_the_observer_are_given_once_each():

@@ -47,6 +47,18 @@ def test_one_change_is_one_change() -> None:
     assert last(ONE_KEPT) == "Apply this change: 2.94× (2.88 to 3.01), 232 → 682 samples/s"
 
 
+def test_where_tokens_are_known_the_real_ones_are_told() -> None:
+    assert ONE_KEPT.loop is not None
+    with_tokens = replace(ONE_KEPT.loop, tokens=4000.0, real_tokens=1000.0)
+    assert ONE_KEPT.stack is not None
+    before = f"{1000 / ONE_KEPT.stack.before_step_s:,.0f}"
+    said = last(replace(ONE_KEPT, loop=with_tokens))
+    assert "2.94× (2.88 to 3.01), " in said
+    assert said.endswith("real tokens/s")
+    assert before[:3] in said
+    assert "samples" not in said
+
+
 def test_without_a_batch_size_the_step_is_told() -> None:
     unknown = replace(
         THREE_KEPT, before_samples_per_s=None, after_samples_per_s=None, before_epoch_s=None

@@ -82,6 +82,7 @@ class Frameworks:
             **dict.fromkeys(keras.LEGACY, self._hook_keras_2),
             **dict.fromkeys(torch.HOOKS, self._hook_torch),
             **dict.fromkeys(reads.S3, self._hook_s3),
+            reads.TABLES: self._hook_tables,
             "jax": self._hook_jax,
         }
         Shield(self._process).add_hooks(hooks)
@@ -113,6 +114,12 @@ class Frameworks:
 
         if self._process.settings.get("leg") is None:
             s3.hook(self._counts(), module)
+
+    def _hook_tables(self, module: ModuleType, seconds: float) -> None:
+        from .reads import tables
+
+        if self._process.settings.get("leg") is None:
+            tables.hook(self._process, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
         version = getattr(module, "__version__", "")

@@ -69,12 +69,16 @@ def described(observed: Observed) -> Event | None:
 def loop(observed: Observed) -> Loop:
     """The training loop: how it takes batches, their size, epochs, what feeds it."""
     facts = observed.facts
+    sequences = observed.first("sequences") or {}
     batches = facts.get("steps_per_epoch") or facts.get("epoch_steps")
-    steps = math.ceil(batches / (facts.get("batches_per_step") or 1)) if batches else None
+    per_step = int(facts.get("batches_per_step") or 1)
+    steps = math.ceil(batches / per_step) if batches else None
     return Loop(
         kind=KINDS[observed.start["kind"]],  # type: ignore[arg-type]
         where=site(facts.get("where") or observed.start.get("where")),
-        batch_size=_times(facts.get("batch_size"), facts.get("batches_per_step")),
+        batch_size=_times(sequences.get("samples") or facts.get("batch_size"), per_step),
+        tokens=_times(sequences.get("tokens"), per_step),
+        real_tokens=_times(sequences.get("real_tokens"), per_step),
         batch_bytes=facts.get("batch_bytes"),
         batch_dtypes=tuple(facts.get("batch_dtypes") or ()),
         batch_parts=tuple(facts.get("batch_parts") or ()),
@@ -94,12 +98,12 @@ def loop(observed: Observed) -> Loop:
         pydataset_item=site(facts.get("pydataset_item")),
         clock=str(observed.start.get("clock") or ""),
         waits_every=observed.waits_every,
-        batches_per_step=int(facts.get("batches_per_step") or 1),
+        batches_per_step=per_step,
     )
 
 
-def _times(one: int | None, other: int | None) -> int | None:
-    return None if one is None else one * (other or 1)
+def _times(one: Any, many: int) -> Any:
+    return None if one is None else one * many
 
 
 def models(observed: Observed) -> tuple[ModelFacts, ...]:

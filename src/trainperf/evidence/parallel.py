@@ -80,10 +80,17 @@ def whole_job(loop: Loop, job: Parallel | None) -> Loop:
     if job.expected < 2 or job.replicas < job.expected:
         return loop
     known = [rank.batch_size for rank in job.processes if rank.batch_size]
-    if len(known) == job.expected:
-        return replace(loop, batch_size=sum(known))
     alike = len(set(known)) == 1
-    return replace(loop, batch_size=known[0] * job.expected if alike else None)
+    whole = known[0] * job.expected if alike else None
+    if len(known) == job.expected:
+        whole = sum(known)
+    times = whole / loop.batch_size if whole and loop.batch_size else None
+    return replace(
+        loop,
+        batch_size=whole,
+        tokens=loop.tokens * times if loop.tokens and times else None,
+        real_tokens=loop.real_tokens * times if loop.real_tokens and times else None,
+    )
 
 
 def _best(ranks: Sequence[Rank]) -> dict[int, Rank]:

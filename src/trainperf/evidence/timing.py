@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainperf.child.timing.estimating import FEWEST, estimate
-from trainperf.evidence.events import Observed, host_times
+from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.usage import waited
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Probe, Sample, StartUp, Times
 
@@ -206,6 +206,8 @@ def startup(observed: Observed) -> StartUp | None:
     evaluated = sum(event["seconds"] for event in _before(observed, "evaluation", update))
     evaluated += sum(event["seconds"] for event in _before(observed, "evaluate", update))
     first = update["t"] - min((event["s"] for event in before), default=update["t"])
+    mapped = list(_before(observed, "row_map", update))
+    longest = max(mapped, key=lambda event: event["seconds"], default=None)
     return StartUp(
         to_first_step_s=total,
         imports_s=imports,
@@ -214,6 +216,8 @@ def startup(observed: Observed) -> StartUp | None:
         first_step_s=first if before else None,
         warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
         evaluation_s=evaluated or None,
+        mapped_s=sum(event["seconds"] for event in mapped) or None,
+        mapped_where=None if longest is None else site(longest["where"]),
     )
 
 

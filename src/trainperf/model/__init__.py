@@ -63,6 +63,7 @@ from trainperf.model.run import Ending, Event, GpuSample, HostSample, Leg, Recor
 from trainperf.model.timeline import Moment, Span, Timeline
 from trainperf.model.timing import BetweenEpochs, Measure, Probe, StartUp, Times
 from trainperf.model.torch import (
+    Access,
     Evaluation,
     ItemLength,
     Loader,
@@ -84,6 +85,7 @@ __all__ = [
     "FORMAT_VERSION",
     "INPUT_BOUND_BELOW",
     "LEAST_SAMPLES",
+    "Access",
     "AllReduce",
     "Answer",
     "BetweenEpochs",

@@ -57,7 +57,7 @@ class ReportedTimes:
     """The times of the report; None where not measured (see `not_measured`).
 
     Seconds per step. `noise` is the relative half-width of the 95 % interval of the
-    mean step; `spread` has the block means by phase.
+    mean step; `spread` has the block means by phase. Real tokens are those that are no padding.
     """
 
     real_s: float | None
@@ -69,6 +69,8 @@ class ReportedTimes:
     startup_s: float | None
     noise: float | None
     spread: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    tokens_per_s: float | None = None
+    real_tokens_per_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from typing import Literal
 
 from trainperf.model.findings import Finding, Patch
 
+WorkUnit = Literal["real tokens", "samples", "steps"]
+
 
 @dataclass(frozen=True)
 class ExperimentWay:
@@ -42,7 +44,7 @@ class ExperimentChange:
     finding: Finding
     why: str
     losses_differ: bool
-    unit: Literal["samples", "steps"]
+    unit: WorkUnit
     before_per_s: float
     ways: tuple[ExperimentWay, ...]
     patch: Patch

@@ -311,6 +311,8 @@ class Loop:
     `batch_size` is samples per step over all replicas. `epoch_steps` is the number
     of steps in one epoch, None if unknown. `input_kind` says what feeds it:
     "tf.data", "numpy", "tensors", "generator", "PyDataset", "arrays in the loop".
+    `tokens` are those of a step where its batches are sequences of them, `real_tokens` those among
+    them that are no padding.
     `clock` says whose clock its steps were timed by, "" where that was not recorded. The script
     waits for its devices at every `waits_every`-th step, as far as was seen; a step takes
     `batches_per_step` turns of the loop over the data (accumulated gradients).
@@ -339,6 +341,8 @@ class Loop:
     waits_every: int = 1
     batch_parts: tuple[str, ...] = ()  # the types of its tensors, one by one
     batches_per_step: int = 1
+    tokens: float | None = None
+    real_tokens: float | None = None
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,25 @@ class ItemLength:
 
 
 @dataclass(frozen=True)
+class Access:
+    """A way in which items get at their data, timed while they were made.
+
+    `name` is what opens or reads a file ("h5py.File"), or "column" for an element of a column of
+    Hugging Face's `datasets`; `calls` and `seconds` are those of one item, `share` is of the time
+    that one takes, `repeated` that of the calls given a file which others were given as well.
+    `tables` and `columns` are the attributes of the user's dataset that are such.
+    """
+
+    name: str
+    calls: float
+    seconds: float
+    share: float
+    repeated: float = 1.0
+    tables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Loader:
     """A `DataLoader`, by the place where it is built, as its constructor left it.
 
@@ -89,7 +108,8 @@ class Loader:
     why worker processes cannot simply take the dataset over (an open file, a lock, what
     cannot be pickled), "" if nothing stands against it; all None where not looked at.
     `item_threads` is how many threads making items used at most, `length` how long the sequences
-    of items are, None where they hold none that batches pad.
+    of items are, None where they hold none that batches pad; `accesses` is how items got at
+    their data.
     """
 
     where: Site | None = None
@@ -115,6 +135,7 @@ class Loader:
     shared_state: str | None = None
     item_threads: int | None = None
     length: ItemLength | None = None
+    accesses: tuple[Access, ...] = ()
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
     given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call
 

@@ -14,7 +14,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
+from torch.utils.data import (  # noqa: E402
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    SequentialSampler,
+    TensorDataset,
+)
 
 from trainperf.child.torch import facts as torch_facts  # noqa: E402
 from trainperf.child.torch.built import flags, gpus  # noqa: E402
@@ -177,6 +183,18 @@ def test_a_loader_says_which_dimension_has_the_samples():
     loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_size=SAMPLES)
     facts = torch_facts.loop_facts(made_driver((TOKENS, TOKENS), loader))
     assert facts["batch_size"] == SAMPLES
+
+
+def test_sequences_beside_their_labels_may_have_their_time_first():
+    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_size=SAMPLES)
+    driver = made_driver((TOKENS, torch.zeros(SAMPLES)), loader)
+    assert torch_facts.loop_facts(driver)["batch_size"] == SAMPLES
+
+
+def test_a_batch_sampler_says_how_many_samples_it_takes():
+    sampler = BatchSampler(SequentialSampler(range(60)), SAMPLES, drop_last=False)
+    loader = DataLoader(TensorDataset(torch.zeros(60, 3)), batch_sampler=sampler)
+    assert torch_facts.loop_facts(made_driver((TOKENS,), loader))["batch_size"] == SAMPLES
 
 
 def test_where_no_batch_was_seen_nothing_is_said_of_it():

@@ -68,3 +68,9 @@ def test_sequences_within_nested_batches_have_no_place() -> None:
     found = recorded({"inputs": {"ids": tokens(5, 7, 3, 4, 10, 2, 9, 1)}})
     assert found is not None
     assert found["place"] is None
+
+
+def test_sequences_with_their_time_first_are_not_taken_for_others() -> None:
+    rows = tokens(5, 7, 3, 4, 10, 2, 9, 1, padded=12)
+    assert padding.padded([rows.T], size=8) is None
+    assert padding.padded([rows], size=8) is not None

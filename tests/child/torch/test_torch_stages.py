@@ -4,6 +4,7 @@ import os
 import random
 import threading
 import time
+import zipfile
 from contextlib import suppress
 
 import numpy as np
@@ -160,6 +161,17 @@ def test_items_that_another_generator_changes_do_not_repeat():
 def test_items_made_on_one_core_need_one_thread():
     spin = lambda: sum(range(20_000))  # noqa: E731
     assert taken(DataLoader(Slow(draw=spin))).loader_facts["item_threads"] == 1
+
+
+def test_a_file_that_every_item_opens_is_told(tmp_path):
+    path = tmp_path / "rows.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("row", "1")
+    driver = taken(DataLoader(Slow(draw=lambda: zipfile.ZipFile(path).close()), batch_size=2))
+    (found,) = driver.loader_facts["accesses"]
+    assert (found["name"], found["calls"]) == ("zipfile.ZipFile", 1.0)
+    assert 0 < found["share"] < 1
+    assert taken(DataLoader(Slow(), batch_size=2)).loader_facts["accesses"] == []
 
 
 def test_an_item_that_raises_leaves_a_reason_and_no_time():

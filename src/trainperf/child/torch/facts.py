@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 from typing import Any
 
 from ..timing.probing import gpu_build
 from . import batches as torch_batches
 from . import memory as gpu_memory
-from . import trainers
+from . import samples, trainers
 from .built import flags, gpus, models, optimizers
 from .built.flags import watch_flags
 from .built.places import watch_checkpointing, watch_modules, watch_optimizers
 from .exchange import exchange
-from .loader import padding
+from .loader import padding, settings
 from .probes import unpadded
 
 __all__ = [
@@ -42,13 +41,16 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         "replicas": 1,
         "strategy": models.strategy(driver.loops),
     }
-    batch = _usual(driver) if driver.batch is not None else _arguments(driver.loops)
+    calls = list(driver.loops.model_calls.values())
+    if driver.batch is not None:
+        batch = samples.usual(driver.recent_batches() or [driver.batch], loader)
+        size = samples.of_batch(batch, loader)
+    else:
+        batch = [*calls[-1][1], *calls[-1][2].values()] if calls else None
+        size = samples.of_call(calls[-1]) if calls else None
     leaves = list(torch_batches.leaves(batch))
     if leaves:
-        alone = driver.batch is None
-        facts["batch_size"] = (
-            _agreed(driver.loops, leaves) if alone else _samples(batch, leaves, loader)
-        )
+        facts["batch_size"] = size
         facts["batch_bytes"] = torch_batches.size_in_bytes(batch)
         facts["batch_parts"] = [dtype_name(leaf) for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
@@ -60,58 +62,6 @@ def loop_facts(driver: Any) -> dict[str, Any]:
 def dtype_name(tensor: Any) -> str:
     """A tensor's dtype as other frameworks call it: "float32"."""
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _usual(driver: Any) -> Any:
-    """The last batch, or one before it where the last is the odd one that ends an epoch."""
-    batches = driver.recent_batches() or [driver.batch]
-    sizes = [_samples(one, list(torch_batches.leaves(one)), driver.loader) or 0 for one in batches]
-    return batches[sizes.index(statistics.median_high(sizes))]
-
-
-def _arguments(loops: Any) -> Any:
-    """The arguments of the model's last call, None if none was seen."""
-    calls = list(loops.model_calls.values())
-    return [*calls[-1][1], *calls[-1][2].values()] if calls else None
-
-
-def _samples(batch: Any, leaves: list[Any], loader: Any) -> int | None:
-    """Samples in a batch: the first dimension of its first tensor that has one.
-
-    A list of as many tensors as the loader takes samples (images of different sizes)
-    is a batch as well, and so is a tensor that has so many in another dimension (sequences
-    with their time first).
-    """
-    size = getattr(loader, "batch_size", None)
-    parts = batch if isinstance(batch, (list, tuple)) else [batch]
-    lists = [len(one) for one in (batch, *parts) if isinstance(one, (list, tuple))]
-    sizes = [int(leaf.shape[0]) for leaf in leaves if leaf.dim()]
-    if size is not None and size not in sizes and size in lists:
-        return int(size)
-    inner = {int(each) for leaf in leaves for each in leaf.shape[1:2]}
-    if size is not None and size not in sizes and size in inner:
-        return int(size)
-    return sizes[0] if sizes else None
-
-
-def _agreed(loops: Any, leaves: list[Any]) -> int | None:
-    """Samples in what a model was called with, None where it may as well be the time.
-
-    Sequences often have their time first, with a state that has the samples second. The
-    first dimension counts if all arguments share it and no layer wants the time there; the
-    second if they differ in the first. Token numbers alone say neither.
-    """
-    shapes = [tuple(int(each) for each in leaf.shape) for leaf in leaves if leaf.dim()]
-    first = {shape[0] for shape in shapes}
-    second = {shape[1] for shape in shapes if len(shape) > 1}
-    model = list(loops.model_calls.values())[-1][0]
-    time_first = any(getattr(one, "batch_first", None) is False for one in model.modules())
-    if len(first) == 1 and not time_first:
-        tokens = len(shapes) == 1 and len(shapes[0]) == 2 and not leaves[0].is_floating_point()
-        return None if tokens else first.pop()
-    if len(shapes) > 1 and len(second) == 1 and all(len(shape) > 1 for shape in shapes):
-        return second.pop()
-    return None
 
 
 def _length(loader: Any) -> int | None:
@@ -135,6 +85,7 @@ def record(driver: Any) -> None:
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", gpu_build.record_torch),
+        ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
         try:
@@ -144,7 +95,8 @@ def record(driver: Any) -> None:
 
 
 def _padding(driver: Any) -> None:
-    found = padding.padded(driver.recent_batches())
+    size = None if driver.loader is None else settings.batch_size(driver.loader)
+    found = padding.padded(driver.recent_batches(), size)
     if found is not None:
         driver.record.write("padding", **found, masked=unpadded.of_driver(driver))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainperf.model import Evidence, Site
     from trainperf.rewrite import Script
 
-POSITIONS = {"num_workers": 5, "collate_fn": 6, "pin_memory": 7}
+POSITIONS = {"num_workers": 5, "pin_memory": 7}
 """Places among the positional arguments of `DataLoader`; all other settings that fixes
 change are keyword-only (PyTorch 2.13)."""
 
@@ -66,12 +66,6 @@ def set_setting(
     needs = "num_workers" if without_workers else ""
     wanted = Wanted(name, value, POSITIONS.get(name), needs, without_workers)
     set_argument(script, site, wanted, RecordedCall.of(data, name, DEFAULTS))
-
-
-def written(script: Script, site: Site, name: str) -> str | None:
-    """Return the source of a setting in the call at `site`, None if it is left out."""
-    argument = script.argument(site, POSITIONS[name], name)
-    return None if argument is None else script.expression(argument)
 
 
 def check_call(script: Script, site: Site) -> None:

@@ -11,9 +11,20 @@ from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.torch_cases import LOADER, split, torch_evidence
 from trainperf.fixes.common.words import at, percent, worth
 from trainperf.fixes.dataloader.edits.cutting import cut_to_longest
+from trainperf.fixes.dataloader.edits.trainer_padding import pad_in_trainer
+from trainperf.fixes.dataloader.examples import trainer_padding
 from trainperf.fixes.dataloader.examples.cutting import EXAMPLES
 from trainperf.fixes.torch_step._step import UNTRIED, compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, PaddedPlace, Padding
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    PaddedPlace,
+    Padding,
+    Site,
+    Trainer,
+)
 
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
@@ -33,8 +44,16 @@ def collate(samples):
 
 loader = DataLoader(dataset, batch_size=batch_size, collate_fn=collate)"""
 
+FOR_TRAINER = """\
+def tokenize(example):
+    return tokenizer(example["text"], truncation=True)  # not padding="max_length"
+
+trainer = Trainer(..., data_collator=DataCollatorWithPadding(tokenizer))"""
+
 GLOBAL = Padding(58, 400, 75, 640, longest_length=130)
 TOKENS = PaddedPlace("list", 0, (0,))
+IDS = PaddedPlace("dict", "input_ids", ("input_ids", "attention_mask"))
+TRAINER = Trainer("transformers", "TrainingArguments")
 
 
 class TorchPadding(Fix):
@@ -46,9 +65,11 @@ class TorchPadding(Fix):
 
     ## What changes
     A function around the loader's `collate_fn` cuts each batch behind its longest sequence,
-    in everything that has a value for each step. The run has tried the model without the
-    padding: where it gave the same (it has a mask, or packs the sequences), only rounding
-    differs; where not, it reads the padding, the experiment changes, and this is tried apart.
+    in everything that has a value for each step. For a `Trainer` of Transformers the tokenizer
+    stops padding and a `DataCollatorWithPadding` pads, where the source shows both. The run has
+    tried the model without the padding: where it gave the same (it has a mask, or packs the
+    sequences), only rounding differs; where not, it reads the padding, the experiment changes,
+    and this is tried apart.
 
     ## When not to
     When the model needs one length (a flattened time axis, compiled for fixed shapes: then
@@ -75,6 +96,12 @@ class TorchPadding(Fix):
         torch_evidence(padding=GLOBAL),
         torch_evidence(padding=GLOBAL, loader=replace(LOADER, workers=2)),
         torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=True)),
+        # a loader that a library built
+        torch_evidence(
+            padding=replace(GLOBAL, place=IDS, masked=True),
+            loader=replace(LOADER, where=Site("train.py", 40, "main")),
+            torch={"trainer": TRAINER},
+        ),
         torch_evidence(padding=replace(GLOBAL, place=TOKENS, masked=False)),
         # its parts were not timed
         torch_evidence(padding=GLOBAL, split=Missing("they do not add up")),
@@ -90,7 +117,7 @@ class TorchPadding(Fix):
             padding=replace(GLOBAL, place=TOKENS), resident=None, split=Missing("not timed")
         ),
     ]
-    examples = EXAMPLES
+    examples = [*EXAMPLES, *trainer_padding.EXAMPLES]
 
     def detect(self, evidence: Evidence) -> Finding | None:
         """Find batches padded far beyond their own longest, in a step that the model fills."""
@@ -109,7 +136,9 @@ class TorchPadding(Fix):
     def _finding(self, evidence: Evidence, padding: Padding, bound: float | None) -> Finding:
         loader = evidence.torch.loader
         place = loader.where or evidence.loop.where
-        known = loader.where is not None and loader.where.exact and padding.place is not None
+        trainer = evidence.torch.trainer
+        library = trainer.library if trainer is not None and not exact(loader.where) else ""
+        editable = exact(loader.where) or (loader.where is not None and library == "transformers")
         return self.finding(
             title="Most of each batch is padding",
             text=_text(padding, _longest(padding), at(loader.where) if loader.where else ""),
@@ -119,15 +148,23 @@ class TorchPadding(Fix):
             else "forward and backward follow the padded length",
             where=() if place is None else (place,),
             advice="Pad to the longest of the batch.",
-            snippet=SNIPPET,
-            data={"place": asdict(padding.place)} if padding.place is not None else {},
+            snippet=FOR_TRAINER if library == "transformers" else SNIPPET,
+            data={}
+            if padding.place is None
+            else {"place": asdict(padding.place), "library": library},
             equivalence=Equivalence.NUMERICS if padding.masked else Equivalence.SEMANTICS,
-            rewritable=known,
+            rewritable=editable and padding.place is not None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Put a collate function around the loader's own that cuts the padding."""
-        cut_to_longest(script, finding.where[0], finding.data["place"])
+        """Put a collate function around the loader's own that cuts the padding, or pad later."""
+        edit = pad_in_trainer if finding.data.get("library") else cut_to_longest
+        edit(script, finding.where[0], finding.data["place"])
+
+
+def exact(where: Site | None) -> bool:
+    """Say whether it is known which call of the user's builds the loader."""
+    return where is not None and where.exact
 
 
 def _longest(padding: Padding) -> float:

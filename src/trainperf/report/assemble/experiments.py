@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainperf.fixes import HEADINGS, by_id
-from trainperf.model import ExperimentChange, ExperimentWay, Finding, Outcome, Patch, Trial
+from trainperf.model import ExperimentChange, ExperimentWay, Finding, Loop, Outcome, Patch, Trial
+from trainperf.model.experiments import WorkUnit
 
 IN_A_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n-])")
 """Ends of lines that neither end a paragraph nor begin an item."""
@@ -19,22 +20,28 @@ def experiment_changes(
     findings: Mapping[str, Finding],
     trials: Sequence[Trial],
     step_s: float | None,
-    batch_size: int | None,
+    loop: Loop,
 ) -> tuple[ExperimentChange, ...]:
     """The changes of `apart`, each with the patch that makes it alone; what gives most first.
 
     `findings` are by id, `trials` all that were made. `step_s` is what a step of the script as it
-    is took in them, in seconds, and `batch_size` the samples that it holds, None if not known.
+    is took in them, in seconds; `loop` says how many real tokens or samples it holds.
     """
     if not step_s:
         return ()
-    before = (batch_size or 1) / step_s
+    work: dict[WorkUnit, float | None] = {
+        "real tokens": loop.real_tokens,
+        "samples": loop.batch_size,
+        "steps": 1,
+    }
+    unit, amount = next((unit, amount) for unit, amount in work.items() if amount)
+    before = amount / step_s
     made = [
         ExperimentChange(
             finding=findings[trial.fix],
             why=_why(trial),
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
-            unit="samples" if batch_size else "steps",
+            unit=unit,
             before_per_s=before,
             ways=tuple(_ways(trial, trials, before)),
             patch=patch,

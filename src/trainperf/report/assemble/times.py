@@ -9,7 +9,7 @@ def times(evidence: Evidence) -> ReportedTimes:
     """The three times for the report, None where there is none."""
     taken = evidence.times
     real = taken.real_ if isinstance(taken.real_, Measure) else None
-    samples = evidence.loop.batch_size
+    loop = evidence.loop
     measures = {"real": taken.real_, "resident": taken.resident_, "input": taken.input_}
     return ReportedTimes(
         real_s=_seconds(taken.real_),
@@ -17,7 +17,7 @@ def times(evidence: Evidence) -> ReportedTimes:
         input_s=_seconds(taken.input_),
         host_s=_host(evidence),
         steps=real.steps if real else 0,
-        samples_per_s=samples / real.seconds if real and samples else None,
+        samples_per_s=_per_s(loop.batch_size, real),
         startup_s=evidence.startup.to_first_step_s if evidence.startup else None,
         noise=real.noise if real and real.low is not None else None,
         spread={
@@ -25,7 +25,13 @@ def times(evidence: Evidence) -> ReportedTimes:
             for name, measure in measures.items()
             if isinstance(measure, Measure) and measure.blocks
         },
+        tokens_per_s=_per_s(loop.tokens, real),
+        real_tokens_per_s=_per_s(loop.real_tokens, real),
     )
+
+
+def _per_s(amount: float | None, real: Measure | None) -> float | None:
+    return amount / real.seconds if real and amount else None
 
 
 def _host(evidence: Evidence) -> float | None:

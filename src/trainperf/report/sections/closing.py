@@ -273,7 +273,11 @@ def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
     if whole:
         return f"{_training(diagnosis)} {whole}, its steps {text}"
     before, after = stack.before_samples_per_s, stack.after_samples_per_s
-    if before is not None and after is not None:
+    real = None if diagnosis.loop is None else diagnosis.loop.real_tokens
+    if real is not None:
+        rates = units.number(real / stack.before_step_s), real / stack.after_step_s
+        text += f", {rates[0]} → {units.rate(rates[1], 'real tokens')}"
+    elif before is not None and after is not None:
         text += f", {units.number(before)} → {units.rate(after, 'samples')}"
     else:
         times = (units.seconds(one) for one in (stack.before_step_s, stack.after_step_s))

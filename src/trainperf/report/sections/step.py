@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Device,
@@ -148,9 +150,20 @@ def _time(diagnosis: Diagnosis, page: Page) -> None:
 def _one_step(times: ReportedTimes) -> str:
     assert times.real_s is not None
     noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
-    rate = times.samples_per_s
-    speed = "" if rate is None else f", {units.rate(rate, 'samples')}"
-    return f"{units.seconds(times.real_s)}{noise}{speed}"
+    return ", ".join([f"{units.seconds(times.real_s)}{noise}", *rates(times)])
+
+
+def rates(times: ReportedTimes) -> Iterator[str]:
+    """The samples and tokens of a second, padding apart from real tokens."""
+    if times.samples_per_s is not None:
+        yield units.rate(times.samples_per_s, "samples")
+    every, real = times.tokens_per_s, times.real_tokens_per_s
+    if every is None:
+        return
+    if real is None or real >= every:
+        yield units.rate(every, "tokens")
+    else:
+        yield f"{units.rate(real, 'real tokens')} and {units.number(every - real)} of padding"
 
 
 def _utilization(verdict: Verdict) -> Words:
@@ -230,6 +243,8 @@ def _startup(startup: StartUp | None, total: float) -> str:
             told.append(f"set-up{also} {units.seconds(startup.setup_s)}")
         if startup.evaluation_s is not None:
             told.append(f"evaluation {units.seconds(startup.evaluation_s)} of that")
+        if startup.mapped_s is not None:
+            told.append(f"`map` of single rows {units.seconds(startup.mapped_s)} of that")
         if startup.first_step_s is not None:
             told.append(f"first step {units.seconds(startup.first_step_s)}")
         if startup.tracing_s is not None:

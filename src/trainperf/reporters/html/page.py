@@ -176,6 +176,9 @@ def _tiles(diagnosis: Diagnosis) -> list[Tile]:
         tiles.append(Tile("One step", units.seconds(times.real_s), noise))
     if times.samples_per_s is not None:
         tiles.append(Tile("Rate", units.number(times.samples_per_s), "samples/s"))
+    if (tokens := times.real_tokens_per_s or times.tokens_per_s) is not None:
+        real = "real " if times.real_tokens_per_s else ""
+        tiles.append(Tile("Tokens", units.number(tokens), f"{real}tokens/s"))
     if diagnosis.verdict.utilization is not None:
         share = units.share(diagnosis.verdict.utilization)
         side = "below" if diagnosis.verdict.utilization < INPUT_BOUND_BELOW else "above"

@@ -23,6 +23,7 @@ from trainperf.report.sections import outside as _outside
 from trainperf.report.sections.closing import edits_in
 from trainperf.report.sections.findings import EQUIVALENCE, Pair, of_this_experiment
 from trainperf.report.sections.money import costs
+from trainperf.report.sections.step import rates
 from trainperf.report.whole import document
 from trainperf.reporters.markdown.blocks import written
 from trainperf.reporters.markdown.marked import (
@@ -106,12 +107,11 @@ def _head(diagnosis: Diagnosis, judgement: Judgement, root: str) -> Iterator[str
 def _times(diagnosis: Diagnosis) -> str:
     times = diagnosis.times
     noise = "" if times.noise is None else f" ± {units.share(times.noise)}"
-    rate = times.samples_per_s
     cells = (
         _NONE if times.real_s is None else units.seconds(times.real_s) + noise,
         _NONE if times.resident_s is None else units.seconds(times.resident_s),
         _NONE if times.input_s is None else units.seconds(times.input_s),
-        _NONE if rate is None else units.rate(rate, "samples"),
+        ", ".join(rates(times)) or _NONE,
     )
     header = ("A step as it is", "with free input", "its input alone", "Throughput")
     return table(header, [cells], right=range(4))

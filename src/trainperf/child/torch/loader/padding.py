@@ -12,11 +12,12 @@ SHORTEST = 8
 MOST_BATCHES = 16
 
 
-def padded(batches: list[Any]) -> dict[str, Any] | None:
+def padded(batches: list[Any], size: int | None = None) -> dict[str, Any] | None:
     """The lengths of the sequences in some batches, None if they are not padded.
 
     Padding is what ends most rows of a tensor of whole numbers, or zeros that end the
-    sequences of a tensor of features. Lengths are counted on the host, of a few batches.
+    sequences of a tensor of features. Lengths are counted on the host, of a few batches. Where
+    a batch has `size` samples in the second dimension, time comes first: it is left out.
     """
     lengths: list[int] = []
     widths: list[int] = []
@@ -24,7 +25,8 @@ def padded(batches: list[Any]) -> dict[str, Any] | None:
     place: dict[str, Any] = {}
     for batch in batches[-MOST_BATCHES:]:
         for leaf in torch_batches.leaves(batch):
-            ends = sequence_ends(leaf)
+            time_first = leaf.dim() > 1 and leaf.shape[0] != size == leaf.shape[1]
+            ends = [] if time_first else sequence_ends(leaf)
             if ends:
                 lengths += ends
                 widths += [int(leaf.shape[1])] * len(ends)
@@ -69,20 +71,21 @@ def _place(batch: Any, leaf: Any) -> dict[str, Any]:
 
     Empty where the batch is no plain list, tuple or dictionary of tensors.
     """
-    kind, members = _members(batch)
-    at = next((key for key, value in members if value is leaf), None)
+    kind, held = members(batch)
+    at = next((key for key, value in held if value is leaf), None)
     if at is None:
         return {}
     along = [
         key
-        for key, value in members
+        for key, value in held
         if torch_batches.is_tensor(value) and value.shape[:2] == leaf.shape[:2]
     ]
     _, value = given_steps(leaf)
     return {"kind": kind, "at": at, "along": along, "value": value, "features": leaf.dim() == 3}
 
 
-def _members(batch: Any) -> tuple[str, list[tuple[str | int, Any]]]:
+def members(batch: Any) -> tuple[str, list[tuple[str | int, Any]]]:
+    """The kind of a plain container and what it holds, by index or key; "" for any other."""
     if torch_batches.is_tensor(batch):
         return "tensor", [(0, batch)]
     if type(batch) in (list, tuple):

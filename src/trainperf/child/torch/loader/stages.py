@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...process import frames
 from ...timing.budget import Budget
 from . import datasets, lengths, sharing, workers
+from .accesses import Accesses
 from .items import Items, Spent, cores_used, own_threads, sampled
 from .passing import copied_s, pinned_s, value_bytes
 from .settings import batch_size, is_iterable, sampler_of
@@ -145,7 +146,10 @@ class _Taking:
         with own_threads(self.loader) as threads:
 
             def time_it(seconds: float) -> dict[str, Any]:
-                used, _ = cores_used(lambda: items.make(indices, seconds))
+                accesses = Accesses()
+                with accesses.timed():
+                    used, _ = cores_used(lambda: items.make(indices, seconds))
+                self.facts["accesses"] = accesses.of_items(items.made, items.seconds, items.dataset)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items
                 timed = self._timed(items.seconds * size, pulled=items.made, first_s=items.first_s)

@@ -90,6 +90,21 @@ class Pass:
 
 
 @contextlib.contextmanager
+def evaluated(module: Any) -> Iterator[None]:
+    """A module in the mode of evaluation, without gradients and with nothing drawn for good."""
+    import torch
+
+    modes = [(one, one.training) for one in module.modules()]
+    try:
+        module.eval()
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        for one, training in modes:
+            one.training = training
+
+
+@contextlib.contextmanager
 def emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
     """Take all out of dictionaries for a while; PyTorch looks into these very ones."""
     before = [dict(one) for one in held]

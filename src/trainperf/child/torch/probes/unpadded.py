@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import batches
 from ..loader.padding import sequence_ends
-from .passes import mapped
+from .passes import evaluated, mapped
 
 CLOSE = 5e-3
 """Largest distance of two outputs that other rounding may make, over their usual size."""
@@ -40,8 +40,6 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
     mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
     no padded sequences, or cutting them fails.
     """
-    import torch
-
     arguments = (args, kwargs)
     held = list(batches.leaves(arguments))
     found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
@@ -60,14 +58,8 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
         short = some(leaf)
         return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
 
-    modes = [(one, one.training) for one in module.modules()]
-    try:
-        module.eval()
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            whole, short = (_outputs(module, mapped(arguments, one)) for one in (some, cut))
-    finally:
-        for one, training in modes:
-            one.training = training
+    with evaluated(module):
+        whole, short = (_outputs(module, mapped(arguments, one)) for one in (some, cut))
     return _alike(whole, short, steps, longest)
 
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.dataloader._edits import check_call, written
+from trainperf.fixes.dataloader._edits import check_call
 from trainperf.fixes.torch_step._source import refuse_if_named
 
 if TYPE_CHECKING:
@@ -23,18 +23,30 @@ def cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
     `DataLoader`, or its collate function cannot be seen.
     """
     check_call(script, site)
+    torch = script.module_name(site.file, "torch")
+    put_around(script, site, place, "collate_fn", f"{torch}.utils.data.default_collate", 6)
+
+
+def put_around(
+    script: Script, site: Site, place: dict[str, Any], name: str, default: str, position: int
+) -> None:
+    """Put a function that cuts the padding around the one which argument `name` of a call is.
+
+    `default` is the function where it is left out or None. Raises `CannotRewrite` where it cannot
+    be seen.
+    """
     refuse_if_named(script, site.file, CUT)
     torch = script.module_name(site.file, "torch")
-    own = written(script, site, "collate_fn")
+    argument = script.argument(site, position, name)
+    own = None if argument is None else script.expression(argument)
     if own in (None, "None"):
-        head = f"def {CUT}(samples):"
-        text = _function(head, f"{torch}.utils.data.default_collate(samples)", torch, place)
+        text = _function(f"def {CUT}(samples):", f"{default}(samples)", torch, place)
         value = CUT
     else:
         functools = script.module_name(site.file, "functools")
         text = _function(f"def {CUT}(collate, samples):", "collate(samples)", torch, place)
         value = f"{functools}.partial({CUT}, {_one_line(own or '')})"
-    script.set_keyword(site, "collate_fn", value, position=6)
+    script.set_keyword(site, name, value, position=position)
     script.insert_function(site.file, text)
 
 

@@ -1,0 +1,194 @@
+"""How many samples a batch of PyTorch tensors has, and how many tokens.
+
+Sequences may have their time first. The loader says how many samples it takes, a layer with
+`batch_first=False` how many it was called with; else the tensors must agree.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from . import batches as torch_batches
+from .loader import settings
+from .loader.padding import SHORTEST, members
+from .probes.passes import evaluated
+
+SEQUENCES = ("RNNBase", "MultiheadAttention", "Transformer")
+"""Classes of PyTorch whose modules work through sequences."""
+
+
+class _Called(Exception):  # noqa: N818 - an outcome, not an error
+    """A layer was reached; the rest of the model need not run."""
+
+    def __init__(self, samples: int | None) -> None:
+        self.samples = samples
+
+
+def of_batch(batch: Any, loader: Any) -> int | None:
+    """Samples in a batch: as many as the loader takes, where a dimension or list has so many.
+
+    Such a list has a tensor for each sample (images of different sizes). Else, as in the odd batch
+    that ends an epoch, the first dimension of the first tensor that has one.
+    """
+    size = None if loader is None else settings.batch_size(loader)
+    leaves = list(torch_batches.leaves(batch))
+    parts = batch if isinstance(batch, (list, tuple)) else [batch]
+    lists = [len(one) for one in (batch, *parts) if isinstance(one, (list, tuple))]
+    sizes = [int(each) for leaf in leaves for each in leaf.shape[:2]]
+    if size is not None and size in (*sizes, *lists):
+        return size
+    return next((int(leaf.shape[0]) for leaf in leaves if leaf.dim()), None)
+
+
+def usual(batches: list[Any], loader: Any) -> Any:
+    """The last batch, or one before it where the last is the odd one that ends an epoch."""
+    sizes = [of_batch(one, loader) or 0 for one in batches]
+    return batches[sizes.index(statistics.median_high(sizes))]
+
+
+def of_call(call: tuple[Any, Any, Any]) -> int | None:
+    """Samples in what a model was called with, None where it may as well be the time.
+
+    Sequences often have their time first, with a state that has the samples second. The
+    first dimension counts if all arguments share it and no layer wants the time there; the
+    second if they differ in the first. Token numbers alone say neither.
+    """
+    model, args, kwargs = call
+    leaves = [leaf for leaf in torch_batches.leaves([*args, *kwargs.values()]) if leaf.dim()]
+    shapes = [tuple(int(each) for each in leaf.shape) for leaf in leaves]
+    first = {shape[0] for shape in shapes}
+    second = {shape[1] for shape in shapes if len(shape) > 1}
+    time_first = any(getattr(one, "batch_first", None) is False for one in model.modules())
+    if len(first) == 1 and not time_first:
+        tokens = len(shapes) == 1 and len(shapes[0]) == 2 and not leaves[0].is_floating_point()
+        return None if tokens else first.pop()
+    if len(shapes) > 1 and len(second) == 1 and all(len(shape) > 1 for shape in shapes):
+        return second.pop()
+    return None
+
+
+def of_time_first(call: tuple[Any, Any, Any]) -> int | None:
+    """Samples of what the first layer of a model is called with that wants its time first.
+
+    The model is called once more for it, up to that layer. None where it has no such layer, or the
+    call fails, and where it is compiled, which a hook would have it do anew.
+    """
+    model, args, kwargs = call
+    layers = [one for one in model.modules() if getattr(one, "batch_first", None) is False]
+    compiled = any(hasattr(one, "_orig_mod") or one._compiled_call_impl for one in model.modules())
+    if not layers or compiled:
+        return None
+    hooks = [one.register_forward_pre_hook(_reached, with_kwargs=True) for one in layers]
+    try:
+        with evaluated(model):
+            model(*args, **kwargs)
+    except _Called as called:
+        held = {each for leaf in torch_batches.leaves([args, kwargs]) for each in leaf.shape[:2]}
+        return called.samples if called.samples in held else None
+    except Exception:  # what it was called with may be gone, or spent
+        return None
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return None
+
+
+def _reached(layer: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    found = [*given, *named.values()][0]
+    if hasattr(found, "batch_sizes"):  # packed
+        raise _Called(int(found.batch_sizes[0]))
+    raise _Called(int(found.shape[1]) if found.dim() == 3 else None)
+
+
+def record(driver: Any) -> None:
+    """Record the tokens of a batch, and its samples where a layer that wants time first tells.
+
+    A model of several processes is not asked: the others would wait for it.
+    """
+    import torch
+
+    calls = list(driver.loops.model_calls.values())
+    if not calls:
+        return
+    batches = driver.recent_batches() or [[*calls[-1][1], *calls[-1][2].values()]]
+    found: dict[str, Any] = tokens(batches, [model for model, _, _ in calls])
+    distributed: Any = torch.distributed
+    alone = not (distributed.is_available() and distributed.is_initialized())
+    if driver.loader is None and alone and (many := of_time_first(calls[-1])) is not None:
+        found["samples"] = many
+    if found:
+        driver.record.write("sequences", **found)
+
+
+def tokens(batches: list[Any], models: list[Any]) -> dict[str, float]:
+    """Tokens of a batch on average, and how many are real; empty where batches hold none.
+
+    Tokens are whole numbers in two dimensions that a model of sequences can look up. The real ones
+    are those that a mask among them leaves, or that are not the index which the model pads with.
+    """
+    counted = [one for one in (_tokens(batch, models) for batch in batches) if one is not None]
+    if not counted:
+        return {}
+    whole = {"tokens": statistics.fmean(every for every, _ in counted)}
+    real = [some for _, some in counted if some is not None]
+    return whole if len(real) < len(counted) else {**whole, "real_tokens": statistics.fmean(real)}
+
+
+def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
+    """Tokens in a batch, and the real ones among them, None where these cannot be told."""
+    named = dict(members(batch)[1]) or dict(enumerate(torch_batches.leaves(batch)))
+    tensors = {key: one for key, one in named.items() if torch_batches.is_tensor(one)}
+    held = [tensors["input_ids"]] if "input_ids" in tensors else tensors.values()
+    for ids in held:
+        tables = _tables(ids, models)
+        others = {key: one for key, one in tensors.items() if one is not ids}
+        masks = [one for key, one in others.items() if _is_mask(key, one, ids)]
+        follow = any(
+            one.numel() == ids.numel() and one.dtype == ids.dtype for one in others.values()
+        )
+        if not tables or not (masks or follow or any(map(_of_sequences, models))):
+            continue
+        if masks:
+            return ids.numel(), int((masks[0] != 0).sum())
+        pad = next(_padded_with(models, tables), None)
+        return ids.numel(), None if pad is None else int((ids != pad).sum())
+    return None
+
+
+def _tables(ids: Any, models: list[Any]) -> list[Any]:
+    """The embeddings in which a tensor could be looked up; none if it holds no sequences."""
+    import torch
+
+    whole = ids.dtype in (torch.int64, torch.int32)
+    if not whole or ids.dim() != 2 or max(ids.shape) < SHORTEST:
+        return []
+    low, high = (int(each) for each in ids.aminmax())
+    modules = (one for model in models for one in model.modules())
+    tables = [one for one in modules if isinstance(one, torch.nn.Embedding)]
+    return [one for one in tables if 0 <= low <= high < one.num_embeddings]
+
+
+def _is_mask(key: Any, one: Any, ids: Any) -> bool:
+    """Whether a tensor beside tokens tells the real ones; those of no name begin each row so."""
+    if one.shape != ids.shape or (isinstance(key, str) and "mask" not in key):
+        return False
+    ones = one != 0
+    begins = key == "attention_mask" or bool(ones[:, 0].all())
+    return begins and bool((ones == one).all())
+
+
+def _of_sequences(model: Any) -> bool:
+    names = {each.__name__ for one in model.modules() for each in type(one).__mro__}
+    return bool(names.intersection(SEQUENCES)) or hasattr(
+        getattr(model, "config", None), "vocab_size"
+    )
+
+
+def _padded_with(models: list[Any], tables: list[Any]) -> Iterator[int]:
+    """The index of padding, by the embedding of the tokens or the model's configuration."""
+    held = [getattr(getattr(model, "config", None), "pad_token_id", None) for model in models]
+    for index in (*(one.padding_idx for one in tables), *held):
+        if type(index) is int:
+            yield index

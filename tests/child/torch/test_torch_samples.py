@@ -1,0 +1,131 @@
+"""Which dimension of a batch has its samples, and how many tokens are real."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from trainperf.child.torch import samples  # noqa: E402
+
+TIME, SAMPLES = 35, 20
+
+
+class Reader(nn.Module):
+    """Embeds tokens and works through them; `turned` where it is given the samples first."""
+
+    def __init__(self, layer: Any, turned: bool = False, padding: int | None = None) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 8, padding_idx=padding)
+        self.norm = nn.BatchNorm1d(8)
+        self.layer, self.turned, self.ended = layer, turned, False
+
+    def forward(self, tokens: Any) -> Any:
+        found = self.norm(self.words(tokens).flatten(0, 1)).view(*tokens.shape, 8)
+        found = self.layer(found.transpose(0, 1) if self.turned else found)
+        self.ended = True
+        return found
+
+
+def ids(rows: int, steps: int) -> Any:
+    return torch.randint(1, 50, (rows, steps))
+
+
+LAYERS = [
+    lambda: nn.LSTM(8, 4),
+    lambda: nn.GRU(8, 4),
+    lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1),
+]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_that_wants_time_first_tells_the_samples(layer: Any) -> None:
+    assert samples.of_time_first((Reader(layer()), (ids(TIME, SAMPLES),), {})) == SAMPLES
+    turned = Reader(layer(), turned=True)
+    assert samples.of_time_first((turned, (ids(SAMPLES, TIME),), {})) == SAMPLES
+
+
+def test_asking_leaves_the_model_as_it_is() -> None:
+    model, given = Reader(nn.LSTM(8, 4)), ids(TIME, SAMPLES)
+    before, drawn = model.norm.running_mean.clone(), torch.get_rng_state()
+    samples.of_time_first((model, (given,), {}))
+    assert (model.training, model.ended) == (True, False)
+    assert torch.equal(model.norm.running_mean, before)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert not model.layer._forward_pre_hooks
+
+
+def test_no_samples_are_told_where_no_layer_wants_time_first_or_none_is_reached() -> None:
+    first = nn.LSTM(8, 4, batch_first=True)
+    assert samples.of_time_first((Reader(first), (ids(SAMPLES, TIME),), {})) is None
+    spent = (Reader(nn.LSTM(8, 4)), (torch.full((TIME, SAMPLES), 99),), {})
+    assert samples.of_time_first(spent) is None
+    compiled = torch.compile(Reader(nn.LSTM(8, 4)), backend="eager")
+    assert samples.of_time_first((compiled, (ids(TIME, SAMPLES),), {})) is None
+
+
+def counted(*batches: Any, model: Any = None) -> dict[str, float]:
+    return samples.tokens(list(batches), [model or Reader(nn.LSTM(8, 4))])
+
+
+@pytest.mark.parametrize(
+    ("batch", "model"),
+    [
+        ((torch.rand(8, 20), torch.zeros(8)), None),  # features
+        ((ids(4, 3), torch.zeros(4)), None),  # too few to be a sequence
+        ((torch.full((8, 20), 99), torch.zeros(8)), None),  # no table has such a row
+        ((ids(8, 20), torch.zeros(8)), nn.Linear(20, 2)),  # no table at all
+        # columns of categories, each looked up in the table
+        ((ids(8, 20), torch.zeros(8)), nn.Sequential(nn.Embedding(50, 4), nn.Linear(4, 1))),
+    ],
+)
+def test_what_is_no_sequence_of_tokens_has_none(batch: Any, model: Any) -> None:
+    assert counted(batch, model=model) == {}
+
+
+def test_tokens_are_counted_time_first_as_well() -> None:
+    assert counted((ids(TIME, SAMPLES), ids(1, TIME * SAMPLES)[0])) == {"tokens": TIME * SAMPLES}
+    own = nn.Sequential(nn.Embedding(50, 4), nn.Linear(4, 50))  # attention by hand
+    assert counted((ids(8, 20), ids(8, 20)), model=own) == {"tokens": 160}
+
+
+MASK = torch.arange(20).repeat(8, 1) < 5
+KINDS = torch.zeros(8, 20, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"labels": torch.zeros(8), "input_ids": ids(8, 20), "attention_mask": MASK.long()},
+        {"input_ids": ids(8, 20), "token_type_ids": KINDS, "attention_mask": MASK.flip(1)},
+        [ids(8, 20), MASK.long(), torch.zeros(8)],
+        {"ids": ids(8, 20), "mask": MASK},
+    ],
+)
+def test_a_mask_tells_the_real_tokens(batch: Any) -> None:
+    assert counted(batch) == {"tokens": 160, "real_tokens": 40}
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"input_ids": ids(8, 20), "token_type_ids": (~MASK).long()},
+        {"input_ids": ids(8, 20), "key_padding_mask": ~MASK},  # true where there is padding
+        [ids(8, 20), ~MASK],
+    ],
+)
+def test_what_is_no_mask_of_real_tokens_tells_none(batch: Any) -> None:
+    assert counted(batch) == {"tokens": 160}
+
+
+def test_the_index_that_the_model_pads_with_tells_the_real_tokens() -> None:
+    padded = ids(8, 20) * MASK
+    assert counted([padded], model=Reader(nn.LSTM(8, 4), padding=0))["real_tokens"] == 40
+    model = Reader(nn.LSTM(8, 4))
+    model.config = SimpleNamespace(pad_token_id=0)
+    assert counted([padded], [ids(8, 10)], model=model) == {"tokens": 120, "real_tokens": 60}

@@ -58,8 +58,8 @@ def record(driver: LoopDriver, deadline: float) -> None:
             reason = f"{type(error).__name__}: {error}"[:300]
             driver.record.write("stage_time", index=index, missing=reason)
             continue
-        timed["drawn_from"] = _drawn_from(driver, node, described[index])
         driver.process.off = True
+        timed["drawn_from"] = _drawn_from(driver, node, described[index])
         driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
         driver.record.flush()
 

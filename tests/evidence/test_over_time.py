@@ -59,6 +59,12 @@ def test_nothing_is_said_of_a_run_that_does_not_become_slower(times):
     assert not seen(times).slower
 
 
+def test_an_ordinary_run_has_to_be_slower_by_more_than_a_soak():
+    times = [0.1 * (1 + index / 300) for index in range(30)]
+    assert not seen(times).slower
+    assert seen(times, LOOK).slower
+
+
 def test_late_steps_that_take_longer_are_said_with_their_interval():
     found = seen(RISING)
     assert found.slower

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from trainperf.model import Evidence, Finding, Grown, Missing, Site
 if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
-KEPT = Grown(**{**vars(LIST), "holds_graph": True})
+KEPT = replace(LIST, holds_graph=True)
 SUM = Grown("graph", "total", ((40, 40), (240, 240), (640, 640)), "Tensor", holds_graph=True)
 
 
@@ -31,7 +32,7 @@ class GraphKept(Fix):
 
     ## What changes
     `losses.append(loss)` becomes `losses.append(loss.detach())`: the same number, without its
-    graph, still on its device. `total += loss` is yours to change: `total += loss.detach()`.
+    graph, still on its device. `total += loss` becomes `total += loss.detach()`.
 
     ## When not to
     Where `backward` is called on what was collected.
@@ -62,13 +63,16 @@ class GraphKept(Fix):
             before="for x in data:\n    ▸self.losses.append(a + b)◂\n",
             after="for x in data:\n    self.losses.append((a + b).detach())\n",
         ),
-        # a sum: no call
-        Example.untouched("for x in data:\n    ▸total += step(x)◂\n"),
+        Example(
+            before="for x in data:\n    loss = step(x)\n    ▸total += loss / 2◂\n",
+            after="for x in data:\n    loss = step(x)\n    total += (loss / 2).detach()\n",
+        ),
         # it goes backward from what was collected
         Example.untouched("for x in data:\n    ▸losses.append(step(x))◂\nsum(losses).backward()\n"),
         # more than one value
         Example.untouched("for x in data:\n    ▸seen.append((x, step(x)))◂\n"),
         Example.untouched("for x in data:\n    ▸seen.extend(step(x))◂\n"),
+        Example.untouched("for x in data:\n    ▸total = total + step(x)◂\n"),
     ]
 
     def detect(self, evidence: Evidence) -> Finding | None:
@@ -94,17 +98,28 @@ class GraphKept(Fix):
 
 
 def _detach(script: Script, site: Site) -> None:
-    call = script.call(site)
-    plain = isinstance(call.func, ast.Attribute) and call.func.attr == "append"
-    if not plain or len(call.args) != 1 or call.keywords:
-        raise CannotRewrite("it is no plain `append`")
-    value = call.args[0]
+    name, value = _added(script, site)
     if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Starred):
         raise CannotRewrite("what is appended holds several values")
-    name = script.expression(script.receiver(site))
     for node in ast.walk(script.module(site.file)):
-        backward = isinstance(node, ast.Attribute) and node.attr == "backward"
-        if backward and name in ast.unparse(node.value):  # type: ignore[attr-defined]
-            raise CannotRewrite(f"`backward` is called on {name}, in line {node.lineno}")  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute) and node.attr == "backward" and _reads(node, name):
+            raise CannotRewrite(f"`backward` is called on {name}, in line {node.lineno}")
     binds = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     script.wrap_call(script.site_of(site, value), "{}.detach()" if binds else "({}).detach()")
+
+
+def _added(script: Script, site: Site) -> tuple[str, ast.expr]:
+    """What is added at a place, by `name.append(value)` or `name += value`."""
+    for node in ast.walk(script.module(site.file)):
+        if getattr(node, "lineno", 0) != site.line:
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            return ast.unparse(node.target), node.value
+        plain = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+        if plain and isinstance(node.func, ast.Attribute) and node.func.attr == "append":  # type: ignore[attr-defined]
+            return ast.unparse(node.func.value), node.args[0]  # type: ignore[attr-defined]
+    raise CannotRewrite("it is neither `append` nor `+=`")
+
+
+def _reads(node: ast.expr, name: str) -> bool:
+    return any(isinstance(one, ast.expr) and ast.unparse(one) == name for one in ast.walk(node))

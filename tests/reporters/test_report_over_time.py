@@ -53,6 +53,13 @@ def test_what_grew_is_said_with_its_line() -> None:
     assert "195 KiB more with each step" in text
 
 
+def test_what_is_a_leak_by_itself_is_said_where_it_costs_nothing_yet() -> None:
+    files = replace(LIST, kind="files", name="open files", where=None)
+    text = said(over_time(grown=(files, replace(LIST, holds_graph=True), LIST)))
+    assert "open files: 40 after 40 steps" in text
+    assert text.count("`losses`") == 1
+
+
 def test_larger_batches_are_said() -> None:
     assert "late ones have 1.50 times the bytes" in said(over_time(1.5, batch_ratio=1.5))
 

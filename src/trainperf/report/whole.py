@@ -64,7 +64,7 @@ def document(diagnosis: Diagnosis, *, saved: str = "", patch_file: str = "") -> 
         section("between", diagnosis, costs.between_epochs, side=RIGHT),
         section("callbacks", diagnosis, costs.callbacks, side=RIGHT),
         section("functions", diagnosis, costs.functions, side=RIGHT),
-        section("over_time", diagnosis, over_time.over_time),
+        section("over_time", diagnosis, over_time.over_time, side=RIGHT),
         section("findings", diagnosis, findings.findings),
         section("remains", diagnosis, remains.remains),
         section("trials", diagnosis, trials.trials),

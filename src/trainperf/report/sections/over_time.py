@@ -27,8 +27,10 @@ def over_time(diagnosis: Diagnosis, page: Page) -> None:
         return
     text = "no steady growth" if seen.memory is None else gained(seen.memory)
     page.fact("memory", say(text, GOOD if seen.memory is None else WARN), WIDTH)
-    for one in seen.grown if seen.slower or seen.memory is not None else ():
-        page.item(growth(one))
+    hurts = seen.slower or seen.memory is not None
+    for one in seen.grown:
+        if hurts or one.holds_graph or one.kind in ("files", "framework"):
+            page.item(growth(one))
     if seen.slower and not seen.grown:
         page.prose("Nothing that the script holds by a name was seen to grow.", indent=2)
 

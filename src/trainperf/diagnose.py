@@ -37,6 +37,7 @@ from trainperf.run.spawn import Interrupted, interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Subject, Tried, fewer_devices, try_fixes
 from trainperf.trial.budget import Clock
+from trainperf.trial.soak import with_soak
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
 LOOK_S = 0.5
@@ -52,7 +53,7 @@ class Request:
     `only` are the ids of those to be tried, all if it is empty.
     `price_per_hour` is what the machine costs, US dollars, None to ask AWS where this is one
     of its instances. `full_run_s` is what plain runs of the whole script may take beyond the
-    budget.
+    budget, `soak_s` how long a soak runs, beyond it as well; None for none.
     """
 
     run: Run
@@ -64,6 +65,7 @@ class Request:
     only: tuple[str, ...] = ()
     price_per_hour: float | None = None
     full_run_s: float = 0.0
+    soak_s: float | None = None
 
     def inspect(self) -> Machine:
         """The machine as it is now."""
@@ -88,22 +90,28 @@ def diagnose(request: Request, on_event: Callable[[Event], None]) -> tuple[Diagn
             evidence = read(recording, machine)
         except NoLoop as error:
             return without_loop(recording, machine, error, began), recording
+        soaked_s = 0.0
         if request.trials:
             evidence = fewer_devices.with_fewer_devices(
                 recording, evidence, request.folder, began, interrupted, on_event
             )
+        if request.soak_s is not None:
+            before, folder = time.monotonic(), request.folder
+            evidence = with_soak(recording, evidence, request.soak_s, folder, interrupted, on_event)
+            soaked_s = time.monotonic() - before
         first = first_verdict(request, recording, evidence)
         hidden = _hidden(request, first, evidence)
         findings = (*first.findings, *hidden)
         if request.only:
             findings = tuple(one for one in findings if one.id in request.only)
         found = Found(findings, patch_root(request.run, findings), request.allow_semantic)
+        since = began + soaked_s
         tried = _try(
-            request, found, first.training, recording, evidence, began, interrupted, on_event
+            request, found, first.training, recording, evidence, since, interrupted, on_event
         )
         if tried is None:
             return replace(first, seconds=time.monotonic() - began), recording
-        until = max(began + request.run.budget_s, time.monotonic() + request.full_run_s)
+        until = max(since + request.run.budget_s, time.monotonic() + request.full_run_s)
         clock, folder = Clock(until, interrupted), request.folder
         tried, whole = confirm(tried, found, first.training, request.run, folder, clock, on_event)
     diagnosis = replace(_proven(first, evidence, hidden, tried), training=whole)

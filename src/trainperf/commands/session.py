@@ -164,6 +164,7 @@ def run(
             only=settings.only,
             price_per_hour=settings.price_per_hour,
             full_run_s=settings.full_run_s,
+            soak_s=settings.soak_s,
         )
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)

@@ -20,6 +20,7 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.length import length
 from trainperf.evidence.outside import around, outside
+from trainperf.evidence.over_time import over_time
 from trainperf.evidence.own_work import own_work, seen
 from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
 from trainperf.evidence.pipeline import stages
@@ -73,6 +74,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         around=around(observed),
         startup=startup(observed),
         length_=length(observed, own),
+        over_time_=over_time(observed, recording.samples),
         use=usage(recording, observed, on),
         facts=_facts(observed.process)
         | of_all_ranks(recording)

@@ -46,6 +46,7 @@ from trainperf.model.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.model.machine.machine import CudaDevice, Gpu, Machine, MigSlice
 from trainperf.model.machine.storage import Channel, Objects, Reads, Volume
 from trainperf.model.outside import Outside, Spent
+from trainperf.model.over_time import Grown, MemoryGrowth, OverTime
 from trainperf.model.parallel import (
     AllReduce,
     Ddp,
@@ -120,6 +121,7 @@ __all__ = [
     "FunctionCost",
     "Gpu",
     "GpuSample",
+    "Grown",
     "HostSample",
     "Ignored",
     "Instance",
@@ -135,6 +137,7 @@ __all__ = [
     "Loop",
     "Machine",
     "Measure",
+    "MemoryGrowth",
     "MigSlice",
     "Missing",
     "ModelFacts",
@@ -144,6 +147,7 @@ __all__ = [
     "Operator",
     "Outcome",
     "Outside",
+    "OverTime",
     "Overhead",
     "Overlap",
     "OwnWork",

@@ -15,6 +15,7 @@ from trainperf.model.machine.instance import Cost
 from trainperf.model.machine.machine import Machine
 from trainperf.model.machine.storage import Channel, Objects, Reads
 from trainperf.model.outside import Outside
+from trainperf.model.over_time import OverTime
 from trainperf.model.pipeline import Function
 from trainperf.model.reported_parallel import ReportedParallel
 from trainperf.model.run import Ending
@@ -225,4 +226,5 @@ class Diagnosis:
     trace: TraceFile | None = None  # None: none was asked for
     training: Training | None = None  # None: no loop was seen
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
+    over_time: OverTime | None = None  # None: no run was long enough
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone

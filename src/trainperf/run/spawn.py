@@ -75,6 +75,7 @@ def prepare(run: Run, folder: Path) -> str:
         "devices": run.devices,
         "trace": run.trace,
         "plain": run.plain,
+        "soak_s": run.soak_s,
         "trainers": None if run.leg is not None or run.plain else trainer_settings.names(),
     }
     file = Path(run_file_of(folder))

@@ -17,6 +17,7 @@ from trainperf.trial.epochs import epoch_of
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
 OUTSIDE = "what it saves lies outside the training steps, and trials compare steps"
+LATE = "what it saves shows late in a long run, and trials compare its first steps"
 NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
 WORK = "samples_per_step"
@@ -118,6 +119,8 @@ def candidates(
             reason = BETWEEN
         elif finding.data.get("outside"):
             reason = OUTSIDE
+        elif finding.data.get("late"):
+            reason = LATE
         if reason:
             skipped.append(Skipped(finding.id, reason, finding.bound))
             continue

@@ -98,8 +98,8 @@ def site(frame: FrameType | None) -> dict[str, Any] | None:
         path = described["file"]
         described |= {
             "end_line": end_line,
-            "col": _characters(path, line, col),
-            "end_col": _characters(path, end_line, end_col),
+            "col": characters(path, line, col),
+            "end_col": characters(path, end_line, end_col),
         }
     return described
 
@@ -112,8 +112,8 @@ def lines_of(path: str) -> list[str]:
     return linecache.getlines(path)
 
 
-def _characters(path: str, line: int, column: int) -> int:
-    """Turn a column in bytes of UTF-8, as code objects have it, into characters."""
+def characters(path: str, line: int, column: int) -> int:
+    """Turn a column in bytes of UTF-8, as code objects and `ast` have it, into characters."""
     lines = lines_of(path)
     if line > len(lines) or lines[line - 1].isascii():
         return column

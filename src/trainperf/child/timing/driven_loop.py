@@ -122,6 +122,14 @@ class DrivenLoop:
         """Get the batches to replay; return "" or why there are none."""
         raise NotImplementedError
 
+    def batch_bytes(self) -> int | None:
+        """Bytes of the last batch; None where it is not seen."""
+        return None
+
+    def held(self) -> dict[str, int]:
+        """The framework's own numbers of what may grow in a training."""
+        return {}
+
     def sync(self) -> None:
         """Wait until the device has done what was queued."""
 

@@ -352,7 +352,7 @@ class Driver(DrivenLoop):
             self.plan.timed(block.phase, seconds, steps)
         at = {"p": block.phase, "b": block.index, "s": block.started}
         own = self._own * steps / block.steps
-        self.record.write("block", **at, d=seconds, n=steps, own=own)
+        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=self.batch_bytes())
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 
@@ -364,6 +364,9 @@ class Driver(DrivenLoop):
         if self.device.asynchronous and self.device.marks:
             self.record.write("device", busy=self._times.queue.busy_s())
         completing.describe(self)
+        if self.plan.soaks:
+            self.process.finish()
+            return
         completing.measure(self, completing.extras(self))
         self.tracing = tracing.begin(self)
         if self.tracing is None:

@@ -54,6 +54,14 @@ class LoopDriver(Driver):
         """The measurements that the framework's loops make of the device."""
         return self._framework.last_extras(self)
 
+    def batch_bytes(self) -> int | None:
+        """As the framework's batches tell."""
+        return None if self.batch is None else self.batches.size_in_bytes(self.batch)
+
+    def held(self) -> dict[str, int]:
+        """As the framework has it."""
+        return self._framework.held()
+
     def calls(self) -> list[dict[str, Any]]:
         """Those of a model's methods that do not train."""
         found: list[dict[str, Any]] = self.loops.calls.take()

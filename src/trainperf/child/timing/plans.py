@@ -1,4 +1,4 @@
-"""Which plan a loop follows: its own, one that its ranks agree on, or the slices of a leg."""
+"""Which plan a loop follows: its own, one that its ranks agree on, a soak, slices of a leg."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ def plan_of(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) 
 def _plan(driver: DrivenLoop, training: LegTraining, phases: tuple[str, ...]) -> Any:
     settings = driver.process.settings
     if settings.get("leg") is None:
-        limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
+        budget = Budget.of(driver)
+        if settings.get("soak_s") is not None:
+            from .soak.looks import Looks
+            from .soak.plan import SoakPlan
+
+            looks = Looks(driver.process, driver.held)
+            return SoakPlan(driver.clock, budget, settings["soak_s"], looks)
+        limits = (driver.clock, budget, settings.get("steps"), phases)
         if driver.world is None:
             return Plan(*limits, left=driver.steps_left)
         from .schedule import RankPlan

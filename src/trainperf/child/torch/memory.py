@@ -1,4 +1,4 @@
-"""The GPU memory that a PyTorch process takes, what is free, and how often it ran short."""
+"""The GPU memory that a PyTorch process takes and holds, what is free, how often it ran short."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def retries() -> int:
     An allocation that fails for good is no retry: the program learns of it.
     """
     return sum(int(_cuda().memory_stats(each).get("num_alloc_retries", 0)) for each in _used())
+
+
+def held() -> dict[str, int]:
+    """Bytes that tensors hold on all GPUs, and those that PyTorch's allocator took for them."""
+    used, cuda = _used(), _cuda()
+    if not used:
+        return {}
+    return {
+        "bytes allocated on GPUs": sum(int(cuda.memory_allocated(each)) for each in used),
+        "bytes reserved on GPUs": sum(int(cuda.memory_reserved(each)) for each in used),
+    }
 
 
 def spare(device: Any) -> int | None:

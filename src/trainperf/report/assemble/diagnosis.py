@@ -66,6 +66,7 @@ def assemble(
         startup=evidence.startup,
         between_epochs=evidence.between_epochs,
         outside=None if isinstance(evidence.outside_, Missing) else evidence.outside_,
+        over_time=None if isinstance(evidence.over_time_, Missing) else evidence.over_time_,
         stages=stages(evidence),
         step_parts=step_parts(evidence),
         sync_points=sync_points(evidence),

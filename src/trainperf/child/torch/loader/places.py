@@ -136,9 +136,9 @@ def _written_out(where: dict[str, Any]) -> frozenset[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or node.lineno != where["line"]:
             continue
-        column = frames._characters(where["file"], node.lineno, node.col_offset)
+        column = frames.characters(where["file"], node.lineno, node.col_offset)
         if column == where.get("col") and node.end_lineno == where.get("end_line"):
-            end = frames._characters(where["file"], node.end_lineno or 0, node.end_col_offset or 0)
+            end = frames.characters(where["file"], node.end_lineno or 0, node.end_col_offset or 0)
             if end == where.get("end_col"):
                 return frozenset(word.arg for word in node.keywords if word.arg is not None)
     return frozenset()

@@ -100,5 +100,5 @@ class GraphBreaks(Fix):
 
 
 def _said(one: GraphBreak) -> str:
-    skips = "; the function around it runs without compiled code" if one.skips else ""
+    skips = "; a function around it runs without compiled code" if one.skips else ""
     return f"{at(one.where)}: {one.reason.rstrip('.')}{skips}."

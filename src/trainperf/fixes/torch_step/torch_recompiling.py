@@ -26,6 +26,8 @@ time for a shape that changes, and a third for the smaller last batch or an eval
 
 SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
 """Stands in a guard that failed for the shape of a tensor."""
+SEEN = "the time of the compilations seen; those that end by themselves included"
+
 WIDTH = "tensor 'x' size mismatch at index 1. expected 20, actual 21"
 COUNT = "self.count == 3"
 HEAD = Site("net.py", 12, "forward")
@@ -112,7 +114,7 @@ class StopRecompiling(Fix):
         seen = evidence.torch.compiling.recompiling
         if seen is None or seen.count < RECURRING:
             return None
-        saved, basis = seen.lasting_s, "no step in which anything is compiled"
+        saved, basis = seen.lasting_s, SEEN
         if seen.limit:
             saved, basis = saved + fusing(evidence).saved, FUSING
         bound = bound_if_saved(evidence, saved)

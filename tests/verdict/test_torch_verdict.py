@@ -31,6 +31,7 @@ from trainperf.model import (
     SyncPoint,
     Verdict,
 )
+from trainperf.model.torch_compiling import Compiling, Recompiling
 from trainperf.verdict import input_culprit, verdict
 
 BARE = Loop("update", where=Site("train.py", 40, "main"), batch_size=8)
@@ -58,6 +59,29 @@ def cost(name: str, share: float, line: int = 7) -> FunctionCost:
 
 
 # What must stay quiet comes first.
+
+
+def recompiling(lasting_s: float) -> dict[str, object]:
+    seen = Recompiling("forward", 8, 60, 9.0, lasting_s=lasting_s)
+    return {"compiling": Compiling(recompiling=seen)}
+
+
+def test_what_was_compiled_before_the_steps_were_timed_is_no_verdict():
+    assert said(torch_evidence(torch=recompiling(0.0))).healthy
+
+
+@pytest.mark.parametrize("made", [torch_evidence, bare])
+def test_compiling_again_is_the_verdict_where_it_takes_the_time(made):
+    answer = said(made(torch=recompiling(0.045)))
+    assert answer.bottleneck == "host"
+    assert "`forward` is compiled again and again, which takes 45 %" in answer.text
+
+
+def test_what_replayed_batches_save_is_not_the_inputs_where_others_are_compiled():
+    waits = {"resident": 0.040, "input": 0.090}
+    assert said(torch_evidence(**waits)).bottleneck == "input"
+    compiled = said(torch_evidence(torch=recompiling(0.045), **waits))
+    assert "Held up by compiling" in compiled.text
 
 
 def test_a_step_that_is_all_model_is_healthy() -> None:

@@ -14,8 +14,10 @@ from trainperf.model import (
     Spent,
     Stack,
     StartUp,
+    Torch,
     Training,
 )
+from trainperf.model.torch_compiling import Compiling, Recompiling
 from trainperf.whole_training import ledger, with_changes
 from trainperf.whole_training.ledger import started_in
 
@@ -145,3 +147,12 @@ def test_what_becomes_of_the_whole_is_not_said_where_nobody_knows(stack, lasting
     whole = with_changes(made(), stack, lasting)
     assert whole.seconds_after is None
     assert whole.seconds_now == pytest.approx(51.9)
+
+
+def test_what_is_compiled_again_in_the_first_steps_has_a_line():
+    seen = Recompiling("forward", 8, 60, 9.0, lasting_s=0.02, once_s=7.0)
+    whole = made(torch_=Torch(compiling=Compiling(recompiling=seen)))
+    assert lines(whole)["compiling again"] == (1, 7.0, None)
+    assert whole.seconds_now == pytest.approx(58.9)
+    changed = with_changes(whole, STACK, True)
+    assert lines(changed)["compiling again"] == (1, 7.0, 7.0)

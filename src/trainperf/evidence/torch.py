@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trainperf.evidence.events import Observed, site
+from trainperf.evidence.torch_compiling import compiling
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
     Evaluation,
@@ -72,6 +73,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         trace=traces[-1] if traces else None,
         untraced=why,
         trainer=next(iter(_all(observed, Trainer)), None),
+        compiling=compiling(observed),
     )
 
 

@@ -180,7 +180,7 @@ class Evidence:
         A resident step differs from a real one in nothing but its batch, so what is
         lost between them is lost to the input: to making batches, to handing them
         over, or to the cores that both want. Two things are told apart: an input so
-        quick that it cannot be what was lost, and tracing (replayed batches have
+        quick that it cannot be what was lost, and tracing or compiling (replayed batches have
         shapes that were traced before). Batches that are made in turn with the steps
         cost what making them takes: there is nobody to hand over or to share cores. In a
         loop over a dataset both must fit what was seen: see `_input_explains`.
@@ -196,10 +196,17 @@ class Evidence:
             )
             if self.times.input < least:
                 return False
+        traced = self.tracing_s
+        return not traced or traced < 0.5 * lost
+
+    @property
+    def tracing_s(self) -> float:
+        """Seconds of a step, on average, that tracing or compiling a function again takes."""
+        if self.torch_ is not None:
+            seen = self.torch_.compiling.recompiling
+            return 0.0 if seen is None else seen.lasting_s
         traced = self.retracing
-        if traced is None or not traced.steps:
-            return True
-        return traced.seconds / traced.steps < 0.5 * lost
+        return 0.0 if traced is None or not traced.steps else traced.seconds / traced.steps
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

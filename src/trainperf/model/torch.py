@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.torch_compiling import Compiling
 from trainperf.model.torch_products import Products
 from trainperf.model.trainer import Trainer
 
@@ -296,7 +297,8 @@ class Torch:
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
     `retries`, `ooms` as counts; empty without a GPU. `products` is None where nothing
     runs under autocast, or a model is compiled. `untraced` says why there is no `trace`.
-    `trainer` holds the settings of a library whose loop this is.
+    `trainer` holds the settings of a library whose loop this is, `compiling` what is known of
+    the script's own `torch.compile`.
     """
 
     loaders: tuple[Loader, ...] = ()
@@ -313,6 +315,7 @@ class Torch:
     trace: Trace | None = None
     untraced: str = ""
     trainer: Trainer | None = None
+    compiling: Compiling = field(default_factory=Compiling)
 
     @property
     def split(self) -> tuple[StepPart, ...]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainperf.model.basics import Site
 
-Part = Literal["start", "steps", "between", "end", "once"]
+Part = Literal["start", "compiling", "steps", "between", "end", "once"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Length:
 class Item:
     """A line of the ledger: what it is, how often it comes, and its seconds in all.
 
-    `part` says where it stands: in the start, up to the first step; in the steps; between them;
-    in the end of the process; or among what the kept changes cost once. `after_s` is with these,
-    None where there are none.
+    `part` says where it stands: in the start, up to the first step; in what is compiled again in
+    steps after it; in the steps; between them; in the end of the process; or among what the kept
+    changes cost once. `after_s` is with these, None where there are none.
     """
 
     part: Part

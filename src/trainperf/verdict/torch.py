@@ -38,6 +38,18 @@ def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
     return "host", _host(evidence, parts, own)
 
 
+def compiling(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+    """Compiling again takes a tenth of the steps or more; None where it does not."""
+    seen = evidence.torch_ and evidence.torch_.compiling.recompiling
+    share = evidence.tracing_s / evidence.times.real
+    if not seen or share < OUTSIDE_SHARE:
+        return None
+    return "host", (
+        f"Held up by compiling: `{seen.function}` is compiled again and again, which takes "
+        f"{percent(min(1.0, share))} of each step."
+    )
+
+
 def dearest(evidence: Evidence) -> str:
     """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %"."""
     parts = _shares(evidence)

@@ -129,7 +129,7 @@ def _timed(
         return _without_resident(evidence, findings)
     if evidence.input_bound:
         return surroundings.storage_bound(evidence, findings) or _input(evidence)
-    for judge in (_eager, _host, _tracing, torch.outside):
+    for judge in (_eager, _host, _tracing, torch.compiling, torch.outside):
         found = judge(evidence)
         if found is not None:
             return found
@@ -257,7 +257,7 @@ def _model(evidence: Evidence, findings: tuple[Finding, ...], utilization: float
 
 def _without_resident(evidence: Evidence, findings: tuple[Finding, ...]) -> _Answer | None:
     if torch.taken_apart(evidence):
-        found = torch.outside(evidence)
+        found = torch.compiling(evidence) or torch.outside(evidence)
         return found or ("model", torch.model_bound(evidence, findings))
     if not findings:
         return None

@@ -26,6 +26,7 @@ FIRST = "first step, with tracing"
 STARTED_AGAIN = "start, its files in memory"
 START = "start, to the first step"
 REST = "else between epochs"
+COMPILED_AGAIN = "compiling again"
 BETWEEN_STEPS = ("evaluation", "pause")
 """Turns that are so many steps, with what comes after them."""
 COLLECTIONS = 5.5
@@ -48,6 +49,7 @@ def ledger(evidence: Evidence) -> Training:
     steps = max(0, length.steps - 1)  # the first one is a part of the start
     items = (
         *_start(evidence.startup),
+        *_compiled_again(evidence),
         Item("steps", STEPS, steps, steps * _step_s(evidence, real), where=evidence.loop.where),
         *_beside(evidence, length),
         *_end(evidence),
@@ -128,6 +130,14 @@ def _start(startup: StartUp) -> Iterator[Item]:
             yield Item("start", name, 1, seconds)
     name = FIRST if startup.first_step_s is not None else START
     yield Item("start", name, 1, max(0.0, rest))
+
+
+def _compiled_again(evidence: Evidence) -> Iterator[Item]:
+    """What is compiled again in steps that are not among those a usual step was timed by."""
+    torch = evidence.torch_
+    seen = None if torch is None else torch.compiling.recompiling
+    if seen is not None:
+        yield Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where)
 
 
 def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:

@@ -260,7 +260,7 @@ def test_these_operators_can_be_put_together(name):
         *("aten::mm", "aten::addmm", "aten::bmm", "aten::cudnn_convolution", "aten::_scaled_mm"),
         *("aten::_flash_attention_forward", "aten::_cudnn_rnn", "aten::embedding_dense_backward"),
         *("aten::index_select", "aten::sort", "flash_attn::_flash_attn_forward", "MmBackward0"),
-        "c10d::allreduce_",
+        *("c10d::allreduce_", "CompiledFunctionBackward", "triton_poi_fused_add_gelu_0"),
     ],
 )
 def test_these_operators_are_left_to_their_libraries(name):

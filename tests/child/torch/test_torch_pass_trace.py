@@ -67,6 +67,26 @@ def test_a_pass_that_takes_long_is_not_traced(monkeypatch):
     assert "too long to be traced" in reason(traced(mlp(), torch.ones(3, 4)))
 
 
+@pytest.fixture
+def compiled() -> Any:
+    """A model of the script's, compiled for batches of three."""
+    model = torch.compile(mlp(), backend="aot_eager", dynamic=False)
+    model(torch.ones(3, 4)).sum().backward()
+    yield model
+    torch._dynamo.reset()
+
+
+def test_nothing_is_compiled_to_be_traced(compiled):
+    assert "recompile" in reason(traced(compiled, torch.ones(5, 4)))
+    assert compiled(torch.ones(5, 4)).shape == (5, 2)  # but the script compiles as ever
+
+
+def test_what_the_script_compiled_is_traced_as_it_runs(compiled):
+    event = traced(compiled, torch.ones(3, 4))
+    assert event["e"] == "torch_trace"
+    assert "CompiledFunction" in {one["name"] for one in event["operators"]}
+
+
 def test_the_tracer_of_the_script_is_left_alone():
     with torch.autograd.profiler.profile(use_kineto=False) as own:
         assert reason(traced(mlp(), torch.ones(3, 4))) == "the script's own profiler is on"

@@ -246,6 +246,27 @@ def watch_compiling(loops: TorchLoops, module: Any) -> None:
         module.callback_handler.register_end_callback(told.compile_ends)
 
 
+def watch_compile_calls(loops: TorchLoops, module: Any) -> None:
+    """See where the user compiles something."""
+    from . import compiling
+
+    compiling.watch_calls(loops, module)
+
+
+def watch_compilations(loops: TorchLoops, module: Any) -> None:
+    """See what is compiled, for how long and why again."""
+    from . import compiling
+
+    compiling.watch_metrics(loops, module)
+
+
+def watch_graph_breaks(loops: TorchLoops, module: Any) -> None:
+    """See where a compiled graph breaks."""
+    from . import compiling
+
+    compiling.watch_breaks(loops, module)
+
+
 def watch_trainers(loops: TorchLoops, module: Any) -> None:
     """See the settings of a library's training being made, where anybody asks for them."""
     from . import trainers

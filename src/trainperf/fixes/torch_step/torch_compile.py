@@ -12,6 +12,7 @@ from trainperf.fixes.common.step import PROBE_LEAST, bound_if_saved, gpu_busy
 from trainperf.fixes.common.torch_cases import CALLS, MODEL, split, torch_evidence
 from trainperf.fixes.common.words import ms, percent, times, worth
 from trainperf.fixes.torch_step._compile_examples import EXAMPLES
+from trainperf.fixes.torch_step._fusing import FUSING, fusing
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     PROBED,
@@ -74,6 +75,7 @@ SLOW_TO_PAY = replace(probe(1.6, one_off_s=40.0), base_s=0.09)
 TINY = (Operator("aten::mul", 60, 0.030), Operator("aten::add_", 60, 0.030))
 TRACE = Trace("cpu", 3, (*TINY, Operator("aten::addmm", 6, 0.005)), 0.010, 240, fusable_s=0.070)
 CHAIN = replace(TRACE, operators=(*TINY, Operator("aten::addmm", 24, 0.060)))
+MATMULS = Trace("cpu", 3, (Operator("aten::addmm", 24, 0.088),), 0.001, 30, fusable_s=0.001)
 NORMS = Trace(
     "cuda",
     3,
@@ -192,6 +194,8 @@ class Compile(Fix):
         # a shape for nearly every batch
         torch_evidence(model=replace(SMALL, shapes=12), flags=COMPILER),
         torch_evidence(model=SMALL, flags=COMPILER, calls=replace(CALLS, retains_graph=True)),
+        # a chain of matrix products, on a CPU
+        torch_evidence(model=SMALL, flags=COMPILER, torch={"trace": MATMULS}),
         torch_evidence(model=SMALL, flags=COMPILER, framework=Framework("torch", "1.13.1")),
         # built where no edit can reach
         torch_evidence(model=replace(SMALL, where=None), flags=COMPILER),
@@ -200,6 +204,7 @@ class Compile(Fix):
     ]
     tries = [
         torch_evidence(model=SMALL, flags=COMPILER),
+        torch_evidence(model=SMALL, flags=COMPILER, torch={"trace": CHAIN}),
         torch_evidence(flags=COMPILER),
         torch_evidence(model=SMALL, flags=COMPILER, probes={"compile": probe(0.7)}),
         torch_evidence(device=GPU, model=SMALL),
@@ -222,13 +227,20 @@ class Compile(Fix):
         return self._small_operators(evidence, evidence.torch.model)
 
     def possible(self, evidence: Evidence) -> Finding | None:
-        """Try any model that can be compiled; on a CPU it is often slower, so late."""
+        """Try any model that can be compiled, but on a CPU none that is all products.
+
+        There compiled code is often slower: a trace that leaves nothing to put together says so.
+        """
         if not _compilable(evidence):
             return None
         if evidence.device.kind != "GPU" and not evidence.torch.flag("cpp_compiler"):
             return None
         bound, basis = to_try(evidence, "compile")
         measured, model = taken_probe(evidence, "compile"), evidence.torch.model
+        if measured is None and (traced := _bound_by_trace(evidence)) is not None:
+            if evidence.device.kind != "GPU" and not worth(evidence, traced):
+                return None
+            bound, basis = traced, FUSING
         text = f"Python starts each operation of {model.cls} by itself."
         if measured is not None and bound is not None:
             text += f" {_seen(measured)}"
@@ -253,24 +265,17 @@ class Compile(Fix):
     def _kernels(
         self, evidence: Evidence, model: TorchModel, trace: Trace, fusable_s: float
     ) -> Finding | None:
-        """Judge a GPU by its trace: at most what is to be put together can go, and all gaps.
-
-        The tracer holds up what starts the kernels: gaps are no more than what forward and
-        backward take beyond them in the loop.
-        """
-        calls, step = evidence.torch.calls, step_seconds(evidence)
-        passes = max(1.0, calls.backwards) if calls is not None else 1.0
-        compute = compute_seconds(evidence) if is_taken(evidence.torch.split_) else step
-        gaps = min(trace.gap_s or 0.0, max(0.0, compute / passes - trace.operators_s))
-        saved = min(compute, passes * (gaps + fusable_s))
-        bound = bound_if_saved(evidence, saved)
-        if saved < GAINS * compute or not worth(evidence, bound):
+        """Judge a GPU by its trace: at most what is to be put together can go, and all gaps."""
+        could = fusing(evidence)
+        compute = could.compute
+        bound = bound_if_saved(evidence, could.saved)
+        if could.saved < GAINS * compute or not worth(evidence, bound):
             return None
         text = (
             f"Forward and backward take {ms(compute)} of the {ms(evidence.times.real)} step. When "
             f"they were traced, {percent(fusable_s / max(trace.operators_s, 1e-9))} of the time of "
             "their kernels was in operators that do little but read and write memory, element by "
-            f"element, for sums and norms, and {percent(passes * gaps / compute)} of forward and "
+            f"element, for sums and norms, and {percent(could.gaps / compute)} of forward and "
             "backward passed between kernels. Compiling can put such operators together."
         )
         basis = "no time left in these operators and between kernels"
@@ -359,6 +364,14 @@ def _compilable(evidence: Evidence) -> bool:
     if evidence.device.kind != "GPU" and torch.flags.get("cpp_compiler") is False:
         return False
     return at_least(evidence.framework.version, *IN_PLACE_FROM)
+
+
+def _bound_by_trace(evidence: Evidence) -> float | None:
+    """The most that compiling gives by the times of its operators; None where not traced."""
+    try:
+        return bound_if_saved(evidence, fusing(evidence).saved)
+    except NotMeasured:
+        return None
 
 
 def _seen(measured: Probe) -> str:

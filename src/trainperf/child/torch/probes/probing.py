@@ -25,11 +25,15 @@ SLOWER = 5
 
 
 class Probing:
-    """The last pass of the largest trained model, and the optimizers, to be probed."""
+    """The last pass of the largest trained model, and the optimizers, to be probed.
 
-    def __init__(self, driver: LoopDriver, deadline: float) -> None:
+    A pass that is not varied may run as it is `compiled`.
+    """
+
+    def __init__(self, driver: LoopDriver, deadline: float, compiled: bool = False) -> None:
         self.driver = driver
         self.deadline = deadline
+        self._as_compiled = compiled
         self.optimizers: list[Any] = list(driver.loops.optimizers)
         self._pass: Pass | None = None
         self._reason = ""
@@ -76,7 +80,7 @@ class Probing:
             if self.driver.world is None:
                 raise NotOffered("its ranks cannot agree on when to do it")
             module, args, kwargs = rank_model.alone(module, args, kwargs)
-        if any(_compiled(each) for each in module.modules()):
+        if not self._as_compiled and any(_compiled(each) for each in module.modules()):
             raise NotOffered("the model is compiled, and would be compiled anew for each probe")
         autocast = getattr(self.driver.loops, "autocast", "") or ""
         return Pass(module, args, kwargs, autocast)

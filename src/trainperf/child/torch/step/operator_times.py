@@ -45,10 +45,13 @@ is found is a lower bound.
 
 LEFT = re.compile(
     r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
-    r"|scatter|sort|topk|fft|cholesky|solve",
+    r"|scatter|sort|topk|fft|cholesky|solve"
+    # A compiled graph ("CompiledFunction", "## Call CompiledFxGraph", "Torch-Compiled Region").
+    r"|compiled|^triton_",
     re.IGNORECASE,
 )
-"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups."""
+"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups; and
+what it has put together already."""
 
 Interval = tuple[int, int]
 

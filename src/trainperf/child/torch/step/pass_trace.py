@@ -44,7 +44,8 @@ def record(driver: LoopDriver, deadline: float) -> None:
     try:
         if time.monotonic() > deadline:
             raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
-        traced = _trace(driver, Probing(driver, deadline).training_pass(calls=2))
+        with _compiling_nothing():
+            traced = _trace(driver, Probing(driver, deadline, compiled=True).training_pass(calls=2))
         driver.record.write("torch_trace", **traced)
     except NotOffered as error:
         driver.record.write("missing", what=WHAT, reason=str(error))
@@ -60,9 +61,18 @@ def marked_passes(driver: LoopDriver, deadline: float) -> Pass:
     """
     if time.monotonic() > deadline:
         raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
-    one = Probing(driver, deadline).training_pass(calls=2)
-    _run(driver, one, 1 + _passes(one))
+    with _compiling_nothing():
+        one = Probing(driver, deadline, compiled=True).training_pass(calls=2)
+        _run(driver, one, 1 + _passes(one))
     return one
+
+
+def _compiling_nothing() -> Any:
+    """Run what was compiled for the script's own steps; where that does not serve, it raises."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    torch: Any = sys.modules["torch"]
+    return torch.compiler.set_stance("fail_on_recompile")
 
 
 def _trace(driver: LoopDriver, one: Pass) -> dict[str, Any]:

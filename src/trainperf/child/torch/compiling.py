@@ -1,0 +1,142 @@
+"""TorchDynamo's own compilations, as they happen in the script: calls, times, guards, breaks.
+
+Nothing is compiled or run for it, and a script that does not compile imports none of the modules
+that are hooked here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ..process import frames
+from ..process.patching import replace
+
+COMPILES = ("compile", "fn")
+"""Functions of PyTorch that the user called where he asked to compile something: `torch.compile`,
+`Module.compile`, and what `torch.compile(dynamic=…)` returns to decorate a function with."""
+LIMIT = re.compile(r"(recompile|cache_size)_limit|(recompile|cache) limit|cache size limit")
+"""Stands in the reason of a failure where PyTorch compiles a function no more."""
+SKIPS = re.compile(r"[Ss]kipping the (frame|function|rest of the function)|frame skipped")
+"""Stands in the reason of a graph break after which a function runs without compiled code."""
+IN_STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+RESUMES = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+"""The name of the rest of a function behind a graph break."""
+LONGEST_REASON = 200
+
+
+def watch_calls(loops: Any, module: Any) -> None:
+    """Note where the user compiles something; `module` is `torch._dynamo.eval_frame`."""
+
+    def make(original: Any) -> Any:
+        def __call__(self: Any, fn: Any) -> Any:  # noqa: N807
+            try:
+                if not loops.process.off:
+                    _note_call(loops.process, getattr(self, "_dynamic", None))
+            except Exception as error:
+                loops.process.failed("where something is compiled", error)
+            return original(self, fn)
+
+        return __call__
+
+    replace(module.OptimizeContext, "__call__", make)
+
+
+def _note_call(process: Any, dynamic: bool | None) -> None:
+    frame, called = frames.users_frame()
+    if called in COMPILES:
+        process.record.write("torch_compile_call", where=frames.site(frame), dynamic=dynamic)
+
+
+def watch_metrics(loops: Any, module: Any) -> None:
+    """Note each compilation when it has ended; `module` is `torch._dynamo.utils`."""
+
+    def make(original: Any) -> Any:
+        def record_compilation_metrics(
+            start_ns: int, end_ns: int, metrics: dict[str, Any], *raised: Any
+        ) -> Any:
+            try:
+                if not loops.process.off:
+                    failed = metrics.get("fail_reason") or raised[-1:]
+                    _note_compilation(loops.process, (end_ns - start_ns) / 1e9, metrics, failed)
+            except Exception as error:
+                loops.process.failed("what was compiled", error)
+            return original(start_ns, end_ns, metrics, *raised)
+
+        return record_compilation_metrics
+
+    replace(module, "record_compilation_metrics", make)
+
+
+def _note_compilation(
+    process: Any, seconds: float, metrics: dict[str, Any], failed: object
+) -> None:
+    reason = str(metrics.get("recompile_reason") or "")
+    file, name = str(metrics.get("co_filename") or ""), str(metrics.get("co_name") or "")
+    line = int(metrics.get("co_firstlineno") or 0)
+    process.record.write(
+        "torch_compilation",
+        s=process.clock() - seconds,
+        d=seconds,
+        reason=_guard(reason),
+        where=_in_stack(reason) or (_place(file, line, name) if frames.is_users(file) else None),
+        function=RESUMES.sub(r"\1", name),
+        limit=bool(LIMIT.search(str(failed))),
+    )
+
+
+def _guard(reason: str) -> str:
+    """The guard that failed, without the number of the code before and its source behind it."""
+    first = reason.partition("\n")[0]
+    return re.sub(r"^\d+/\d+: ", "", first).partition("  # ")[0].strip()[:LONGEST_REASON]
+
+
+def _in_stack(text: str) -> dict[str, Any] | None:
+    """The innermost line of the user's in a formatted stack."""
+    for file, line, name in reversed(IN_STACK.findall(text)):
+        if frames.is_users(file):
+            return _place(file, int(line), name)
+    return None
+
+
+def _place(file: str, line: int, function: str) -> dict[str, Any]:
+    name = RESUMES.sub(r"\1", function)
+    return {"file": os.path.abspath(file), "line": line, "function": name}
+
+
+def watch_breaks(loops: Any, module: Any) -> None:
+    """Note graph breaks as they are logged; `module` is `torch._dynamo.symbolic_convert`."""
+
+    def make(original: Any) -> Any:
+        def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                if not loops.process.off:
+                    _note_break(loops.process, args, kwargs)
+            except Exception as error:
+                loops.process.failed("where a graph breaks", error)
+            return original(self, *args, **kwargs)
+
+        return log_graph_break
+
+    replace(module.InstructionTranslatorBase, "log_graph_break", make)
+
+
+def _note_break(process: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    import torch
+
+    given = [*args, *kwargs.values()]
+    told = [str(one) for one in given if isinstance(one, (str, BaseException))]
+    error = next((one for one in given if isinstance(one, BaseException)), None)
+    if error is None or not torch.is_grad_enabled():
+        return
+    stack = reversed(getattr(error, "real_stack", None) or ())
+    inner = next((one for one in stack if frames.is_users(one.filename)), None)
+    if inner is None:
+        return
+    process.record.write(
+        "torch_graph_break",
+        reason=str(error).strip().partition("\n")[0][:LONGEST_REASON],
+        where=_place(inner.filename, inner.lineno, inner.name),
+        skips=any(SKIPS.search(one) for one in told),
+    )

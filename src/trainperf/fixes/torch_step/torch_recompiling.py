@@ -1,0 +1,195 @@
+"""Code that the script compiles again and again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trainperf.fixes import Fix
+from trainperf.fixes.common.cases import SITE
+from trainperf.fixes.common.step import bound_if_saved, step_can_matter
+from trainperf.fixes.common.torch_cases import MODEL, torch_evidence
+from trainperf.fixes.common.words import at, ms, percent, worth
+from trainperf.fixes.torch_step._fusing import FUSING, fusing
+from trainperf.fixes.torch_step._recompiling_examples import EXAMPLES
+from trainperf.fixes.torch_step._step import UNTRIED
+from trainperf.model import Equivalence, Evidence, Finding, Operator, Site, Trace
+from trainperf.model.torch_compiling import CompileCall, Compiling, Recompiling
+
+if TYPE_CHECKING:
+    from trainperf.rewrite import Script
+
+RECURRING = 3
+"""Compilations after the first step from which they recur: by itself PyTorch compiles a second
+time for a shape that changes, and a third for the smaller last batch or an evaluation."""
+
+SHAPES = re.compile(r"(size|stride) mismatch|\.size\(|\.shape\b|\bsize\(\)|dynamo_dynamic_indices")
+"""Stands in a guard that failed for the shape of a tensor."""
+SEEN = "the time of the compilations seen; those that end by themselves included"
+
+WIDTH = "tensor 'x' size mismatch at index 1. expected 20, actual 21"
+COUNT = "self.count == 3"
+HEAD = Site("net.py", 12, "forward")
+CALL = CompileCall(SITE, False)
+RECURS = Recompiling("forward", 8, 60, 9.0, WIDTH, HEAD, lasting_s=0.045, once_s=7.0)
+ENDED = replace(RECURS, lasting_s=0.0, once_s=9.0)
+LIMITED = replace(ENDED, limit=True)
+EAGER = Trace("cpu", 3, (Operator("aten::mul", 60, 0.060),), 0.010, 240, fusable_s=0.065)
+PRODUCTS = replace(EAGER, operators=(Operator("aten::addmm", 60, 0.090),), fusable_s=0.0)
+COMPILED = replace(MODEL, compiled=True)
+
+
+def _compiled(seen: Recompiling | None, *calls: CompileCall, **torch: Any) -> Evidence:
+    torch |= {"compiling": Compiling(calls, seen)}
+    return torch_evidence(model=COMPILED, torch=torch)
+
+
+class StopRecompiling(Fix):
+    """Keep compiled code from being compiled again.
+
+    ## Why it is slow
+    `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look at each
+    call whether that still holds; where one fails the function is compiled again, which takes
+    as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`): what is
+    new then runs without compiled code.
+
+    ## What changes
+    `dynamic=True` in the call that compiles makes one code for all shapes. The numbers are
+    the same but for rounding. For a value of Python's that changes no edit is written: a number
+    that the model counts becomes a buffer, or leaves the compiled part.
+
+    ## When not to
+    - A few compilations at the start, one for each of a few lengths, end by themselves; code
+      for one shape may be faster than code for all.
+    - Code that must know a shape (`mode="max-autotune"`, CUDA graphs): pad to a few lengths.
+    """
+
+    category = "host"
+    usual = 1.5
+    starts_slowly = compiles = True
+    counted = True
+    equivalence = Equivalence.NUMERICS
+    framework = "torch"
+
+    silent = [
+        torch_evidence(),
+        # compiled once
+        _compiled(None, CALL),
+        # a second time, for shapes that vary; the smaller last batch
+        _compiled(replace(RECURS, count=2), CALL),
+        # as many as there are lengths, all before the steps were timed
+        _compiled(ENDED, CALL),
+        # recurring, but cheap
+        _compiled(replace(RECURS, lasting_s=0.0005), CALL),
+        # PyTorch has given up, and there is nothing to fuse
+        _compiled(LIMITED, CALL, trace=PRODUCTS),
+    ]
+    fires = [
+        _compiled(RECURS, CompileCall(SITE, None)),
+        # compiled by a library, or for all shapes already: advice
+        _compiled(RECURS),
+        _compiled(RECURS, CompileCall(SITE, True)),
+        _compiled(replace(RECURS, reason=COUNT), CALL),
+        _compiled(LIMITED, CALL, trace=EAGER),
+        _compiled(replace(LIMITED, reason=COUNT), CALL, trace=EAGER),
+    ]
+    tries_not = [
+        torch_evidence(),
+        # a second time, for shapes that vary; the smaller last batch
+        _compiled(replace(ENDED, count=2), CALL),
+        # no call of the user's to change, or one for all shapes
+        _compiled(ENDED),
+        _compiled(ENDED, CompileCall(SITE, True)),
+        _compiled(replace(ENDED, reason=COUNT), CALL),
+    ]
+    tries = [
+        _compiled(ENDED, CALL),
+        _compiled(LIMITED, CALL),
+    ]
+    examples = EXAMPLES
+
+    def detect(self, evidence: Evidence) -> Finding | None:
+        """Find compilations that go on in the steps that were timed, or that PyTorch ended."""
+        seen = evidence.torch.compiling.recompiling
+        if seen is None or seen.count < RECURRING:
+            return None
+        saved, basis = seen.lasting_s, SEEN
+        if seen.limit:
+            saved, basis = saved + fusing(evidence).saved, FUSING
+        bound = bound_if_saved(evidence, saved)
+        return self._finding(evidence, seen, bound, basis) if worth(evidence, bound) else None
+
+    def possible(self, evidence: Evidence) -> Finding | None:
+        """Try one code for all shapes wherever these were what failed, whenever that was."""
+        seen = evidence.torch.compiling.recompiling
+        if seen is None or seen.count < RECURRING or not step_can_matter(evidence):
+            return None
+        finding = self._finding(evidence, seen, None, UNTRIED)
+        return finding if finding.rewritable else None
+
+    def lasts(self, finding: Finding) -> bool:
+        """Only where PyTorch has given up: what is compiled again may be all there is."""
+        return bool(finding.data.get("limit"))
+
+    def _finding(
+        self, evidence: Evidence, seen: Recompiling, bound: float | None, basis: str
+    ) -> Finding:
+        place = f" ({at(seen.where)})" if seen.where is not None else ""
+        text = (
+            f"{seen.count} compilations in {seen.steps} steps after the first took "
+            f"{ms(seen.seconds)}. The guard that failed last: {seen.reason}."
+        )
+        if seen.lasting_s:
+            share = seen.lasting_s / evidence.times.real
+            text += f" They go on: {ms(seen.lasting_s)} of each step on average ({percent(share)})."
+        if seen.limit:
+            text += (
+                " PyTorch compiles it no more (`recompile_limit`): what is new runs without "
+                "compiled code."
+            )
+        shapes = SHAPES.search(seen.reason) is not None
+        where = _for_fixed_shapes(evidence) if shapes else ()
+        guard = (seen.where,) if seen.where is not None else ()
+        advice, snippet = _advice(shapes, bool(where))
+        return self.finding(
+            title=f"`{seen.function}`{place} is compiled again and again",
+            text=text,
+            bound=bound,
+            bound_basis=basis,
+            where=where or guard,
+            advice=advice,
+            snippet=snippet,
+            data={"limit": seen.limit},
+            rewritable=bool(where),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Have each call of the user's compile for all shapes."""
+        for site in finding.where:
+            if script.expression(site).endswith(")"):
+                script.set_keyword(site, "dynamic", "True")
+            else:
+                torch = script.module_name(site.file, "torch", site)
+                script.set_decorator_keyword(site, f"{torch}.compile", "dynamic", "True")
+
+
+def _for_fixed_shapes(evidence: Evidence) -> tuple[Site, ...]:
+    """The calls of the user's that do not compile for all shapes."""
+    calls = evidence.torch.compiling.calls
+    return tuple(one.where for one in calls if one.where.exact and one.dynamic is not True)
+
+
+def _advice(shapes: bool, editable: bool) -> tuple[str, str]:
+    """What to do, in words and code, by the guard that failed."""
+    if shapes and editable:
+        return "Compile once for all shapes.", "model = torch.compile(model, dynamic=True)"
+    if shapes:
+        return (
+            "Make batches of a few lengths: pad each to the next of them.",
+            "length = 64 * math.ceil(length / 64)",
+        )
+    return (
+        "Keep what changes out of the compiled code: numbers go into tensors, texts stay outside.",
+        'self.register_buffer("count", torch.zeros((), dtype=torch.long))  # self.count += 1',
+    )

@@ -1,0 +1,148 @@
+"""The user's own compilations are noted as they happen, with PyTorch's words and his lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from looping import Watcher, watching  # noqa: E402
+from trainperf.child.torch.hooks import (  # noqa: E402
+    watch_compilations,
+    watch_compile_calls,
+    watch_graph_breaks,
+)
+from trainperf.child.torch.loops import TorchLoops  # noqa: E402
+
+
+@pytest.fixture
+def watcher(monkeypatch) -> Iterator[Watcher]:
+    """A process that sees what TorchDynamo does; the hooks go with the test."""
+    from torch._dynamo import eval_frame, symbolic_convert, utils
+
+    torch._dynamo.reset()
+    hooked = (
+        (watch_compile_calls, eval_frame, eval_frame.OptimizeContext, "__call__"),
+        (watch_compilations, utils, utils, "record_compilation_metrics"),
+        (
+            watch_graph_breaks,
+            symbolic_convert,
+            symbolic_convert.InstructionTranslatorBase,
+            "log_graph_break",
+        ),
+    )
+    # made once for a thread, with what then stood there
+    monkeypatch.setattr(utils, "_metrics_context_tls", type("Own", (), {})())
+    for made in watching():
+        loops = TorchLoops(made)  # type: ignore[arg-type]
+        for watch, module, owner, name in hooked:
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+            watch(loops, module)
+        yield made
+    torch._dynamo.reset()
+
+
+class Plain(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x).relu()
+
+
+class Counting(Plain):
+    seen = 0
+
+    def forward(self, x: Any) -> Any:
+        self.seen += 1
+        return super().forward(x) * self.seen
+
+
+class Asking(Plain):
+    def forward(self, x: Any) -> Any:
+        x = super().forward(x)
+        if x.mean().item() > 100:
+            x = x / 2
+        for _ in range(2):
+            x = x + x.sum().item()
+        return x
+
+
+def train(model: Any, lengths: list[int]) -> None:
+    for length in lengths:
+        model(torch.ones(length, 4)).sum().backward()
+
+
+def line_of(text: str) -> int:
+    with open(__file__, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if line.strip() == text)
+
+
+def test_of_a_model_that_is_compiled_once_no_guard_fails_and_no_graph_breaks(watcher):
+    train(torch.compile(Plain(), backend="aot_eager"), [8, 8, 8])
+    assert {one["reason"] for one in watcher.record.of("torch_compilation")} == {""}
+    assert watcher.record.of("torch_graph_break") == []
+
+
+def test_each_call_that_compiles_is_noted_with_what_it_says_of_shapes(watcher):
+    torch.compile(Plain(), backend="eager", dynamic=False)
+    Plain().compile(backend="eager")
+
+    @torch.compile(backend="eager", dynamic=True)
+    def decorated(x: Any) -> Any:
+        return x + 1
+
+    places = {
+        (one["where"]["line"], one["dynamic"]) for one in watcher.record.of("torch_compile_call")
+    }
+    assert places == {
+        (line_of('torch.compile(Plain(), backend="eager", dynamic=False)'), False),
+        (line_of('Plain().compile(backend="eager")'), None),
+        (line_of('@torch.compile(backend="eager", dynamic=True)'), True),
+    }
+
+
+def test_a_shape_that_changes_is_told_with_the_seconds_it_takes(watcher):
+    train(torch.compile(Plain(), backend="eager", dynamic=False), [8, 9, 9, 10])
+    again = [one for one in watcher.record.of("torch_compilation") if one["reason"]]
+    assert [one["function"] for one in again] == ["forward", "forward"]
+    assert all("size mismatch at index 0" in one["reason"] for one in again)
+    assert all(one["d"] > 0 for one in again)
+    assert not any(one["limit"] for one in again)
+
+
+def test_a_number_that_the_model_counts_is_told_until_pytorch_gives_up(watcher):
+    train(torch.compile(Counting(), backend="eager"), [8] * 12)
+    again = [one for one in watcher.record.of("torch_compilation") if one["reason"]]
+    assert "seen" in again[-1]["reason"]
+    assert "\n" not in again[-1]["reason"]
+    assert [one["limit"] for one in again] == [False] * (len(again) - 1) + [True]
+    assert again[-1]["where"]["file"] == __file__
+
+
+def test_the_lines_at_which_graphs_end_are_told_with_the_reason(watcher):
+    train(torch.compile(Asking(), backend="eager"), [8])
+    found = {one["where"]["line"]: one for one in watcher.record.of("torch_graph_break")}
+    asks, loops = line_of("if x.mean().item() > 100:"), line_of("x = x + x.sum().item()")
+    assert set(found) == {asks, loops}
+    assert "item()" in found[asks]["reason"]
+    assert found[asks]["where"]["function"] == found[loops]["where"]["function"] == "forward"
+    assert not found[asks]["skips"]
+    assert found[loops]["skips"]
+
+
+def test_what_an_evaluation_breaks_is_none_of_the_trainings(watcher):
+    with torch.no_grad():
+        torch.compile(Asking(), backend="eager")(torch.ones(8, 4))
+    assert watcher.record.of("torch_graph_break") == []
+
+
+def test_what_trainperf_compiles_is_not_noted(watcher):
+    watcher.off = True
+    train(torch.compile(Asking(), backend="eager"), [8, 9])
+    kinds = ("torch_compile_call", "torch_compilation", "torch_graph_break")
+    assert not any(watcher.record.of(kind) for kind in kinds)

@@ -1,0 +1,49 @@
+"""Whether ending compilations lasts, and what is bound by the time of operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes.common.torch_cases import split, torch_evidence
+from trainperf.fixes.torch_step._fusing import fusing
+from trainperf.fixes.torch_step.torch_recompiling import (
+    EAGER,
+    LIMITED,
+    RECURS,
+    StopRecompiling,
+)
+from trainperf.model import Evidence, Trace
+from trainperf.model.torch_compiling import Compiling
+
+PASSES = split(forward=0.040, backward=0.060)
+
+
+def traced(trace: Trace) -> Evidence:
+    return torch_evidence(torch={"trace": trace}, split=PASSES, resident=None, input=None)
+
+
+def test_a_gain_lasts_only_where_pytorch_has_given_up_compiling() -> None:
+    fix = StopRecompiling()
+    for seen, lasts in ((RECURS, False), (LIMITED, True)):
+        compiling = Compiling(recompiling=seen)
+        found = fix.detect(torch_evidence(torch={"compiling": compiling, "trace": EAGER}))
+        assert found is not None
+        assert fix.lasts(found) is lasts
+
+
+def test_without_a_trace_nobody_knows_what_compiling_saves() -> None:
+    with pytest.raises(NotMeasured):
+        fusing(torch_evidence())
+
+
+def test_products_are_left_and_all_else_of_a_cpus_passes_could_go() -> None:
+    trace = replace(EAGER, others_s=0.030, fusable_s=0.060)  # 0.09 s of operators
+    assert fusing(traced(trace)).saved == pytest.approx(0.100 - 0.030)
+
+
+def test_the_tracer_slows_what_is_left_as_well() -> None:
+    trace = replace(EAGER, others_s=0.030, fusable_s=0.060, seconds=0.200)
+    assert fusing(traced(trace)).saved == pytest.approx(0.100 - 0.015)

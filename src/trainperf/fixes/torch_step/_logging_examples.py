@@ -115,6 +115,30 @@ for i, (x, y) in enumerate(tqdm(loader)):
 """,
         data={"edits": [SELDOM], "loop": 0},
     ),
+    Example(  # a tracker's call, and what it reads for it
+        before="""\
+for images, masks in ▸loader◂:
+    optimizer.step()
+    global_step += 1
+    ▸experiment.log({
+        'train loss': loss.item(),
+        'step': global_step,
+    })◂
+    pbar.update(images.shape[0])
+""",
+        after="""\
+for images, masks in loader:
+    optimizer.step()
+    global_step += 1
+    if global_step % 50 == 0:
+        experiment.log({
+            'train loss': loss.item(),
+            'step': global_step,
+        })
+    pbar.update(images.shape[0])
+""",
+        data={"edits": [SELDOM], "loop": 0},
+    ),
     Example(  # a loop without a loader
         before="""\
 while step < steps:

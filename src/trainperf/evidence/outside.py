@@ -14,7 +14,7 @@ from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
+from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
@@ -55,7 +55,7 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
         return found
     return (
         _steps(observed, real.seconds)
-        or _evaluations(observed, real.seconds)
+        or _now_and_then(observed, real.seconds)
         or pauses(observed, real.seconds)
         or _epochs(observed, real.seconds)
         or NOTHING_SEEN
@@ -142,31 +142,68 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 
-def _evaluations(observed: Observed, real: float) -> Outside | None:
-    """The steps from one evaluation to the next, in a loop that evaluates now and then.
+def _now_and_then(observed: Observed, real: float) -> Outside | None:
+    """The steps from one evaluation, or else one checkpoint, to the next, in a loop that does so.
 
     How many they are is counted where two were seen, else read off the source.
     """
     steps = list(observed.of("step"))
-    seen = [one for one in _evaluated(observed) if not _between(observed, one)]
-    if not steps or not seen:
+    works: list[tuple[SpentOn, list[Event]]] = [("evaluation", _evaluated(observed))]
+    works += [("saving", events) for events in _saved(observed)]
+    found: list[_Regular] = []
+    for what, events in works:
+        seen = [one for one in events if not _between(observed, one)]
+        within = [one for one in seen if steps and one["s"] > steps[0]["s"]]
+        apart = _apart(observed, within, seen) if steps and seen else 0
+        if apart >= 1:
+            found.append(_Regular(what, within or seen, apart))
+    if not found:
         return None
-    within = [one for one in seen if one["s"] > steps[0]["s"]]
-    every = _apart(observed, within, seen)
-    if every < 1:
-        return None
-    used = within[1:] or within or seen
-    taken = statistics.median(one["seconds"] for one in used)
-    training = every * _plain(observed, within, real)
-    seconds = training + taken
-    spent = _spent([_evaluation(taken, used[-1])], seconds)
-    return Outside("evaluation", seconds, every, training, spent, turns=len(used))
+    every = found[0].apart
+    inside = [event for one in found for event in one.events if event["s"] > steps[0]["s"]]
+    plain = _plain(observed, inside, real)
+    parts = [one.part(every) for one in found]
+    parts.append(_Part("other", _beside(observed, inside, plain)))
+    training = every * plain
+    seconds = training + sum(one.seconds for one in parts)
+    turn: Turn = "evaluation" if found[0].what == "evaluation" else "pause"
+    turns = len(found[0].used)
+    return Outside(turn, seconds, every, training, _spent(parts, seconds), turns=turns)
+
+
+class _Regular(NamedTuple):
+    """Work that comes after every so many steps, and the times it was seen."""
+
+    what: SpentOn
+    events: list[Event]
+    apart: int
+
+    @property
+    def used(self) -> list[Event]:
+        """Those that count: the first may do what is done once."""
+        return self.events[1:] or self.events
+
+    def part(self, every: int) -> _Part:
+        """Its part of a turn of so many steps."""
+        taken = statistics.median(one["seconds"] for one in self.used)
+        return _at_work(self.what, taken * every / self.apart, self.used[-1])
+
+
+def _beside(observed: Observed, inside: list[Event], plain: float) -> float:
+    """Seconds of what else is done in a step that evaluates: samples are drawn, files written."""
+    rest = []
+    for step in observed.of("step"):
+        held = [one["seconds"] for one in inside if step["s"] <= one["s"] < step["t"]]
+        if step["p"] == "evaluated" and held:
+            rest.append(step["t"] - step["s"] - plain * observed.steps_per_call - sum(held))
+    return max(0.0, statistics.median(rest)) if rest else 0.0
 
 
 def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
     """How many steps lie between two evaluations; 0 if that is not known.
 
-    Of one before the first step of an epoch it is not known whether steps are meant.
+    Of one before the first step of an epoch it is not known whether steps are meant, unless it
+    stands in the loop of the steps itself.
     """
     starts = [one["s"] for one in within]
     counts = [
@@ -175,9 +212,18 @@ def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
     ]
     if counts:
         return round(statistics.median(counts) * observed.steps_per_call)
-    if within or observed.start["kind"] in ("update", "call"):
+    by_updates = observed.start["kind"] in ("update", "call")
+    if within or by_updates or _stands_in_the_loop(observed, seen[-1]):
         return int(seen[-1]["every"] or 0)
     return 0
+
+
+def _stands_in_the_loop(observed: Observed, event: Event) -> bool:
+    """Whether the loop around an evaluation is that which takes the batches of the training."""
+    around, where = site(event.get("loop")), loop(observed).where
+    if around is None or where is None:
+        return False
+    return (around.file, around.line) == (where.file, where.line)
 
 
 def _evaluated(observed: Observed) -> list[Event]:
@@ -185,15 +231,26 @@ def _evaluated(observed: Observed) -> list[Event]:
     return [event for event in observed.process if event["e"] == "evaluation"]
 
 
+def _saved(observed: Observed) -> Iterable[list[Event]]:
+    """The checkpoints that were written by themselves, not within an evaluation, line by line."""
+    spans = [(one["s"], one["s"] + one["seconds"]) for one in _evaluated(observed)]
+    lines: dict[Site | None, list[Event]] = {}
+    for event in observed.process:
+        within = any(low <= event.get("s", 0.0) < high for low, high in spans)
+        if event["e"] == "saving" and not within:
+            lines.setdefault(site(event["where"]), []).append(event)
+    return lines.values()
+
+
 def _between(observed: Observed, one: Event) -> bool:
     """Whether an evaluation stands between two epochs."""
     return any(first <= one["s"] <= last for first, last in map(host_times, observed.of("between")))
 
 
-def _evaluation(seconds: float, event: Event) -> _Part:
+def _at_work(what: SpentOn, seconds: float, event: Event) -> _Part:
     where = site(event["where"])
     name = "" if where is None or where.function == "<module>" else where.function
-    return _Part("evaluation", seconds, name, None, where)
+    return _Part(what, seconds, name, None, where)
 
 
 def _plain(observed: Observed, within: list[Event], real: float) -> float:
@@ -237,7 +294,7 @@ def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
     if not seen:
         return _Part("evaluation", 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
-    return _evaluation(min(taken, gaps.seconds), seen[-1])
+    return _at_work("evaluation", min(taken, gaps.seconds), seen[-1])
 
 
 def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:

@@ -184,13 +184,21 @@ def test_checkpoints_and_samples_beside_evaluations_are_parts_of_their_own():
 def test_checkpoints_of_two_lines_are_counted_each_by_its_steps():
     made = steps("real", [0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1])
     ends = [made[at]["t"] - 0.5 for at in (2, 5, 8)]
-    works = [saving(at + more, 0.25, line) for at in ends for more, line in ((0, 7), (0.25, 8))]
+    files = ((0.0, 0.1, 7), (0.1, 0.15, 7), (0.25, 0.25, 8))  # two of the first line
+    works = [saving(at + more, took, line) for at in ends for more, took, line in files]
     turn = found(*made, *works)
     assert (turn.turn, turn.steps) == ("pause", 3)
     assert [(one.what, one.seconds, one.where.line) for one in turn.spent] == [
         ("saving", 0.25, 7),
         ("saving", 0.25, 8),
     ]
+
+
+def test_a_checkpoint_in_every_step_is_not_counted_twice():
+    made = steps("real", [0.1] * 10)
+    turn = found(*made, *(saving(step["s"] + 0.02, 0.06) for step in made))
+    assert (turn.steps, turn.seconds) == (1, pytest.approx(0.1))
+    assert turn.training_s == pytest.approx(0.04)
 
 
 def test_an_evaluation_in_the_first_turn_of_the_steps_own_loop_comes_back():

@@ -5,16 +5,16 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from trainperf.evidence.events import Observed, host_times, site
+from trainperf.evidence.events import Observed, site
 from trainperf.evidence.facts import loop
+from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.own_work import CALLS_OF_MODELS
 from trainperf.evidence.pauses import pauses
 from trainperf.evidence.timing import between_epochs
 from trainperf.model import BetweenEpochs, Event, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
+from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
@@ -27,9 +27,6 @@ KINDS: dict[str, SpentOn] = {
 
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
-
-LEAST_SHARE = 0.01
-"""The share of a turn below which work gets no line."""
 
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
@@ -55,7 +52,7 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
         return found
     return (
         _steps(observed, real.seconds)
-        or _now_and_then(observed, real.seconds)
+        or now_and_then(observed, real.seconds)
         or pauses(observed, real.seconds)
         or _epochs(observed, real.seconds)
         or NOTHING_SEEN
@@ -142,129 +139,6 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
 
 
-def _now_and_then(observed: Observed, real: float) -> Outside | None:
-    """The steps from one evaluation, or else one checkpoint, to the next, in a loop that does so.
-
-    How many they are is counted where two were seen, else read off the source.
-    """
-    steps = list(observed.of("step"))
-    works: list[tuple[SpentOn, list[Event]]] = [("evaluation", _evaluated(observed))]
-    works += [("saving", events) for events in _saved(observed)]
-    found: list[_Regular] = []
-    for what, events in works:
-        seen = [one for one in events if not _between(observed, one)]
-        within = [one for one in seen if steps and one["s"] > steps[0]["s"]]
-        apart = _apart(observed, within, seen) if steps and seen else 0
-        if apart >= 1:
-            found.append(_Regular(what, within or seen, apart))
-    if not found:
-        return None
-    every = found[0].apart
-    inside = [event for one in found for event in one.events if event["s"] > steps[0]["s"]]
-    plain = _plain(observed, inside, real)
-    parts = [one.part(every) for one in found]
-    parts.append(_Part("other", _beside(observed, inside, plain)))
-    training = every * plain
-    seconds = training + sum(one.seconds for one in parts)
-    turn: Turn = "evaluation" if found[0].what == "evaluation" else "pause"
-    turns = len(found[0].used)
-    return Outside(turn, seconds, every, training, _spent(parts, seconds), turns=turns)
-
-
-class _Regular(NamedTuple):
-    """Work that comes after every so many steps, and the times it was seen."""
-
-    what: SpentOn
-    events: list[Event]
-    apart: int
-
-    @property
-    def used(self) -> list[Event]:
-        """Those that count: the first may do what is done once."""
-        return self.events[1:] or self.events
-
-    def part(self, every: int) -> _Part:
-        """Its part of a turn of so many steps."""
-        taken = statistics.median(one["seconds"] for one in self.used)
-        return _at_work(self.what, taken * every / self.apart, self.used[-1])
-
-
-def _beside(observed: Observed, inside: list[Event], plain: float) -> float:
-    """Seconds of what else is done in a step that evaluates: samples are drawn, files written."""
-    rest = []
-    for step in observed.of("step"):
-        held = [one["seconds"] for one in inside if step["s"] <= one["s"] < step["t"]]
-        if step["p"] == "evaluated" and held:
-            rest.append(step["t"] - step["s"] - plain * observed.steps_per_call - sum(held))
-    return max(0.0, statistics.median(rest)) if rest else 0.0
-
-
-def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
-    """How many steps lie between two evaluations; 0 if that is not known.
-
-    Of one before the first step of an epoch it is not known whether steps are meant, unless it
-    stands in the loop of the steps itself.
-    """
-    starts = [one["s"] for one in within]
-    counts = [
-        sum(1 for step in observed.of("step") if first <= step["t"] < second)
-        for first, second in pairwise(starts)
-    ]
-    if counts:
-        return round(statistics.median(counts) * observed.steps_per_call)
-    by_updates = observed.start["kind"] in ("update", "call")
-    if within or by_updates or _stands_in_the_loop(observed, seen[-1]):
-        return int(seen[-1]["every"] or 0)
-    return 0
-
-
-def _stands_in_the_loop(observed: Observed, event: Event) -> bool:
-    """Whether the loop around an evaluation is that which takes the batches of the training."""
-    around, where = site(event.get("loop")), loop(observed).where
-    if around is None or where is None:
-        return False
-    return (around.file, around.line) == (where.file, where.line)
-
-
-def _evaluated(observed: Observed) -> list[Event]:
-    """The times in which a PyTorch model was one that evaluates, in the whole process."""
-    return [event for event in observed.process if event["e"] == "evaluation"]
-
-
-def _saved(observed: Observed) -> Iterable[list[Event]]:
-    """The checkpoints that were written by themselves, not within an evaluation, line by line."""
-    spans = [(one["s"], one["s"] + one["seconds"]) for one in _evaluated(observed)]
-    lines: dict[Site | None, list[Event]] = {}
-    for event in observed.process:
-        within = any(low <= event.get("s", 0.0) < high for low, high in spans)
-        if event["e"] == "saving" and not within:
-            lines.setdefault(site(event["where"]), []).append(event)
-    return lines.values()
-
-
-def _between(observed: Observed, one: Event) -> bool:
-    """Whether an evaluation stands between two epochs."""
-    return any(first <= one["s"] <= last for first, last in map(host_times, observed.of("between")))
-
-
-def _at_work(what: SpentOn, seconds: float, event: Event) -> _Part:
-    where = site(event["where"])
-    name = "" if where is None or where.function == "<module>" else where.function
-    return _Part(what, seconds, name, None, where)
-
-
-def _plain(observed: Observed, within: list[Event], real: float) -> float:
-    """Seconds of a step without an evaluation in it; those that have one are in `real`."""
-    if not within:
-        return real
-    plain = [
-        step["t"] - step["s"]
-        for step in observed.of("step")
-        if step["p"] == "real" and not any(step["s"] <= one["s"] < step["t"] for one in within)
-    ]
-    return statistics.median(plain) / observed.steps_per_call if plain else real
-
-
 def _epochs(observed: Observed, real: float) -> Outside | None:
     """An epoch with what follows it, where one was seen to end."""
     gaps = between_epochs(observed)
@@ -290,11 +164,12 @@ def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
         return _Part("evaluation", gaps.validation_s)
-    seen = [one for one in _evaluated(observed) if _between(observed, one)]
+    seen = [one for one in evaluated(observed) if is_between(observed, one)]
     if not seen:
         return _Part("evaluation", 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
-    return _at_work("evaluation", min(taken, gaps.seconds), seen[-1])
+    name, where = named(seen[-1])
+    return _Part("evaluation", min(taken, gaps.seconds), name, None, where)
 
 
 def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:

@@ -35,7 +35,7 @@ class Split:
         self._evaluations = {one for one in self._evaluations if not self._trains(one)}
 
     def record(self, write: Write) -> None:
-        """Write the events `torch_split`, `torch_sync`, `torch_log`, `torch_calls`, …."""
+        """Write the parts of a step, its waits and logs, its calls, and evaluations, as events."""
         write("torch_split", steps=self._ledger.steps, parts=self.parts())
         for sync in self.syncs():
             write("torch_sync", **sync)
